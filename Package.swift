@@ -1,0 +1,79 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+let package = Package(
+    name: "Dipper",
+    products: [
+        .library(name: "DipperData", targets: ["DipperData"]),
+        .library(name: "DipperTesting", targets: ["DipperTesting"]),
+        .executable(name: "dipper", targets: ["DipperCLI"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        // The sample's server and the tests' fault server.
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CCurl", pkgConfig: "libcurl",
+            providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(
+            name: "CXXHash", pkgConfig: "libxxhash",
+            providers: [.apt(["libxxhash-dev"])]),
+        .target(
+            name: "DipperData",
+            dependencies: [
+                "CCurl", "CXXHash",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "HeapModule", package: "swift-collections"),
+            ]),
+        .target(name: "DipperTesting", dependencies: ["DipperData"]),
+        .executableTarget(
+            name: "DipperCLI",
+            dependencies: [
+                "DipperData",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        .executableTarget(
+            name: "Scrolling",
+            dependencies: [
+                "DipperData",
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "Samples/Scrolling",
+            exclude: ["Assets"]),
+        .target(
+            name: "FaultServer",
+            dependencies: [
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "Tests/FaultServer"),
+        .executableTarget(
+            name: "FaultServerTool", dependencies: ["FaultServer"], path: "Tests/FaultServerTool"),
+        .executableTarget(
+            name: "StoreTorture", dependencies: ["DipperData"], path: "Tests/StoreTorture"),
+        .testTarget(
+            name: "DipperDataTests",
+            dependencies: [
+                "DipperData", "DipperTesting", "FaultServer", "StoreTorture",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
+        .testTarget(
+            name: "DipperCLITests",
+            dependencies: ["DipperCLI", "FaultServer", "FaultServerTool", "Scrolling"]),
+    ],
+    swiftLanguageModes: [.v6]
+)

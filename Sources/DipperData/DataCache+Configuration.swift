@@ -1,0 +1,120 @@
+import Foundation
+import Logging
+
+extension DataCache {
+    /// How a cache is set up. Every value has a default.
+    public struct Configuration: Sendable {
+        /// Tells caches apart in logs and metrics.
+        public var name = "data"
+        /// The disk tier's folder; `nil` for a cache in memory only. Created with mode 0700. Several caches and
+        /// processes may share one.
+        public var directory: URL?
+
+        /// The most the memory tier may hold, in bytes. An entry may take a tenth of it.
+        public var memoryLimit = Configuration.defaultMemoryLimit
+        /// The most entries in memory; `nil` for no limit.
+        public var memoryCountLimit: Int?
+        /// The most the disk tier may hold, in bytes; `nil` for no limit.
+        public var diskLimit: Int? = 512 << 20
+        /// Bytes that may wait to be written before prefetching pauses.
+        public var stagingLimit = 16 << 20
+        /// How files on disk are named.
+        public var fileNaming = FileNaming.sha256
+
+        /// Defaults of requests.
+        public var cachePolicy = DataRequest.CachePolicy.useCache
+        /// `nil` for the same as on disk.
+        public var memoryExpiration: Expiration?
+        public var diskExpiration = Expiration.days(7)
+        public var memoryAccessExtension = AccessExtension.none
+        public var diskAccessExtension = AccessExtension.none
+        public var retryPolicy = RetryPolicy.default
+        public var timeout: Duration?
+        /// Where closures run; `nil` for a serial queue of the cache's own.
+        public var callbackQueue: CallbackQueue?
+        /// The shortest time between two reports of a task's progress.
+        public var progressInterval = Duration.milliseconds(100)
+
+        public var fastLane = LaneConfiguration.fast
+        public var slowLane = LaneConfiguration.slow
+
+        /// Limits and options of the network; without effect if `transport` is set.
+        public var network = CurlConfiguration()
+        /// Moves the bytes; `nil` for libcurl.
+        public var transport: (any Transport)?
+        /// Tells whether hosts can be reached.
+        public var networkMonitor: any NetworkMonitor = AlwaysReachable()
+
+        /// Waits, back-offs and time limits run on this clock.
+        public var clock: any Clock<Duration> = ContinuousClock()
+        /// The time that expirations are measured by.
+        public var now: @Sendable () -> Date = WallClock.coarse
+        public var logger = Logger(label: "dipper")
+        /// Told of everything that happens, from any thread; must return at once. See ``Timeline``.
+        public var observer: (@Sendable (CacheEvent) -> Void)?
+
+        public init() {}
+
+        /// A cache with a folder.
+        public init(directory: URL?) {
+            self.directory = directory
+        }
+
+        /// 15 % of the machine's memory, or of what the control group allows if that is less; at most 768 MiB.
+        public static var defaultMemoryLimit: Int {
+            min(MemoryLimit.available / 100 * 15, 768 << 20)
+        }
+
+        /// The folder of the shared cache: `$XDG_CACHE_HOME`, or `~/.cache`, then the program's name, then
+        /// `dipper`.
+        public static var defaultDirectory: URL {
+            let environment = ProcessInfo.processInfo.environment
+            let base: URL
+            if let path = environment["XDG_CACHE_HOME"], path.hasPrefix("/") {
+                base = URL(fileURLWithPath: path, isDirectory: true)
+            } else {
+                base = FileManager.default.homeDirectoryForCurrentUser.appendingPathComponent(".cache")
+            }
+            return base.appendingPathComponent(ProcessInfo.processInfo.processName)
+                .appendingPathComponent("dipper")
+        }
+    }
+}
+
+/// How much memory there is for this process.
+enum MemoryLimit {
+    static var available: Int {
+        let machine = Int(clamping: ProcessInfo.processInfo.physicalMemory)
+        return [cgroup2, cgroup1].compactMap { $0() }.reduce(machine, min)
+    }
+
+    private static let cgroup2: @Sendable () -> Int? = {
+        // "0::/path": the limit of a group is that of its tightest ancestor.
+        guard let line = groups.first(where: { $0.hasPrefix("0::") }) else { return nil }
+        var path = String(line.dropFirst(3))
+        var limit: Int?
+        while true {
+            if let own = number("/sys/fs/cgroup" + path + "/memory.max") { limit = min(limit ?? own, own) }
+            guard path.count > 1, let slash = path.lastIndex(of: "/") else { return limit }
+            path = String(path[..<slash])
+        }
+    }
+
+    private static let cgroup1: @Sendable () -> Int? = {
+        guard let line = groups.first(where: { $0.contains(":memory:") }),
+            let path = line.split(separator: ":", maxSplits: 2).last
+        else { return nil }
+        return number("/sys/fs/cgroup/memory\(path)/memory.limit_in_bytes")
+            ?? number("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+    }
+
+    private static var groups: [String] {
+        (try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8))?
+            .split(separator: "\n").map(String.init) ?? []
+    }
+
+    private static func number(_ path: String) -> Int? {
+        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }
+        return Int(text.trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+}

@@ -1,0 +1,133 @@
+import Foundation
+
+/// Reading and changing what the cache holds, without the network.
+extension DataCache {
+    // MARK: Peeking
+
+    /// The bytes if the cache has them: memory, then disk, on the caller's thread.
+    public func data(for url: URL) -> Data? { data(for: CacheKey(url)) }
+    public func data(for request: DataRequest) -> Data? { data(for: request.cacheKey) }
+    public func data(for key: CacheKey) -> Data? { store.peek(key)?.value.data }
+
+    /// The bytes and what is known of them, if the cache has them, on the caller's thread.
+    public func response(for url: URL) -> DataResponse? { response(for: CacheKey(url)) }
+    public func response(for request: DataRequest) -> DataResponse? { response(for: request.cacheKey) }
+    public func response(for key: CacheKey) -> DataResponse? {
+        store.peek(key).map { DataResponse($0.value, source: $0.source) }
+    }
+
+    /// Whether ``data(for:)-(URL)`` would find something. Reads no body and does not count as a use.
+    public func hasData(for url: URL) -> Bool { hasData(for: CacheKey(url)) }
+    public func hasData(for request: DataRequest) -> Bool { hasData(for: request.cacheKey) }
+    public func hasData(for key: CacheKey) -> Bool { store.contains(key) }
+
+    /// Which tier would answer: `memory`, `disk`, or `nil` for none.
+    public func cachedSource(for url: URL) -> DataResponse.Source? { cachedSource(for: CacheKey(url)) }
+    public func cachedSource(for request: DataRequest) -> DataResponse.Source? {
+        cachedSource(for: request.cacheKey)
+    }
+    public func cachedSource(for key: CacheKey) -> DataResponse.Source? {
+        if store.memory.contains(key) { return .memory }
+        return store.disk?.contains(key) == true ? .disk : nil
+    }
+
+    // MARK: Adding and removing
+
+    /// Keeps bytes of the caller's own, in memory at once and on disk in the background.
+    /// - Throws: ``DipperError/emptyKey``.
+    public func addData(_ data: Data, for url: URL) throws(DipperError) {
+        try addData(data, for: DataRequest(url))
+    }
+
+    /// The same with a request, whose key, expirations and policy hold.
+    public func addData(_ data: Data, for request: DataRequest) throws(DipperError) {
+        try add(data, request.cacheKey, request, whenWritten: nil)
+    }
+
+    public func addData(_ data: Data, for key: CacheKey) throws(DipperError) {
+        try add(data, key, DataRequest(string: ""), whenWritten: nil)
+    }
+
+    /// Keeps bytes of the caller's own, and returns when they are on disk, or the disk has failed.
+    public func addDataAndWait(_ data: Data, for key: CacheKey) async throws(DipperError) {
+        guard !key.isEmpty else { throw .emptyKey }
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            try? add(data, key, DataRequest(string: "")) { continuation.resume() }
+        }
+    }
+
+    private func add(
+        _ data: Data, _ key: CacheKey, _ request: DataRequest, whenWritten: (@Sendable () -> Void)?
+    ) throws(DipperError) {
+        guard !key.isEmpty else { throw .emptyKey }
+        let info = EntryInfo(url: request.urlString, stored: store.now().timeIntervalSince1970)
+        store.add(
+            StoredData(data: data, info: info), for: key, request: request,
+            onDisk: request.cachePolicy != .memoryOnly, whenWritten: whenWritten)
+    }
+
+    /// Removes the entry from both tiers. What is being fetched now is kept when it comes.
+    public func removeData(for url: URL) { removeData(for: CacheKey(url)) }
+    public func removeData(for request: DataRequest) { removeData(for: request.cacheKey) }
+    public func removeData(for key: CacheKey) { store.remove(key) }
+
+    // MARK: Keeping small
+
+    /// Removes entries that were stored longer ago than this, and those that have expired. Returns at once; the
+    /// disk follows in the background.
+    public func flush(olderThan age: Duration) {
+        let limit = store.now().timeIntervalSince1970 - age.timeInterval
+        store.memory.removeExpired(storedBefore: limit)
+        store.disk?.remove(storedBefore: limit)
+    }
+
+    /// Removes the least recently used entries until no more than this is left on disk, in bytes. Returns at once.
+    public func trim(toDiskSize size: Int) { store.disk?.trim(toSize: size) }
+
+    /// Removes the least recently used entries until memory holds no more than this, in bytes. The limit stays.
+    public func trimMemory(to size: Int) { store.memory.trim(toCost: max(0, size)) }
+
+    /// Removes everything, at once for readers; the files follow in the background.
+    public func clear() {
+        store.disk?.clear()
+        store.memory.removeAll()
+    }
+
+    public func clearMemory() { store.memory.removeAll() }
+
+    /// Returns when the disk has carried out all that was asked of it before.
+    public func synchronize() async { await store.disk?.synchronize() }
+
+    // MARK: Sizes
+
+    /// Bytes in memory, with what surrounds the data.
+    public var memorySize: Int { store.memory.totalCost }
+    public var memoryCount: Int { store.memory.entryCount }
+
+    /// Bytes on disk, those still to be written not included. Asks the index, not the files.
+    public var diskSize: Int { store.disk?.totals.bytes ?? 0 }
+    public var diskCount: Int { store.disk?.totals.entries ?? 0 }
+
+    /// Changes the memory tier's limits; what is too much goes at once.
+    public func setMemoryLimit(_ bytes: Int, count: Int? = nil) {
+        store.memory.setLimits(.init(cost: bytes, count: count))
+    }
+
+    /// Changes the disk tier's limit, in bytes; `nil` for none.
+    public func setDiskLimit(_ bytes: Int?) { store.disk?.sizeLimit = bytes }
+
+    // MARK: The disk tier's entries
+
+    /// Calls back with every entry on disk, in no meaningful order, on the caller's thread.
+    public func forEachEntry(_ body: (CachedEntry) -> Void) { store.disk?.forEachEntry(body) }
+
+    /// What the index knows of an entry on disk.
+    public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
+
+    /// The file that holds an entry: its bytes first, then a short trailer of the cache's own, which picture and
+    /// document viewers pass over. `nil` for small entries, which have no file.
+    public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
+
+    /// Reads every entry, removes what is damaged, and puts the index right.
+    public func verify() async -> StoreReport { await store.disk?.verify() ?? StoreReport() }
+}

@@ -1,0 +1,206 @@
+import Foundation
+import Logging
+import Synchronization
+
+/// A cache of bytes, in memory and on disk, that fetches what it does not have.
+///
+/// ``getData(_:)`` is for what someone is looking at: many run at once. ``slowGetData(_:)`` is for what they may look
+/// at later: one runs at a time, and only while nothing urgent waits or runs. However many calls ask for a key, from
+/// both lanes, there is one fetch; an urgent call promotes a prefetch that waits or runs.
+///
+/// All calls may be made from any thread, return at once, and end exactly once. Letting go of the last reference ends
+/// the cache like ``shutdown()``, in the background.
+public final class DataCache: Sendable {
+    /// The cache of the program, in ``Configuration/defaultDirectory``.
+    public static let shared = DataCache(Configuration(directory: Configuration.defaultDirectory))
+
+    let engine: FetchEngine
+    let store: DataStore
+    private let configuration: Configuration
+    private let callbackQueue: CallbackQueue
+    private let isShutDown = Atomic(false)
+
+    public init(_ configuration: Configuration = Configuration()) {
+        self.configuration = configuration
+        callbackQueue = configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)")
+        let backlog = BacklogRelay()
+        let disk = configuration.directory.map { directory in
+            DiskTier(
+                .init(
+                    folder: directory.path, sizeLimit: configuration.diskLimit,
+                    stagingLimit: configuration.stagingLimit, naming: configuration.fileNaming),
+                logger: configuration.logger.category("cache"), now: configuration.now,
+                onBacklog: backlog.send)
+        }
+        store = DataStore(
+            memory: MemoryTier(
+                limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
+                now: configuration.now),
+            disk: disk, defaults: StoreDefaults(configuration), now: configuration.now)
+        let time = TimeSource(configuration.clock)
+        let reporter = FetchReporter(
+            name: configuration.name, logger: configuration.logger, time: time,
+            observer: configuration.observer)
+        var scheduler = FetchEngine.Scheduler(fast: configuration.fastLane, slow: configuration.slowLane)
+        scheduler.makesNotes = reporter.wantsNotes
+        engine = FetchEngine(
+            scheduler: scheduler, store: store,
+            transport: configuration.transport ?? CurlTransport(configuration.network),
+            network: configuration.networkMonitor, time: time, now: configuration.now,
+            options: .init(progressInterval: configuration.progressInterval), reporter: reporter)
+        backlog.engine.withLock { [engine] in $0 = engine }
+    }
+
+    deinit {
+        guard !isShutDown.load(ordering: .acquiring) else { return }
+        let engine = engine
+        Task.detached { await engine.shutdown() }
+    }
+
+    /// Ends all tasks as cancelled, writes what is staged and joins the threads. Calls made afterwards end with
+    /// ``DipperError/shutDown``.
+    public func shutdown() async {
+        guard !isShutDown.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        await engine.shutdown()
+    }
+
+    // MARK: Fetching
+
+    /// Asks for what someone is looking at: memory, disk, network, at once.
+    @discardableResult
+    public func getData(_ request: DataRequest) -> DataTask { get(request, .fast) }
+
+    @discardableResult
+    public func getData(_ url: URL) -> DataTask { get(DataRequest(url), .fast) }
+
+    /// The same, with a closure for the bytes.
+    @discardableResult
+    public func getData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
+        get(request, .fast).then(body)
+    }
+
+    @discardableResult
+    public func getData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
+        get(DataRequest(url), .fast).then(body)
+    }
+
+    /// Asks for what someone may look at later, with what is left of the link.
+    @discardableResult
+    public func slowGetData(_ request: DataRequest) -> DataTask { get(request, .slow) }
+
+    @discardableResult
+    public func slowGetData(_ url: URL) -> DataTask { get(DataRequest(url), .slow) }
+
+    @discardableResult
+    public func slowGetData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
+        get(request, .slow).then(body)
+    }
+
+    @discardableResult
+    public func slowGetData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
+        get(DataRequest(url), .slow).then(body)
+    }
+
+    /// Asks the network, urgently, whatever the cache holds; keeps what it says.
+    @discardableResult
+    public func getRemoteData(_ request: DataRequest) -> DataTask {
+        get(request.with(\.cachePolicy, .ignoreCache), .fast)
+    }
+
+    @discardableResult
+    public func getRemoteData(_ url: URL) -> DataTask { getRemoteData(DataRequest(url)) }
+
+    @discardableResult
+    public func getRemoteData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
+        getRemoteData(request).then(body)
+    }
+
+    @discardableResult
+    public func getRemoteData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
+        getRemoteData(DataRequest(url)).then(body)
+    }
+
+    private func get(_ request: DataRequest, _ lane: Lane) -> DataTask {
+        let key = request.cacheKey
+        let task = DataTask(
+            request: request, key: key, lane: lane, retryPolicy: request.retryPolicy ?? configuration.retryPolicy,
+            timeout: request.timeout ?? configuration.timeout, queue: request.callbackQueue ?? callbackQueue)
+        let policy = request.cachePolicy ?? configuration.cachePolicy
+        engine.reporter.asked(key, lane)
+        if let defect = request.defect {
+            engine.finish(task, nil, .failure(defect))
+            return task
+        }
+        if isShutDown.load(ordering: .acquiring) {
+            engine.finish(task, nil, .failure(.shutDown))
+            return task
+        }
+        if policy != .ignoreCache, let value = store.memory.value(for: key) {
+            engine.reporter.memoryHit(key)
+            _ = task.end(.success(DataResponse(value, source: .memory)))
+            return task
+        }
+        let reads = store.disk != nil && (policy == .useCache || policy == .cacheOnly)
+        guard reads || policy != .cacheOnly else {
+            engine.finish(task, nil, .failure(.notCached))
+            return task
+        }
+        engine.submit(
+            task, reads: reads, fetches: policy != .cacheOnly, insistsOnNetwork: policy == .ignoreCache,
+            keepsOnDisk: policy != .memoryOnly && policy != .cacheOnly)
+        return task
+    }
+
+    // MARK: Changing one's mind
+
+    /// Makes every urgent call for this URL a prefetch, in place. Without effect if there is none.
+    public func moveTaskToSlowQueue(_ url: URL) { engine.demote(CacheKey(url)) }
+    public func moveTaskToSlowQueue(_ request: DataRequest) { engine.demote(request.cacheKey) }
+    public func moveTaskToSlowQueue(key: CacheKey) { engine.demote(key) }
+
+    /// Ends every call for this URL as cancelled.
+    public func cancel(_ url: URL) { engine.cancel(CacheKey(url)) }
+    public func cancel(_ request: DataRequest) { engine.cancel(request.cacheKey) }
+    public func cancel(key: CacheKey) { engine.cancel(key) }
+
+    /// Ends every call as cancelled.
+    public func cancelAll() { engine.cancelAll() }
+
+    // MARK: Lanes
+
+    /// The rules of the fast lane; may be changed at any time.
+    public var fastLane: LaneConfiguration {
+        get { engine.inspect { $0.fast.configuration } }
+        set { engine.apply { $0.configure(.fast, newValue, into: &$1) } }
+    }
+
+    /// The rules of the slow lane; may be changed at any time.
+    public var slowLane: LaneConfiguration {
+        get { engine.inspect { $0.slow.configuration } }
+        set { engine.apply { $0.configure(.slow, newValue, into: &$1) } }
+    }
+
+    /// What the lanes are doing now.
+    public var laneCounts: LaneCounts { engine.inspect { $0.counts } }
+
+    /// What the cache has done so far.
+    public var statistics: CacheStatistics { engine.reporter.statistics.snapshot }
+}
+
+/// Passes the disk tier's word on to the engine, which is made after it.
+private final class BacklogRelay: Sendable {
+    let engine = Mutex<FetchEngine?>(nil)
+
+    func send(_ isBacklogged: Bool) {
+        engine.withLock { $0 }?.storageBacklogged(isBacklogged)
+    }
+}
+
+extension StoreDefaults {
+    fileprivate init(_ configuration: DataCache.Configuration) {
+        self.init(
+            memoryExpiration: configuration.memoryExpiration, diskExpiration: configuration.diskExpiration,
+            memoryAccessExtension: configuration.memoryAccessExtension,
+            diskAccessExtension: configuration.diskAccessExtension)
+    }
+}

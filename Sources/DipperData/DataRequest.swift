@@ -1,0 +1,93 @@
+import Foundation
+
+/// What to fetch, and how: a value.
+///
+/// Everything but the URL has a default, most of them set by the cache's ``DataCache/Configuration``. Options are
+/// set as properties, or chained:
+///
+/// ```swift
+/// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"]).with(\.priority, .high)
+/// ```
+public struct DataRequest: Sendable {
+    /// What the cache may answer, and where the answer is kept.
+    public enum CachePolicy: Sendable, Hashable, CaseIterable {
+        /// Memory, disk, network; kept in both tiers.
+        case useCache
+        /// Memory, network; kept in memory. The disk is neither read nor written.
+        case memoryOnly
+        /// Memory, disk; else ``DipperError/notCached``.
+        case cacheOnly
+        /// Network; kept in both tiers.
+        case ignoreCache
+        /// Memory, network; kept in both tiers.
+        case fromMemoryOrRefresh
+    }
+
+    /// The text the request was made from, if it is not a URL that can be fetched.
+    let unparsed: String?
+    /// What to fetch; `nil` if the text given was not a URL, in which case each call ends with
+    /// ``DipperError/invalidURL``.
+    public let url: URL?
+    /// Fields to send. They are part of the default key.
+    public var headers: HTTPHeaders = [:]
+    /// The entry's identity; `nil` for the default one, made from URL and headers.
+    public var key: CacheKey?
+    /// The order inside the lane.
+    public var priority = Priority.normal
+    /// The longest the fetch may take from the start of its first attempt, retries and the waits between them
+    /// included; time in the queue, paused, or without a network does not count. `nil` for the cache's default.
+    public var timeout: Duration?
+    public var cachePolicy: CachePolicy?
+    public var memoryExpiration: Expiration?
+    public var diskExpiration: Expiration?
+    public var memoryAccessExtension: AccessExtension?
+    public var diskAccessExtension: AccessExtension?
+    public var retryPolicy: RetryPolicy?
+    /// The task ends only when the entry is on disk. A disk that fails does not fail the task.
+    public var waitsForDiskWrite = false
+    /// Where this call's closures run; `nil` for the cache's queue.
+    public var callbackQueue: CallbackQueue?
+
+    public init(_ url: URL) {
+        self.url = url
+        unparsed = nil
+    }
+
+    /// A request from text. Text that is not a URL is no error here: the call that uses it ends with
+    /// ``DipperError/invalidURL``.
+    public init(string: String) {
+        url = URL(string: string)
+        unparsed = string
+    }
+
+    /// A copy with one option changed.
+    public func with<Value>(_ option: WritableKeyPath<DataRequest, Value>, _ value: Value) -> DataRequest {
+        var copy = self
+        copy[keyPath: option] = value
+        return copy
+    }
+
+    /// The key this request is cached and deduplicated by.
+    public var cacheKey: CacheKey {
+        if let key { return key }
+        guard let url else { return CacheKey(unparsed ?? "") }
+        return CacheKey(url, headers: headers)
+    }
+
+    /// The request's text, for logs and reports.
+    public var urlString: String { url?.absoluteString ?? unparsed ?? "" }
+
+    /// Why this request can never be fetched; `nil` if it can.
+    var defect: DipperError? {
+        if let key, key.isEmpty { return .emptyKey }
+        guard let url, let scheme = url.scheme else { return .invalidURL.with(detail: urlString) }
+        guard ["http", "https"].contains(scheme.lowercased()) else {
+            return .unsupportedScheme.with(detail: scheme)
+        }
+        guard let host = url.host(percentEncoded: false), !host.isEmpty else {
+            return .invalidURL.with(detail: urlString)
+        }
+        guard headers.isWellFormed else { return .invalidHeader }
+        return nil
+    }
+}

@@ -1,0 +1,123 @@
+/// Why a call ended without a result.
+///
+/// New cases can be added without breaking callers: compare with the static members, or ask ``mayPass``,
+/// ``isCancelled`` and ``status``. Two errors are equal if they are of one kind, whatever their ``detail``.
+public struct DipperError: Error, Sendable, Hashable {
+    private enum Code: Hashable, Sendable {
+        case cancelled, shutDown
+        case invalidURL, unsupportedScheme, emptyKey, invalidHeader, notCached
+        case unreachable, hostNotFound, connectionFailed, connectionLost, truncated, timedOut
+        case tlsRejected, tooLarge, tooManyRedirects, malformedResponse, transport
+        case status(Int)
+    }
+
+    private let code: Code
+    /// More about this occurrence, for a log; `nil` if there is nothing to add.
+    public let detail: String?
+    /// How long the server asked to wait, if it did (`Retry-After`).
+    public internal(set) var retryAfter: Duration?
+
+    private init(_ code: Code, detail: String? = nil, retryAfter: Duration? = nil) {
+        self.code = code
+        self.detail = detail
+        self.retryAfter = retryAfter
+    }
+
+    /// The call was cancelled by its caller.
+    public static let cancelled = DipperError(.cancelled)
+    /// The cache has been shut down.
+    public static let shutDown = DipperError(.shutDown)
+    /// The text is not an absolute URL with a host.
+    public static let invalidURL = DipperError(.invalidURL)
+    /// The scheme is neither http nor https.
+    public static let unsupportedScheme = DipperError(.unsupportedScheme)
+    /// The key is empty.
+    public static let emptyKey = DipperError(.emptyKey)
+    /// A header's name or value holds a character that HTTP forbids.
+    public static let invalidHeader = DipperError(.invalidHeader)
+    /// The call was to be answered from the cache alone, and the cache has nothing.
+    public static let notCached = DipperError(.notCached)
+    /// There is no route to the host.
+    public static let unreachable = DipperError(.unreachable)
+    /// The host's name has no address.
+    public static let hostNotFound = DipperError(.hostNotFound)
+    /// The connection was refused or could not be made.
+    public static let connectionFailed = DipperError(.connectionFailed)
+    /// The connection broke before the answer was complete.
+    public static let connectionLost = DipperError(.connectionLost)
+    /// The body ended before its announced length.
+    public static let truncated = DipperError(.truncated)
+    /// A time limit passed.
+    public static let timedOut = DipperError(.timedOut)
+    /// The server's certificate, or the TLS handshake, was rejected.
+    public static let tlsRejected = DipperError(.tlsRejected)
+    /// The body is larger than allowed.
+    public static let tooLarge = DipperError(.tooLarge)
+    /// More redirects than allowed.
+    public static let tooManyRedirects = DipperError(.tooManyRedirects)
+    /// The server's answer is not HTTP, or its content coding is broken.
+    public static let malformedResponse = DipperError(.malformedResponse)
+    /// Anything else the transport reports.
+    public static let transport = DipperError(.transport)
+
+    /// The server answered with a status other than success.
+    public static func status(_ status: Int) -> DipperError { DipperError(.status(status)) }
+
+    /// The same error with more about this occurrence.
+    public func with(detail: String) -> DipperError {
+        DipperError(code, detail: detail, retryAfter: retryAfter)
+    }
+
+    public static func == (a: Self, b: Self) -> Bool { a.code == b.code }
+    public func hash(into hasher: inout Hasher) { hasher.combine(code) }
+}
+
+extension DipperError {
+    /// True if another attempt may succeed: the network failed or the server was busy. Such a failure parks the
+    /// job; every other one ends it.
+    public var mayPass: Bool {
+        switch code {
+        case .unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut: true
+        case .status(408), .status(425), .status(429), .status(500...599): true
+        default: false
+        }
+    }
+
+    public var isCancelled: Bool { code == .cancelled }
+
+    /// The status the server answered with, if that is the error.
+    public var status: Int? {
+        if case .status(let status) = code { status } else { nil }
+    }
+
+    /// A few words out of a small fixed set: fit for a metric's label.
+    public var shortDescription: String {
+        switch code {
+        case .cancelled: "cancelled"
+        case .shutDown: "shut down"
+        case .invalidURL: "invalid URL"
+        case .unsupportedScheme: "unsupported scheme"
+        case .emptyKey: "empty key"
+        case .invalidHeader: "invalid header"
+        case .notCached: "not cached"
+        case .unreachable: "network unreachable"
+        case .hostNotFound: "host not found"
+        case .connectionFailed: "connection failed"
+        case .connectionLost: "connection lost"
+        case .truncated: "truncated body"
+        case .timedOut: "timed out"
+        case .tlsRejected: "TLS rejected"
+        case .tooLarge: "too large"
+        case .tooManyRedirects: "too many redirects"
+        case .malformedResponse: "malformed response"
+        case .transport: "transport error"
+        case .status(let status): (100...599).contains(status) ? "status \(status)" : "status out of range"
+        }
+    }
+}
+
+extension DipperError: CustomStringConvertible {
+    public var description: String {
+        if let detail { "\(shortDescription): \(detail)" } else { shortDescription }
+    }
+}

@@ -1,0 +1,63 @@
+import Foundation
+import Synchronization
+
+/// The work behind one key: what is fetched, its attempts, and what came of them.
+final class FetchJob: SchedulableWork {
+    let key: CacheKey
+    let request: DataRequest
+    /// Someone wants to hear how far the transfer has come.
+    let wantsProgress = Atomic(false)
+    private let state: Mutex<State>
+
+    struct State {
+        var transfer: (any Transfer)?
+        var attempts = 0
+        /// What the disk tier had, and what the network delivered.
+        var cached: DataResponse?
+        var fetched: DataResponse?
+        var failure: DipperError?
+        /// Someone will have nothing but what the network says now.
+        var insistsOnNetwork = false
+        var keepsOnDisk = false
+        /// Calls whose end waits for the disk write.
+        var isWritten = true
+        var whenWritten: [@Sendable () -> Void] = []
+        var budget = TimeBudget()
+        var lastProgress: Duration?
+    }
+
+    init(key: CacheKey, request: DataRequest) {
+        self.key = key
+        self.request = request
+        state = Mutex(State())
+    }
+
+    var host: String { request.url?.host(percentEncoded: false) ?? "" }
+
+    func withState<Result>(_ body: (inout sending State) throws -> sending Result) rethrows -> Result {
+        try state.withLock(body)
+    }
+
+}
+
+/// Time spent on a fetch since its first attempt, without the time it was held back or had no network.
+struct TimeBudget: Sendable {
+    private var counted = Duration.zero
+    private var runningSince: Duration?
+
+    private(set) var hasStarted = false
+
+    mutating func run(at now: Duration) {
+        hasStarted = true
+        if runningSince == nil { runningSince = now }
+    }
+
+    mutating func hold(at now: Duration) {
+        if let runningSince { counted += now - runningSince }
+        runningSince = nil
+    }
+
+    func spent(at now: Duration) -> Duration {
+        counted + (runningSince.map { now - $0 } ?? .zero)
+    }
+}

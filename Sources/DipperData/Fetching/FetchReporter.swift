@@ -1,0 +1,102 @@
+import Logging
+
+/// Tells logs, metrics, counters and the observer what the engine does.
+struct FetchReporter: Sendable {
+    let statistics = StatisticsCounters()
+    let metrics: CacheMetrics
+    let requests: Logger
+    let responses: Logger
+    let queues: Logger
+    let time: TimeSource
+    let start: Duration
+    let observer: (@Sendable (CacheEvent) -> Void)?
+
+    init(
+        name: String, logger: Logger, time: TimeSource, observer: (@Sendable (CacheEvent) -> Void)?
+    ) {
+        metrics = CacheMetrics(cache: name)
+        requests = logger.category("requests")
+        responses = logger.category("responses")
+        queues = logger.category("queues")
+        self.time = time
+        start = time.now()
+        self.observer = observer
+    }
+
+    /// Whether anyone hears of each step of a job.
+    var wantsNotes: Bool { observer != nil || queues.logLevel <= .trace }
+
+    func asked(_ key: CacheKey, _ lane: Lane) {
+        observe(key, .asked(lane))
+    }
+
+    func memoryHit(_ key: CacheKey) {
+        statistics.memoryHits.add(1, ordering: .relaxed)
+        metrics.answered(.memory)
+        observe(key, .memoryHit)
+    }
+
+    func requested(_ key: CacheKey) {
+        statistics.networkRequests.add(1, ordering: .relaxed)
+        metrics.requested()
+        requests.debug("request", metadata: ["key": "\(key)"])
+    }
+
+    func received(_ response: TransferResponse, _ key: CacheKey) {
+        statistics.networkBytes.add(response.body.count, ordering: .relaxed)
+        metrics.transferred(response.metrics)
+        responses.debug(
+            "response", metadata: ["key": "\(key)", "status": "\(response.status)", "bytes": "\(response.body.count)"])
+    }
+
+    func failedAttempt(_ key: CacheKey, _ error: DipperError, willRetry: Bool) {
+        responses.info(
+            "attempt failed", metadata: ["key": "\(key)", "error": "\(error)", "retry": "\(willRetry)"])
+    }
+
+    func ended(_ key: CacheKey, _ result: Result<DataResponse, DipperError>) {
+        switch result {
+        case .success(let response):
+            switch response.source {
+            case .memory: statistics.memoryHits.add(1, ordering: .relaxed)
+            case .disk: statistics.diskHits.add(1, ordering: .relaxed)
+            case .network, .revalidated, .stale: statistics.networkAnswers.add(1, ordering: .relaxed)
+            }
+            metrics.answered(response.source)
+            observe(key, .answered(response.source))
+        case .failure(let error):
+            statistics.failures.add(1, ordering: .relaxed)
+            metrics.failed(error)
+            observe(key, .failed(error))
+        }
+    }
+
+    func note(_ key: CacheKey, _ note: JobNote) {
+        queues.trace("\(note)", metadata: ["key": "\(key)"])
+        let kind: CacheEvent.Kind =
+            switch note {
+            case .queued(let lane): .queued(lane)
+            case .looking(let lane): .looking(lane)
+            case .transferring(let lane): .transferring(lane)
+            case .paused: .paused
+            case .resumed: .resumed
+            case .laneChanged(let lane): .laneChanged(lane)
+            case .parked: .parked
+            case .ended: .ended
+            }
+        observe(key, kind)
+    }
+
+    private func observe(_ key: CacheKey, _ kind: CacheEvent.Kind) {
+        observer?(CacheEvent(time: time.now() - start, key: key, kind: kind))
+    }
+}
+
+extension Logger {
+    /// The same logger for one topic, told by its metadata.
+    func category(_ name: String) -> Logger {
+        var copy = self
+        copy[metadataKey: "category"] = "\(name)"
+        return copy
+    }
+}

@@ -1,0 +1,74 @@
+/// The header fields of a request or a response: an ordered list of names and values.
+///
+/// Names compare without regard to case (RFC 9110, section 5.1); values are kept as they are.
+public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
+    /// The fields in order. A name may occur more than once.
+    public private(set) var fields: [Field]
+
+    /// One header field.
+    public struct Field: Sendable, Hashable {
+        public var name: String
+        public var value: String
+
+        public init(_ name: String, _ value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    public init(_ fields: [Field] = []) {
+        self.fields = fields
+    }
+
+    public init(dictionaryLiteral elements: (String, String)...) {
+        fields = elements.map { Field($0.0, $0.1) }
+    }
+
+    public var isEmpty: Bool { fields.isEmpty }
+
+    /// The first value of a field; setting it replaces all values, setting `nil` removes the field.
+    public subscript(name: String) -> String? {
+        get { fields.first { $0.name.isSameHeaderName(as: name) }?.value }
+        set {
+            let position = fields.firstIndex { $0.name.isSameHeaderName(as: name) }
+            fields.removeAll { $0.name.isSameHeaderName(as: name) }
+            if let newValue {
+                fields.insert(Field(name, newValue), at: min(position ?? fields.count, fields.count))
+            }
+        }
+    }
+
+    /// Adds a field behind those present, even if one of that name is there.
+    public mutating func append(_ name: String, _ value: String) {
+        fields.append(Field(name, value))
+    }
+
+    /// True if every name is a token and no value holds a line break or a NUL (RFC 9110, section 5.5).
+    var isWellFormed: Bool {
+        fields.allSatisfy { field in
+            !field.name.isEmpty
+                && field.name.utf8.allSatisfy(\.isTokenCharacter)
+                && field.value.utf8.allSatisfy { $0 != 0 && $0 != 0x0A && $0 != 0x0D }
+        }
+    }
+}
+
+extension String {
+    fileprivate func isSameHeaderName(as other: String) -> Bool {
+        utf8.count == other.utf8.count
+            && zip(utf8, other.utf8).allSatisfy { $0.asciiLowercased == $1.asciiLowercased }
+    }
+}
+
+extension UInt8 {
+    var asciiLowercased: UInt8 { self >= 0x41 && self <= 0x5A ? self | 0x20 : self }
+
+    /// RFC 9110, section 5.6.2.
+    fileprivate var isTokenCharacter: Bool {
+        switch self {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        case 0x21, 0x23...0x27, 0x2A, 0x2B, 0x2D, 0x2E, 0x5E, 0x5F, 0x60, 0x7C, 0x7E: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,28 @@
+/// Tells whether hosts can be reached. `DipperTesting` has a manual one.
+public protocol NetworkMonitor: Sendable {
+    /// Whether there is a way to the host now. Never blocks.
+    func canReach(_ host: String) -> Bool
+    /// Calls back, from any thread, after each change that may affect the answer, until the observation is
+    /// let go of.
+    func observe(_ onChange: @escaping @Sendable () -> Void) -> NetworkObservation
+}
+
+/// Ends an observation when it is let go of.
+public final class NetworkObservation: Sendable {
+    private let onEnd: @Sendable () -> Void
+
+    public init(onEnd: @escaping @Sendable () -> Void) {
+        self.onEnd = onEnd
+    }
+
+    deinit { onEnd() }
+}
+
+/// Takes every host for reachable: failures are then met by back-off alone.
+public struct AlwaysReachable: NetworkMonitor {
+    public init() {}
+    public func canReach(_ host: String) -> Bool { true }
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> NetworkObservation {
+        NetworkObservation(onEnd: {})
+    }
+}

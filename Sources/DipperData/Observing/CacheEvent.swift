@@ -1,0 +1,38 @@
+/// Something that happened in a cache, for the timeline and other observers.
+public struct CacheEvent: Sendable {
+    public enum Kind: Sendable, Hashable {
+        /// A call was made in this lane.
+        case asked(Lane)
+        /// The memory tier answered a call at once, without a job.
+        case memoryHit
+        /// A job waits in this lane.
+        case queued(Lane)
+        /// A job asks the disk tier.
+        case looking(Lane)
+        /// A job moves bytes.
+        case transferring(Lane)
+        /// A running job is held back for urgent work, and let go again.
+        case paused
+        case resumed
+        /// A job was promoted or demoted.
+        case laneChanged(Lane)
+        /// A job waits for the network or for a back-off.
+        case parked
+        /// A call ended.
+        case answered(DataResponse.Source)
+        case failed(DipperError)
+        /// A job ended; nobody waits for it any more.
+        case ended
+    }
+
+    /// Time since the cache was made, on its clock.
+    public let time: Duration
+    public let key: CacheKey
+    public let kind: Kind
+
+    public init(time: Duration, key: CacheKey, kind: Kind) {
+        self.time = time
+        self.key = key
+        self.kind = kind
+    }
+}

@@ -1,0 +1,36 @@
+import Synchronization
+
+/// What a cache has done since it was made.
+public struct CacheStatistics: Sendable, Hashable {
+    /// Calls that ended, by what answered them.
+    public var memoryHits = 0
+    public var diskHits = 0
+    public var networkAnswers = 0
+    public var failures = 0
+    /// Attempts made on the network, and bytes of bodies received.
+    public var networkRequests = 0
+    public var networkBytes = 0
+
+    public init() {}
+}
+
+/// The counters behind ``CacheStatistics``.
+final class StatisticsCounters: Sendable {
+    let memoryHits = Atomic<Int>(0)
+    let diskHits = Atomic<Int>(0)
+    let networkAnswers = Atomic<Int>(0)
+    let failures = Atomic<Int>(0)
+    let networkRequests = Atomic<Int>(0)
+    let networkBytes = Atomic<Int>(0)
+
+    var snapshot: CacheStatistics {
+        var statistics = CacheStatistics()
+        statistics.memoryHits = memoryHits.load(ordering: .relaxed)
+        statistics.diskHits = diskHits.load(ordering: .relaxed)
+        statistics.networkAnswers = networkAnswers.load(ordering: .relaxed)
+        statistics.failures = failures.load(ordering: .relaxed)
+        statistics.networkRequests = networkRequests.load(ordering: .relaxed)
+        statistics.networkBytes = networkBytes.load(ordering: .relaxed)
+        return statistics
+    }
+}

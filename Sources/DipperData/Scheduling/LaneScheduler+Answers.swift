@@ -1,0 +1,106 @@
+/// The disk tier, the network and the timers answer.
+extension LaneScheduler {
+    /// The disk tier has answered.
+    mutating func lookedUp(_ id: JobID, hit: Bool, into actions: inout [Action]) {
+        guard slots.isCurrent(id), slots.jobs[Int(id.index)].lookup == .underWay else { return }
+        let job = id.index
+        // After a hit those who read are gone; whoever reads next asks anew.
+        slots.jobs[Int(job)].lookup = hit ? .notDone : .missed
+        for task in slots.taskIndices(of: job) {
+            if hit, slots.tasks[Int(task)].reads {
+                end(task, .cached, into: &actions)
+            } else if !hit, !slots.tasks[Int(task)].fetches {
+                end(task, .notCached, into: &actions)
+            }
+        }
+        if settle(job, into: &actions) {
+            switch slots.jobs[Int(job)].phase {
+            case .looking:
+                if slots.jobs[Int(job)].lane == .fast { fastLooking -= 1 }
+                enqueue(job, first: slots.jobs[Int(job)].goesToFront, into: &actions)
+            case .running where !slots.jobs[Int(job)].onNetwork:
+                goToNetwork(job, into: &actions)
+            default:
+                break
+            }
+        }
+        dispatch(into: &actions)
+    }
+
+    /// The network has delivered.
+    mutating func finished(_ id: JobID, into actions: inout [Action]) {
+        guard slots.isCurrent(id) else { return }
+        for task in slots.taskIndices(of: id.index) {
+            end(task, .fetched, into: &actions)
+        }
+        settle(id.index, finishing: true, into: &actions)
+        dispatch(into: &actions)
+    }
+
+    /// What becomes of a job after a failure.
+    enum Parking: Hashable {
+        case untilNetworkReturns
+        case backOff(Duration)
+    }
+
+    /// The network has failed. The tasks named end with the failure; the others wait with the job, which is
+    /// parked for them.
+    mutating func failed(_ id: JobID, ending: [TaskID], parking: Parking, into actions: inout [Action]) {
+        guard slots.isCurrent(id), slots.jobs[Int(id.index)].phase == .running else { return }
+        let job = id.index
+        for task in ending where slots.isCurrent(task) && slots.tasks[Int(task.index)].job == job {
+            end(task.index, .failed, into: &actions)
+        }
+        guard slots.jobs[Int(job)].firstTask >= 0, let work = slots.jobs[Int(job)].work else {
+            settle(job, finishing: true, into: &actions)
+            dispatch(into: &actions)
+            return
+        }
+        leaveRunning(job, into: &actions)
+        slots.jobs[Int(job)].phase = .parked
+        slots.jobs[Int(job)].isRetry = true
+        parked += 1
+        for task in slots.taskIndices(of: job) {
+            if let waiter = slots.tasks[Int(task)].waiter { actions.append(.tellFailure(waiter, work)) }
+        }
+        note(job, .parked, into: &actions)
+        switch parking {
+        case .untilNetworkReturns:
+            slots.jobs[Int(job)].isWaitingForNetwork = true
+            parkedForNetwork.insert(job)
+        case .backOff(let delay):
+            arm(job, after: delay, into: &actions)
+        }
+        dispatch(into: &actions)
+    }
+
+    /// The wait of a parked job is over.
+    mutating func timerFired(_ id: JobID, token: UInt32, into actions: inout [Action]) {
+        guard slots.isCurrent(id), slots.jobs[Int(id.index)].phase == .parked,
+            slots.jobs[Int(id.index)].timerToken == token
+        else { return }
+        wake(id.index, into: &actions)
+        dispatch(into: &actions)
+    }
+
+    /// The hosts of these jobs can be reached again. They wake one after the other, urgent ones first.
+    mutating func networkReturned(
+        for ids: [JobID], spacing: Duration, offset: Duration = .zero, into actions: inout [Action]
+    ) {
+        let waiting = ids.filter { slots.isCurrent($0) && parkedForNetwork.contains($0.index) }
+        let inTurn =
+            waiting.filter { slots.jobs[Int($0.index)].lane == .fast }
+            + waiting.filter { slots.jobs[Int($0.index)].lane == .slow }
+        for (turn, id) in inTurn.enumerated() {
+            parkedForNetwork.remove(id.index)
+            slots.jobs[Int(id.index)].isWaitingForNetwork = false
+            arm(id.index, after: offset + spacing * turn, into: &actions)
+        }
+    }
+
+    /// The disk cannot keep up, or has caught up: no slow job starts meanwhile.
+    mutating func storageBacklogged(_ isBacklogged: Bool, into actions: inout [Action]) {
+        isStorageBacklogged = isBacklogged
+        dispatch(into: &actions)
+    }
+}

@@ -1,0 +1,63 @@
+/// What the scheduler wants done. The driver carries actions out in order, without holding its lock.
+enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
+    /// Ask the disk tier; answer with `lookedUp`. The job holds no slot for it.
+    case lookUp(JobID, Work)
+    /// The job has a slot and goes to the network. Answer with `finished` or `failed`.
+    case transfer(JobID, Work, lane: Lane, throttled: Bool)
+    /// Stop a running transfer from using the link, or let it use the link again.
+    case setThrottled(Work, Bool)
+    /// The running transfer is now in this lane.
+    case setLane(Work, Lane)
+    /// Nobody waits for the job any more: stop what it does.
+    case abort(Work)
+    /// Send `timerFired` with this token after the wait.
+    case arm(JobID, Work, after: Duration, token: UInt32)
+    /// The same for `pauseElapsed`: the slow lane has been held up.
+    case armPause(after: Duration, token: UInt32)
+    /// The task has ended, in this lane.
+    case end(Waiter, Work, Ending, Lane)
+    /// The job failed for now and is parked; the task goes on waiting.
+    case tellFailure(Waiter, Work)
+    /// The job is about to try again.
+    case tellRetry(Waiter, Work)
+    /// A change worth showing: for logs, metrics and the timeline.
+    case note(Work, JobNote)
+}
+
+/// How a task ended.
+enum Ending: Sendable, Hashable {
+    /// With what the disk tier had.
+    case cached
+    /// With what the network delivered.
+    case fetched
+    /// With the job's failure.
+    case failed
+    /// The cache alone was asked, and it has nothing.
+    case notCached
+    case cancelled
+    case timedOut
+}
+
+/// A change in a job's life.
+enum JobNote: Sendable, Hashable {
+    case queued(Lane)
+    case looking(Lane)
+    case transferring(Lane)
+    case paused
+    case resumed
+    case laneChanged(Lane)
+    case parked
+    case ended
+}
+
+/// Names a job as long as it lives; never used again.
+struct JobID: Hashable, Sendable {
+    let index: Int32
+    let generation: UInt32
+}
+
+/// Names a task as long as it waits; never used again.
+struct TaskID: Hashable, Sendable {
+    let index: Int32
+    let generation: UInt32
+}

@@ -1,0 +1,76 @@
+import CXXHash
+import Foundation
+
+/// The identity of an entry, for deduplication and storage.
+///
+/// The default key of a request is its URL without the fragment, followed by the request's own headers in
+/// canonical form. Two requests with different headers never share an entry. A key may also be any string of
+/// the caller's own; the empty one is refused by every call.
+public struct CacheKey: Sendable, Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
+    /// The key as text.
+    public let string: String
+    /// Made once, so that a prepared key is found without reading its text again.
+    let hashCode: UInt64
+
+    public init(_ string: String) {
+        self.string = string
+        hashCode = Self.hash(string)
+    }
+
+    public init(stringLiteral value: String) {
+        self.init(value)
+    }
+
+    /// The key of a URL asked for without headers.
+    public init(_ url: URL) {
+        self.init(Self.withoutFragment(url.absoluteString))
+    }
+
+    /// The key of a URL asked for with headers: names lower-cased, fields sorted, each part preceded by its
+    /// length in bytes, so that no choice of headers can be mistaken for another.
+    public init(_ url: URL, headers: HTTPHeaders) {
+        guard !headers.isEmpty else {
+            self.init(url)
+            return
+        }
+        let fields = headers.fields
+            .map { (name: $0.name.lowercased(), value: $0.value) }
+            .sorted { ($0.name, $0.value) < ($1.name, $1.value) }
+        var text = Self.withoutFragment(url.absoluteString)
+        // A URL holds no line break: what follows cannot be part of it.
+        text += "\n"
+        for field in fields {
+            text += "\(field.name.utf8.count):\(field.name)\(field.value.utf8.count):\(field.value)"
+        }
+        self.init(text)
+    }
+
+    public var description: String { string }
+    public var isEmpty: Bool { string.isEmpty }
+
+    public static func == (a: Self, b: Self) -> Bool {
+        a.hashCode == b.hashCode && a.string == b.string
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(hashCode)
+    }
+
+    private static func withoutFragment(_ text: String) -> String {
+        guard let mark = text.utf8.firstIndex(of: UInt8(ascii: "#")) else { return text }
+        return String(text[..<mark])
+    }
+
+    /// Differs from process to process, so that nobody can choose URLs that collide.
+    private static let seed = UInt64.random(in: .min ... .max)
+
+    private static func hash(_ string: String) -> UInt64 {
+        if let hash = string.utf8.withContiguousStorageIfAvailable({
+            dipper_xxh3_seeded($0.baseAddress, $0.count, seed)
+        }) {
+            return hash
+        }
+        var copy = string
+        return copy.withUTF8 { dipper_xxh3_seeded($0.baseAddress, $0.count, seed) }
+    }
+}

@@ -1,0 +1,299 @@
+import Foundation
+import Logging
+import Synchronization
+
+// The disk tier's folder, format version 1:
+//
+//     blobs/ab/NAME      one record per file (EntryRecord.swift says what is in it), for entries larger than
+//                        `inlineLimit`. The file is the truth: a hit opens it and nothing else.
+//     index.sqlite       application_id "DIPR", user_version 1. Table `small` holds the records of small entries;
+//                        table `entry` one row per entry, small or large, for listing and limits; table `total`
+//                        their number and size, kept by triggers, so that opening costs the same at any size.
+//     index.broken       a database that was set aside because it could not be read.
+//     staging/XXXX/      files being written by one process, which holds a lock on the folder.
+//
+// NAME is the key's SHA-256 unless configured otherwise; "ab" are its first two characters.
+//
+// Writing a large entry: (1) its row is committed, (2) the file is written under staging, (3) renamed into place.
+//   Killed before 2: a row without a file. A reader finds no file: a miss. Eviction and `verify` drop the row.
+//   Killed before 3: the staging folder's lock is gone; whoever opens the store next removes the folder.
+//   So no file is ever without a row, and none is half written under its name.
+// Writing a small entry: a file of that name is removed, then row and record are committed in one transaction.
+// Removing: the file first, then the row.
+// Nothing is flushed to the device per entry. After a power cut a file may be torn: its checksum says so, and it is
+//   removed. SQLite in WAL mode keeps the index consistent.
+// A lost or unreadable index is made anew and filled from the files in the background; small entries are lost with it.
+// Several processes may share the folder: files appear and vanish in one step, SQLite locks the rest.
+
+/// The disk tier: what survives the process.
+///
+/// Reads are made on the caller's thread. Changes are staged, seen by reads at once, and carried out by a thread of
+/// the tier's own. Nothing here throws: what cannot be read is not there, what cannot be written is not kept, and the
+/// log says so.
+final class DiskTier: Sendable {
+    struct Options: Sendable {
+        var folder: String
+        /// The most that all entries together may take, in bytes; `nil` for no limit.
+        var sizeLimit: Int?
+        /// Records up to this size are kept in the index.
+        var inlineLimit = 2_048
+        /// Bytes that may wait to be written before prefetching pauses.
+        var stagingLimit = 16 << 20
+        var naming = FileNaming.sha256
+    }
+
+    let options: Options
+    let logger: Logger
+    let now: @Sendable () -> Date
+    let writer = WorkerPool(name: "dipper-disk", threads: 1)
+    private let state: Mutex<State>
+    let accesses = Mutex<[String: TimeInterval]>([:])
+    private let staged = Mutex(Staged())
+    /// Told when staging is filling up and when there is room again.
+    private let onBacklog: @Sendable (Bool) -> Void
+
+    /// What is open; replaced as a whole when the folder or the index has to be made anew.
+    struct Opened: Sendable {
+        var files: BlobFiles?
+        var index: EntryIndex?
+        /// Tells whether the index at the path is still the one that is open.
+        var indexFile: FileIdentity?
+    }
+
+    private struct State {
+        var opened = Opened()
+        var sizeLimit: Int?
+        var lastComplaint: TimeInterval = -.infinity
+    }
+
+    private struct Staged {
+        var area = StagingArea()
+        var isWriting = false
+        var isBacklogged = false
+    }
+
+    init(
+        _ options: Options, logger: Logger, now: @escaping @Sendable () -> Date,
+        onBacklog: @escaping @Sendable (Bool) -> Void = { _ in }
+    ) {
+        self.options = options
+        self.logger = logger
+        self.now = now
+        self.onBacklog = onBacklog
+        state = Mutex(State(sizeLimit: options.sizeLimit))
+        reopen()
+    }
+
+    // MARK: Reading
+
+    /// The entry, unless it is not there, has expired, or fails its checksum; one that fails is removed.
+    func entry(for key: CacheKey) -> EntryRecord? {
+        let (item, isClearing) = staged.withLock { ($0.area[key], $0.area.isClearing) }
+        let time = now().timeIntervalSince1970
+        if let item {
+            guard case .write(let record) = item.change, !record.lifetime.isExpired(at: time) else { return nil }
+            return record
+        }
+        if isClearing { return nil }
+        let name = options.naming.name(key)
+        let opened = opened
+        guard let record = fileRecord(name, opened.files) ?? smallRecord(name, opened.index) else { return nil }
+        // Two keys may share a name by a custom rule.
+        guard record.key == key else { return nil }
+        if record.lifetime.isExpired(at: time), !wasExtended(name, record.lifetime, time, opened.index) {
+            return nil
+        }
+        noteAccess(name, time)
+        return record
+    }
+
+    func contains(_ key: CacheKey) -> Bool {
+        let (item, isClearing) = staged.withLock { ($0.area[key], $0.area.isClearing) }
+        let time = now().timeIntervalSince1970
+        if let item {
+            if case .write(let record) = item.change { return !record.lifetime.isExpired(at: time) }
+            return false
+        }
+        if isClearing { return false }
+        let name = options.naming.name(key)
+        let opened = opened
+        if let file = opened.files?.readMetadata(name) {
+            guard let head = file.bytes.withUnsafeBytes({ EntryRecord.decodeMetadata($0) }) else { return false }
+            return head.key == key
+                && (!head.lifetime.isExpired(at: time) || wasExtended(name, head.lifetime, time, opened.index))
+        }
+        guard let record = smallRecord(name, opened.index), record.key == key else { return false }
+        return !record.lifetime.isExpired(at: time) || wasExtended(name, record.lifetime, time, opened.index)
+    }
+
+    private func fileRecord(_ name: String, _ files: BlobFiles?) -> EntryRecord? {
+        let file: (bytes: UnsafeMutableRawPointer, count: Int)?
+        do {
+            file = try files?.read(name)
+        } catch {
+            complain("a file cannot be read", error)
+            return nil
+        }
+        guard let file else { return nil }
+        let bytes = UnsafeRawBufferPointer(start: file.bytes, count: file.count)
+        var isTaken = false
+        let record = EntryRecord.decode(bytes) { body in
+            isTaken = true
+            return Data(bytesNoCopy: file.bytes, count: body, deallocator: .free)
+        }
+        if !isTaken { free(file.bytes) }
+        if record == nil { discard(name) }
+        return record
+    }
+
+    private func smallRecord(_ name: String, _ index: EntryIndex?) -> EntryRecord? {
+        do {
+            guard let data = try index?.smallRecord(name) else { return nil }
+            let record = data.withUnsafeBytes { bytes in
+                EntryRecord.decode(bytes) { data.prefix($0).withUnsafeBytes { Data($0) } }
+            }
+            if record == nil { discard(name) }
+            return record
+        } catch {
+            indexFailed(error)
+            return nil
+        }
+    }
+
+    /// Accesses may have given the entry more time than its record says.
+    private func wasExtended(_ name: String, _ lifetime: Lifetime, _ time: TimeInterval, _ index: EntryIndex?) -> Bool {
+        guard lifetime.accessExtension != nil else { return false }
+        if let access = accesses.withLock({ $0[name] }), lifetime.expires(accessedAt: access) > time { return true }
+        guard let expires = try? index?.expiration(name) else { return false }
+        return expires > time
+    }
+
+    private func noteAccess(_ name: String, _ time: TimeInterval) {
+        let count = accesses.withLock { accesses in
+            accesses[name] = time
+            return accesses.count
+        }
+        if count == 512 { writer.run { self.writeAccesses() } }
+    }
+
+    private func discard(_ name: String) {
+        logger.warning("an entry is damaged and is removed", metadata: ["file": "\(name)"])
+        writer.run { self.removeNow([name]) }
+    }
+
+    // MARK: Changing
+
+    /// Keeps a record, in place of the one its key had. `whenDone` is called when it is written, or cannot be.
+    /// - Parameter isUrgent: the entry is dropped only if twice the limit is waiting to be written.
+    func write(_ record: EntryRecord, whenDone: (@Sendable () -> Void)? = nil) {
+        stage(.write(record), for: record.key, whenDone: whenDone)
+    }
+
+    func remove(_ key: CacheKey) {
+        stage(.remove, for: key, whenDone: nil)
+    }
+
+    private func stage(_ change: StagingArea.Change, for key: CacheKey, whenDone: (@Sendable () -> Void)?) {
+        let (replaced, starts, isBacklogged, isDropped) = staged.withLock {
+            staged -> (StagingArea.Item?, Bool, Bool, Bool) in
+            // One entry may be larger than all that may wait; it waits alone.
+            if case .write(let record) = change, staged.area.bytes > 0,
+                staged.area.bytes + record.value.data.count > options.stagingLimit * 2
+            {
+                return (nil, false, false, true)
+            }
+            let replaced = staged.area.add(change, for: key, whenDone: whenDone)
+            let starts = !staged.isWriting
+            staged.isWriting = true
+            let isBacklogged = !staged.isBacklogged && staged.area.bytes > options.stagingLimit
+            if isBacklogged { staged.isBacklogged = true }
+            return (replaced, starts, isBacklogged, false)
+        }
+        if isDropped {
+            complain("the disk cannot keep up: an entry stays in memory only", nil)
+            whenDone?()
+            return
+        }
+        replaced?.whenDone?()
+        if isBacklogged { onBacklog(true) }
+        if starts, !writer.run({ self.writeStaged() }) { whenDone?() }
+    }
+
+    /// Forgets everything, at once for readers.
+    func clear() {
+        let dropped = staged.withLock { $0.area.beginClearing() }
+        for item in dropped.values { item.whenDone?() }
+        writer.run {
+            self.clearNow()
+            self.staged.withLock { $0.area.endClearing() }
+        }
+    }
+
+    /// Returns when all changes asked for so far have been carried out.
+    func synchronize() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            if !writer.run({ continuation.resume() }) { continuation.resume() }
+        }
+    }
+
+    /// Writes what is staged and ends the thread.
+    func shutdown() async {
+        writer.run {
+            self.writeAccesses()
+            try? self.opened.index?.close()
+        }
+        await writer.shutdown()
+    }
+
+    // MARK: The writer's thread
+
+    private func writeStaged() {
+        while true {
+            let batch = staged.withLock { staged in
+                let batch = staged.area.nextBatch(count: 64, bytes: 4 << 20)
+                if batch.isEmpty { staged.isWriting = false }
+                return batch
+            }
+            if batch.isEmpty { return }
+            carryOut(batch)
+            let isRelieved = staged.withLock { staged in
+                staged.area.finish(batch)
+                guard staged.isBacklogged, staged.area.bytes < options.stagingLimit / 2 else { return false }
+                staged.isBacklogged = false
+                return true
+            }
+            if isRelieved { onBacklog(false) }
+            for item in batch { item.whenDone?() }
+        }
+    }
+
+    // MARK: What is open
+
+    var opened: Opened { state.withLock { $0.opened } }
+
+    func replaceOpened(_ opened: Opened) {
+        let old = state.withLock { exchange(&$0.opened, with: opened) }
+        _ = consume old
+    }
+
+    var sizeLimit: Int? {
+        get { state.withLock { $0.sizeLimit } }
+        set {
+            state.withLock { $0.sizeLimit = newValue }
+            writer.run { self.keepLimit() }
+        }
+    }
+
+    /// Logs at most once a minute: a full disk fails every write.
+    func complain(_ message: Logger.Message, _ error: (any Error)?) {
+        let time = now().timeIntervalSince1970
+        let isQuiet = state.withLock { state in
+            guard time - state.lastComplaint > 60 || time < state.lastComplaint else { return true }
+            state.lastComplaint = time
+            return false
+        }
+        logger.log(
+            level: isQuiet ? .debug : .warning, message,
+            metadata: error.map { ["error": "\($0)", "folder": "\(options.folder)"] })
+    }
+}

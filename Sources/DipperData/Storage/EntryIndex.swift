@@ -1,0 +1,302 @@
+import Foundation
+import GRDB
+
+/// The SQLite side of the disk tier: small records, and what is needed to list entries and keep limits.
+///
+/// Not the truth about larger entries, whose files speak for themselves. Throws GRDB's errors.
+final class EntryIndex: Sendable {
+    struct Totals: Sendable, Hashable {
+        var bytes = 0
+        var entries = 0
+    }
+
+    struct Row: Sendable {
+        var name: String
+        var key: String
+        var url: String
+        var size: Int
+        var stored: TimeInterval
+        var accessed: TimeInterval
+        var lifetime: Lifetime
+        /// The record itself, if it is kept here and not in a file.
+        var record: Data?
+    }
+
+    /// The file is a database, but not one of ours, or of a later version.
+    struct ForeignDatabase: Error {}
+
+    private static let applicationID = 0x4449_5052
+    private static let version = 1
+
+    private let pool: DatabasePool
+    /// Whether this call made the database.
+    let isNew: Bool
+
+    init(path: String) throws {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        configuration.maximumReaderCount = 2
+        configuration.label = "dipper.index"
+        configuration.prepareDatabase { db in
+            // A power cut may lose the latest entries, never the database; nothing is flushed per entry.
+            try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA mmap_size = 67108864")
+        }
+        pool = try DatabasePool(path: path, configuration: configuration)
+        let version = try pool.read { db -> Int? in
+            guard try Int.fetchOne(db, sql: "PRAGMA application_id") == Self.applicationID else {
+                guard try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") == 0 else {
+                    throw ForeignDatabase()
+                }
+                return nil
+            }
+            return try Int.fetchOne(db, sql: "PRAGMA user_version")
+        }
+        if let version, version != Self.version { throw ForeignDatabase() }
+        isNew = version == nil
+        if isNew { try pool.write(Self.create) }
+    }
+
+    private static func create(_ db: Database) throws {
+        // Another process may have come first.
+        guard try !db.tableExists("entry") else { return }
+        try db.execute(
+            sql: """
+                PRAGMA application_id = \(applicationID);
+                PRAGMA user_version = \(version);
+                CREATE TABLE entry (
+                    id INTEGER PRIMARY KEY,
+                    name TEXT NOT NULL UNIQUE,
+                    key TEXT NOT NULL,
+                    url TEXT NOT NULL,
+                    size INTEGER NOT NULL,
+                    stored REAL NOT NULL,
+                    accessed REAL NOT NULL,
+                    expires REAL,
+                    extension REAL
+                );
+                CREATE INDEX entry_by_access ON entry (accessed);
+                CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
+                CREATE TABLE small (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
+                CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL);
+                CREATE TABLE rebuilding (shard TEXT NOT NULL);
+                INSERT INTO total VALUES (0, 0);
+                CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
+                    UPDATE total SET bytes = bytes + NEW.size, entries = entries + 1;
+                END;
+                CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
+                    UPDATE total SET bytes = bytes - OLD.size, entries = entries - 1;
+                    DELETE FROM small WHERE id = OLD.id;
+                END;
+                CREATE TRIGGER entry_resized AFTER UPDATE OF size ON entry BEGIN
+                    UPDATE total SET bytes = bytes + NEW.size - OLD.size;
+                END;
+                """)
+    }
+
+    func close() throws { try pool.close() }
+
+    // MARK: Reading
+
+    func totals() throws -> Totals {
+        try pool.unsafeRead(Self.totals)
+    }
+
+    private static func totals(_ db: Database) throws -> Totals {
+        guard let row = try GRDB.Row.fetchOne(db.cachedStatement(sql: "SELECT bytes, entries FROM total")) else {
+            return Totals()
+        }
+        return Totals(bytes: row[0], entries: row[1])
+    }
+
+    func smallRecord(_ name: String) throws -> Data? {
+        try pool.unsafeRead { db in
+            try Data.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT record FROM small WHERE id = (SELECT id FROM entry WHERE name = ?)"),
+                arguments: [name])
+        }
+    }
+
+    func hasSmallRecord(_ name: String) throws -> Bool {
+        try pool.unsafeRead { db in
+            try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT EXISTS (SELECT 1 FROM small WHERE id = (SELECT id FROM entry WHERE name = ?))"),
+                arguments: [name]) ?? false
+        }
+    }
+
+    /// When the entry expires by now, accesses counted; `nil` if there is no such entry.
+    func expiration(_ name: String) throws -> TimeInterval? {
+        try pool.unsafeRead { db in
+            try GRDB.Row.fetchOne(
+                db.cachedStatement(sql: "SELECT expires FROM entry WHERE name = ?"), arguments: [name]
+            ).map { $0[0] ?? .infinity }
+        }
+    }
+
+    func row(_ name: String) throws -> Row? {
+        try pool.unsafeRead { db in
+            try GRDB.Row.fetchOne(
+                db.cachedStatement(sql: "SELECT \(Self.columns) FROM entry WHERE name = ?"), arguments: [name]
+            ).map(Self.row)
+        }
+    }
+
+    private static let columns = "name, key, url, size, stored, accessed, expires, extension"
+
+    private static func row(_ row: GRDB.Row) -> Row {
+        Row(
+            name: row[0], key: row[1], url: row[2], size: row[3], stored: row[4], accessed: row[5],
+            lifetime: Lifetime(expires: row[6] ?? .infinity, accessExtension: row[7]))
+    }
+
+    /// Entries in the order of their names, some at a time.
+    func rows(after name: String, limit: Int) throws -> [Row] {
+        try pool.unsafeRead { db in
+            try GRDB.Row.fetchAll(
+                db.cachedStatement(sql: "SELECT \(Self.columns) FROM entry WHERE name > ? ORDER BY name LIMIT ?"),
+                arguments: [name, limit]
+            ).map(Self.row)
+        }
+    }
+
+    /// The least recently used entries.
+    func oldest(_ limit: Int) throws -> [(name: String, size: Int)] {
+        try names("SELECT name, size FROM entry ORDER BY accessed LIMIT ?", [limit])
+    }
+
+    func expired(at time: TimeInterval, limit: Int) throws -> [(name: String, size: Int)] {
+        try names("SELECT name, size FROM entry WHERE expires <= ? LIMIT ?", [time, limit])
+    }
+
+    private func names(_ sql: String, _ arguments: StatementArguments) throws -> [(name: String, size: Int)] {
+        try pool.unsafeRead { db in
+            try GRDB.Row.fetchAll(db.cachedStatement(sql: sql), arguments: arguments).map { ($0[0], $0[1]) }
+        }
+    }
+
+    /// What SQLite finds wrong with the file; empty if it is sound.
+    func integrityProblems() throws -> [String] {
+        try pool.unsafeRead { db in
+            try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
+        }
+    }
+
+    // MARK: Writing
+
+    /// Adds rows or puts them in place of those of their names, in one transaction, and removes others.
+    func write(_ rows: [Row], removing names: [String] = []) throws {
+        try transaction { db in
+            let upsert = try db.cachedStatement(
+                sql: """
+                    INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    ON CONFLICT (name) DO UPDATE SET key = excluded.key, url = excluded.url, size = excluded.size,
+                        stored = excluded.stored, accessed = excluded.accessed, expires = excluded.expires,
+                        extension = excluded.extension
+                    RETURNING id
+                    """)
+            let addSmall = try db.cachedStatement(
+                sql: "INSERT INTO small (id, record) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record")
+            let removeSmall = try db.cachedStatement(sql: "DELETE FROM small WHERE id = ?")
+            for row in rows {
+                let expires = row.lifetime.expires.isFinite ? row.lifetime.expires : nil
+                let id = try Int64.fetchOne(
+                    upsert,
+                    arguments: [
+                        row.name, row.key, row.url, row.size, row.stored, row.accessed, expires,
+                        row.lifetime.accessExtension,
+                    ])
+                guard let id else { continue }
+                if let record = row.record {
+                    try addSmall.execute(arguments: [id, record])
+                } else {
+                    try removeSmall.execute(arguments: [id])
+                }
+            }
+            try Self.remove(names, db)
+        }
+    }
+
+    /// Adds rows for entries that have none.
+    func addMissing(_ rows: [Row]) throws {
+        try transaction { db in
+            let insert = try db.cachedStatement(
+                sql: """
+                    INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING
+                    """)
+            for row in rows {
+                let expires = row.lifetime.expires.isFinite ? row.lifetime.expires : nil
+                try insert.execute(arguments: [
+                    row.name, row.key, row.url, row.size, row.stored, row.accessed, expires,
+                    row.lifetime.accessExtension,
+                ])
+            }
+        }
+    }
+
+    func remove(_ names: [String]) throws {
+        guard !names.isEmpty else { return }
+        try transaction { db in try Self.remove(names, db) }
+    }
+
+    private static func remove(_ names: [String], _ db: Database) throws {
+        guard !names.isEmpty else { return }
+        let remove = try db.cachedStatement(sql: "DELETE FROM entry WHERE name = ?")
+        for name in names { try remove.execute(arguments: [name]) }
+    }
+
+    func removeAll() throws {
+        try transaction { db in try db.execute(sql: "DELETE FROM entry; UPDATE total SET bytes = 0, entries = 0") }
+    }
+
+    /// Notes accesses: name and time.
+    func touch(_ accesses: [String: TimeInterval]) throws {
+        try transaction { db in
+            let update = try db.cachedStatement(
+                sql: """
+                    UPDATE entry SET accessed = max(accessed, ?1),
+                        expires = CASE WHEN extension IS NULL THEN expires ELSE ?1 + extension END
+                    WHERE name = ?2
+                    """)
+            for (name, time) in accesses { try update.execute(arguments: [time, name]) }
+        }
+    }
+
+    /// Puts sizes and totals right.
+    func recount() throws {
+        try transaction { db in
+            try db.execute(
+                sql: """
+                    DELETE FROM small WHERE id NOT IN (SELECT id FROM entry);
+                    DELETE FROM total;
+                    INSERT INTO total SELECT ifnull(sum(size), 0), count(*) FROM entry;
+                    """)
+        }
+    }
+
+    // MARK: Rebuilding
+
+    /// The last folder that has been read in; `nil` if no rebuilding is under way.
+    func rebuildPosition() throws -> String? {
+        try pool.unsafeRead { db in try String.fetchOne(db, sql: "SELECT shard FROM rebuilding") }
+    }
+
+    func setRebuildPosition(_ shard: String?) throws {
+        try transaction { db in
+            try db.execute(sql: "DELETE FROM rebuilding")
+            if let shard { try db.execute(sql: "INSERT INTO rebuilding VALUES (?)", arguments: [shard]) }
+        }
+    }
+
+    private func transaction(_ body: (Database) throws -> Void) throws {
+        try pool.writeWithoutTransaction { db in
+            try db.inTransaction(.immediate) {
+                try body(db)
+                return .commit
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+import CXXHash
+import Foundation
+
+// A record is one entry as it lies on disk, in a file of its own or in a row of the index:
+//
+//     body        the entry's bytes, first, so that other programs can open the file
+//     metadata    see `encodeMetadata`
+//     footer      32 bytes, little-endian:
+//                   0  magic "DIPR"
+//                   4  version of this format, UInt32: 1
+//                   8  length of the body, UInt64
+//                  16  length of the metadata, UInt32
+//                  20  zero, UInt32
+//                  24  checksum, UInt64
+//
+// The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body. It covers
+// every byte, the lengths and the key. A record whose footer, lengths or checksum are not right counts as not there.
+//
+// Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
+// seconds, NaN for none), status (UInt32), key, URL, number of header fields (UInt32), then name and value of each;
+// texts as a UInt32 length in bytes and UTF-8.
+
+/// One entry as it lies on disk.
+struct EntryRecord {
+    static let footerSize = 32
+    private static let magic: UInt32 = 0x5250_4944
+    private static let version: UInt32 = 1
+
+    var key: CacheKey
+    var value: StoredData
+    var lifetime: Lifetime
+
+    /// Metadata and footer: what follows the body.
+    func encodeTrailer() -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(256)
+        let info = value.info
+        bytes.append(value: info.stored.bitPattern)
+        bytes.append(value: lifetime.expires.bitPattern)
+        bytes.append(value: (lifetime.accessExtension ?? .nan).bitPattern)
+        bytes.append(value: UInt32(clamping: info.status))
+        bytes.append(text: key.string)
+        bytes.append(text: info.url)
+        bytes.append(value: UInt32(clamping: info.headers.fields.count))
+        for field in info.headers.fields {
+            bytes.append(text: field.name)
+            bytes.append(text: field.value)
+        }
+        let metadataLength = bytes.count
+        bytes.append(value: Self.magic)
+        bytes.append(value: Self.version)
+        bytes.append(value: UInt64(value.data.count))
+        bytes.append(value: UInt32(metadataLength))
+        bytes.append(value: UInt32(0))
+        let bodyHash = value.data.withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
+        let checksum = bytes.withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, bodyHash) }
+        bytes.append(value: checksum)
+        return bytes
+    }
+
+    /// The length of the body, if these are the last bytes of a record of `size` bytes.
+    static func layout(_ tail: UnsafeRawBufferPointer, size: Int) -> (body: Int, metadata: Int)? {
+        guard tail.count >= footerSize, size >= footerSize else { return nil }
+        let footer = tail.count - footerSize
+        guard tail.loadLE(UInt32.self, at: footer) == magic,
+            tail.loadLE(UInt32.self, at: footer + 4) == version
+        else { return nil }
+        let body = tail.loadLE(UInt64.self, at: footer + 8)
+        let metadata = Int(tail.loadLE(UInt32.self, at: footer + 16))
+        guard body <= UInt64(size), Int(body) + metadata + footerSize == size else { return nil }
+        return (Int(body), metadata)
+    }
+
+    /// Reads a whole record and checks it. `takeBody` is handed the length of the body once all is well, and turns
+    /// the first bytes into `Data`.
+    static func decode(_ bytes: UnsafeRawBufferPointer, takeBody: (Int) -> Data) -> EntryRecord? {
+        guard let (body, metadata) = layout(bytes, size: bytes.count), let start = bytes.baseAddress else {
+            return nil
+        }
+        let covered = metadata + footerSize - 8
+        let bodyHash = dipper_xxh3_seeded(start, body, 0)
+        guard
+            dipper_xxh3_seeded(start + body, covered, bodyHash) == bytes.loadLE(UInt64.self, at: bytes.count - 8)
+        else { return nil }
+        var reader = RecordReader(UnsafeRawBufferPointer(rebasing: bytes[body..<(body + metadata)]))
+        guard let head = reader.readHead() else { return nil }
+        return EntryRecord(
+            key: head.key, value: StoredData(data: takeBody(body), info: head.info), lifetime: head.lifetime)
+    }
+
+    /// Reads the metadata alone, without checking the body.
+    static func decodeMetadata(_ bytes: UnsafeRawBufferPointer) -> (
+        key: CacheKey, info: EntryInfo, lifetime: Lifetime
+    )? {
+        var reader = RecordReader(bytes)
+        return reader.readHead()
+    }
+}
+
+/// Reads metadata; every read is checked against the end.
+private struct RecordReader {
+    private let bytes: UnsafeRawBufferPointer
+    private var position = 0
+
+    init(_ bytes: UnsafeRawBufferPointer) {
+        self.bytes = bytes
+    }
+
+    mutating func readHead() -> (key: CacheKey, info: EntryInfo, lifetime: Lifetime)? {
+        guard let stored = read(UInt64.self), let expires = read(UInt64.self), let added = read(UInt64.self),
+            let status = read(UInt32.self), let key = readText(), let url = readText(),
+            let count = read(UInt32.self)
+        else { return nil }
+        var fields: [HTTPHeaders.Field] = []
+        for _ in 0..<count {
+            guard let name = readText(), let value = readText() else { return nil }
+            fields.append(.init(name, value))
+        }
+        let accessExtension = Double(bitPattern: added)
+        return (
+            CacheKey(key),
+            EntryInfo(
+                url: url, status: Int(status), headers: HTTPHeaders(fields), stored: Double(bitPattern: stored)),
+            Lifetime(
+                expires: Double(bitPattern: expires),
+                accessExtension: accessExtension.isNaN ? nil : accessExtension)
+        )
+    }
+
+    private mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {
+        guard bytes.count - position >= MemoryLayout<Value>.size else { return nil }
+        defer { position += MemoryLayout<Value>.size }
+        return bytes.loadLE(type, at: position)
+    }
+
+    private mutating func readText() -> String? {
+        guard let length = read(UInt32.self), Int(length) <= bytes.count - position else { return nil }
+        defer { position += Int(length) }
+        return String(decoding: bytes[position..<(position + Int(length))], as: UTF8.self)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    fileprivate func loadLE<Value: FixedWidthInteger>(_ type: Value.Type, at offset: Int) -> Value {
+        Value(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+}
+
+extension [UInt8] {
+    fileprivate mutating func append(value: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: value.littleEndian) { append(contentsOf: $0) }
+    }
+
+    fileprivate mutating func append(text: String) {
+        append(value: UInt32(clamping: text.utf8.count))
+        append(contentsOf: text.utf8)
+    }
+}

@@ -1,0 +1,59 @@
+import Foundation
+
+/// Bytes and what is known of them: what the tiers keep.
+struct StoredData: Sendable {
+    let data: Data
+    let info: EntryInfo
+
+    /// What the entry costs a tier, in bytes: the data, and about what surrounds it.
+    func cost(for key: CacheKey) -> Int { data.count + key.string.utf8.count + 256 }
+}
+
+/// What is known of an entry apart from its bytes. A reference, so that a hit copies one pointer.
+final class EntryInfo: Sendable {
+    /// What the bytes were fetched from; empty for entries added by hand under a key.
+    let url: String
+    let status: Int
+    let headers: HTTPHeaders
+    /// Seconds since 1970.
+    let stored: TimeInterval
+
+    init(url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval) {
+        self.url = url
+        self.status = status
+        self.headers = headers
+        self.stored = stored
+    }
+}
+
+/// An entry of the disk tier, without its bytes.
+public struct CachedEntry: Sendable, Hashable {
+    public let key: CacheKey
+    /// What the bytes were fetched from; empty for entries added by hand under a key.
+    public let url: String
+    /// Bytes on disk, the store's own few included.
+    public let size: Int
+    public let stored: Date
+    public let accessed: Date
+    /// `nil` for never.
+    public let expires: Date?
+}
+
+/// How the files of entries are named.
+public struct FileNaming: Sendable {
+    let name: @Sendable (CacheKey) -> String
+
+    /// The key's SHA-256.
+    public static let sha256 = FileNaming(name: KeyDigest.sha256)
+    public static let sha1 = FileNaming(name: KeyDigest.sha1)
+    public static let md5 = FileNaming(name: KeyDigest.md5)
+
+    /// A rule of one's own. A name that could not be a plain file's name is replaced by the key's SHA-256; two
+    /// keys with one name take each other's place, and are never mistaken for each other.
+    public static func custom(_ rule: @escaping @Sendable (CacheKey) -> String) -> FileNaming {
+        FileNaming { key in
+            let name = rule(key)
+            return KeyDigest.isPlainFileName(name) ? name : KeyDigest.sha256(key)
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import Foundation
+
+/// A clock reduced to what the cache asks of it: the time since some fixed moment, and sleeping.
+struct TimeSource: Sendable {
+    let now: @Sendable () -> Duration
+    let sleep: @Sendable (Duration) async throws -> Void
+
+    init(_ clock: any Clock<Duration>) {
+        self = Self.make(clock)
+    }
+
+    private init(
+        now: @escaping @Sendable () -> Duration, sleep: @escaping @Sendable (Duration) async throws -> Void
+    ) {
+        self.now = now
+        self.sleep = sleep
+    }
+
+    private static func make<C: Clock<Duration>>(_ clock: C) -> TimeSource {
+        let origin = clock.now
+        return TimeSource(
+            now: { origin.duration(to: clock.now) },
+            sleep: { try await clock.sleep(until: clock.now.advanced(by: $0), tolerance: nil) })
+    }
+}
+
+enum WallClock {
+    /// The system's time, to the tick of the kernel (a few milliseconds): cheap enough to ask at every hit.
+    static let coarse: @Sendable () -> Date = {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME_COARSE, &time)
+        return Date(timeIntervalSince1970: Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9)
+    }
+}

@@ -1,0 +1,74 @@
+import Foundation
+import Synchronization
+
+/// A few threads that run closures in the order given. For work that blocks, such as files and SQLite.
+final class WorkerPool: Sendable {
+    private final class Queue: @unchecked Sendable {
+        // Every access is made while holding `condition`.
+        let condition = NSCondition()
+        var work: [@Sendable () -> Void] = []
+        var nextWork = 0
+        var isEnding = false
+
+        func take() -> (@Sendable () -> Void)? {
+            condition.lock()
+            defer { condition.unlock() }
+            while true {
+                if nextWork < work.count {
+                    let next = work[nextWork]
+                    nextWork += 1
+                    if nextWork == work.count || nextWork > 1_024 {
+                        work.removeFirst(nextWork)
+                        nextWork = 0
+                    }
+                    return next
+                }
+                if isEnding { return nil }
+                condition.wait()
+            }
+        }
+    }
+
+    private let queue = Queue()
+    private let threads: [JoinableThread]
+    private let isJoined = Mutex(false)
+
+    init(name: String, threads count: Int) {
+        let queue = queue
+        threads = (0..<count).map { _ in
+            JoinableThread(name: name) {
+                while let work = queue.take() { work() }
+            }
+        }
+    }
+
+    /// Runs `work` on one of the threads. False, and nothing is run, once the pool is ending.
+    @discardableResult
+    func run(_ work: @escaping @Sendable () -> Void) -> Bool {
+        queue.condition.lock()
+        let isEnding = queue.isEnding
+        if !isEnding { queue.work.append(work) }
+        queue.condition.unlock()
+        queue.condition.signal()
+        return !isEnding
+    }
+
+    /// Finishes what has been given and ends the threads, without waiting for them.
+    func end() {
+        queue.condition.lock()
+        queue.isEnding = true
+        queue.condition.unlock()
+        queue.condition.broadcast()
+    }
+
+    /// Finishes what has been given and returns when the threads have ended.
+    func shutdown() async {
+        end()
+        let wasJoined = isJoined.withLock { joined in
+            defer { joined = true }
+            return joined
+        }
+        guard !wasJoined else { return }
+        for thread in threads { await thread.join() }
+    }
+}

@@ -1,0 +1,26 @@
+/// The limits and options of ``CurlTransport``.
+public struct CurlConfiguration: Sendable {
+    /// The longest to wait for a connection, TLS included.
+    public var connectTimeout: Duration = .seconds(15)
+    /// A transfer that moves fewer than `lowSpeedLimit` bytes a second for `lowSpeedTime` is given up, also one
+    /// whose server never answers.
+    public var lowSpeedLimit = 64
+    public var lowSpeedTime: Duration = .seconds(30)
+    /// The largest body taken, in bytes after content decoding.
+    public var maximumBodySize = 1 << 30
+    /// Redirects followed before giving up.
+    public var maximumRedirects = 10
+    /// A file of certificates in PEM form to trust in place of the system's.
+    public var caBundle: String?
+    /// A certificate in PEM form to identify this client by, its key and the key's password.
+    public var clientCertificate: String?
+    public var clientKey: String?
+    public var clientKeyPassword: String?
+    /// Such as `http://proxy:3128`; `nil` for what the environment says (`http_proxy` and so on).
+    public var proxy: String?
+    public var userAgent = "Dipper"
+    /// Connections each lane keeps open for use again.
+    public var keptConnections = 64
+
+    public init() {}
+}

@@ -1,0 +1,71 @@
+import CCurl
+import Foundation
+
+/// The options that all transfers of a pool share, and libcurl's callbacks.
+enum CurlOptions {
+    static func set(_ configuration: CurlConfiguration, on handle: UnsafeMutableRawPointer) {
+        func set(_ option: CURLoption, _ value: Int) { _ = dipper_curl_set_long(handle, option, value) }
+        func set(_ option: CURLoption, _ value: String?) {
+            guard let value else { return }
+            _ = dipper_curl_set_string(handle, option, value)
+        }
+        set(CURLOPT_NOSIGNAL, 1)
+        set(CURLOPT_NOPROGRESS, 1)
+        set(CURLOPT_BUFFERSIZE, 64 << 10)
+        set(CURLOPT_PROTOCOLS_STR, "http,https")
+        set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https")
+        set(CURLOPT_FOLLOWLOCATION, 1)
+        set(CURLOPT_MAXREDIRS, configuration.maximumRedirects)
+        set(CURLOPT_CONNECTTIMEOUT_MS, configuration.connectTimeout.milliseconds)
+        set(CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)
+        set(CURLOPT_LOW_SPEED_TIME, max(1, configuration.lowSpeedTime.milliseconds / 1_000))
+        // Every coding that this libcurl can decode.
+        set(CURLOPT_ACCEPT_ENCODING, "")
+        set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
+        // Over TLS wait for the first connection: HTTP/2 may let all share it.
+        set(CURLOPT_PIPEWAIT, 1)
+        set(CURLOPT_USERAGENT, configuration.userAgent)
+        set(CURLOPT_CAINFO, configuration.caBundle)
+        set(CURLOPT_SSLCERT, configuration.clientCertificate)
+        set(CURLOPT_SSLKEY, configuration.clientKey)
+        set(CURLOPT_KEYPASSWD, configuration.clientKeyPassword)
+        set(CURLOPT_PROXY, configuration.proxy)
+        _ = dipper_curl_set_off(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(configuration.maximumBodySize))
+        _ = dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, takeBody)
+        _ = dipper_curl_set_data_fn(handle, CURLOPT_HEADERFUNCTION, takeHeader)
+    }
+
+    private static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
+        context.map { Unmanaged<CurlTransfer>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    private static let takeBody: dipper_curl_data_fn = { data, size, count, context in
+        let length = size * count
+        guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
+        if transfer.isThrottled { return Int(CURL_WRITEFUNC_PAUSE) }
+        return transfer.take(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
+    }
+
+    private static let takeHeader: dipper_curl_data_fn = { data, size, count, context in
+        let length = size * count
+        guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
+        var line = String(decoding: UnsafeRawBufferPointer(start: data, count: length), as: UTF8.self)[...]
+        while line.last?.isNewline == true { line.removeLast() }
+        transfer.takeHeaderLine(line.utf8)
+        return length
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds, rounded up.
+    var milliseconds: Int {
+        let (seconds, attoseconds) = components
+        let whole = seconds.multipliedReportingOverflow(by: 1_000)
+        guard !whole.overflow else { return seconds > 0 ? Int.max / 2 : 0 }
+        return Int(whole.partialValue) + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+    }
+
+    var timeInterval: Double {
+        Double(components.seconds) + Double(components.attoseconds) * 1e-18
+    }
+}

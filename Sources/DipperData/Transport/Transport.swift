@@ -1,0 +1,62 @@
+import Foundation
+
+/// Moves bytes from a server into memory. `CurlTransport` is the real one; `DipperTesting` has a scripted one.
+public protocol Transport: Sendable {
+    /// Starts a transfer. Never blocks. `receive` is called from any thread, one call at a time: any number of
+    /// times with progress and once, as the last call, with the end; also after a cancel.
+    func start(
+        _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
+    ) -> any Transfer
+
+    /// Ends all transfers as cancelled, ends the transport's threads and waits for them.
+    func shutdown() async
+}
+
+/// A transfer that is under way.
+public protocol Transfer: Sendable {
+    /// Stops it; it ends with ``DipperError/cancelled`` unless it has ended.
+    func cancel()
+    /// While true the transfer is to use the link as little as the transport can make it.
+    func setThrottled(_ isThrottled: Bool)
+    /// Tells in which lane the transfer counts from now on.
+    func setLane(_ lane: Lane)
+}
+
+/// What to move.
+public struct TransferRequest: Sendable {
+    public var url: URL
+    public var headers: HTTPHeaders
+    /// The pool of connections to use.
+    public var lane: Lane
+    /// The transfer starts throttled.
+    public var isThrottled: Bool
+
+    public init(url: URL, headers: HTTPHeaders = [:], lane: Lane = .fast, isThrottled: Bool = false) {
+        self.url = url
+        self.headers = headers
+        self.lane = lane
+        self.isThrottled = isThrottled
+    }
+}
+
+/// What a transfer tells.
+public enum TransferEvent: Sendable {
+    /// Bytes of the body so far, decoded, and how many there will be, if the server said.
+    case progress(received: Int, expected: Int?)
+    case finished(Result<TransferResponse, DipperError>)
+}
+
+/// A complete answer, whatever its status.
+public struct TransferResponse: Sendable {
+    public var status: Int
+    public var headers: HTTPHeaders
+    public var body: Data
+    public var metrics: TransferMetrics
+
+    public init(status: Int = 200, headers: HTTPHeaders = [:], body: Data, metrics: TransferMetrics = .init()) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.metrics = metrics
+    }
+}

@@ -1,0 +1,111 @@
+import Synchronization
+
+/// A clock that stands still until it is told to move on. Sleepers wake in the order of their times.
+///
+/// ```swift
+/// let clock = ManualClock()
+/// configuration.clock = clock
+/// await clock.waitForSleepers(1)
+/// clock.advance(by: .seconds(30))
+/// ```
+public final class ManualClock: Clock, Sendable {
+    /// A moment: the time since the clock was made.
+    public struct Instant: InstantProtocol {
+        public var offset: Duration
+
+        public init(offset: Duration) {
+            self.offset = offset
+        }
+
+        public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+        public func duration(to other: Instant) -> Duration { other.offset - offset }
+        public static func < (a: Self, b: Self) -> Bool { a.offset < b.offset }
+    }
+
+    private struct Sleeper {
+        let due: Instant
+        let continuation: CheckedContinuation<Void, any Error>
+    }
+
+    private struct Waiter {
+        let count: Int
+        let continuation: CheckedContinuation<Void, Never>
+    }
+
+    private struct State {
+        var now = Instant(offset: .zero)
+        var sleepers: [Int: Sleeper] = [:]
+        var next = 0
+        var waiters: [Waiter] = []
+    }
+
+    private let state = Mutex(State())
+
+    public init() {}
+
+    public var now: Instant { state.withLock { $0.now } }
+    public var minimumResolution: Duration { .nanoseconds(1) }
+
+    public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        let number = state.withLock { state in
+            state.next += 1
+            return state.next
+        }
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let (isOver, woken) = state.withLock { state -> (Bool, [Waiter]) in
+                    if deadline <= state.now || Task.isCancelled { return (true, []) }
+                    state.sleepers[number] = Sleeper(due: deadline, continuation: continuation)
+                    let count = state.sleepers.count
+                    let woken = state.waiters.filter { $0.count <= count }
+                    state.waiters.removeAll { $0.count <= count }
+                    return (false, woken)
+                }
+                if isOver { continuation.resume() }
+                for waiter in woken { waiter.continuation.resume() }
+            }
+        } onCancel: {
+            let sleeper = state.withLock { $0.sleepers.removeValue(forKey: number) }
+            sleeper?.continuation.resume(throwing: CancellationError())
+        }
+        try Task.checkCancellation()
+    }
+
+    /// Moves on, and wakes those whose time has come.
+    public func advance(by duration: Duration) {
+        let due = state.withLock { state in
+            state.now = state.now.advanced(by: duration)
+            let now = state.now
+            let due = state.sleepers.filter { $0.value.due <= now }
+            for number in due.keys { state.sleepers[number] = nil }
+            return due.values.sorted { $0.due < $1.due }
+        }
+        for sleeper in due { sleeper.continuation.resume() }
+    }
+
+    /// Moves on to when the next sleeper wakes; false if nobody sleeps.
+    @discardableResult
+    public func advanceToNextSleeper() -> Bool {
+        let wait = state.withLock { state in
+            state.sleepers.values.map(\.due).min().map { state.now.duration(to: $0) }
+        }
+        guard let wait else { return false }
+        advance(by: wait)
+        return true
+    }
+
+    /// How many sleep now.
+    public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
+
+    /// Returns as soon as at least so many sleep.
+    public func waitForSleepers(_ count: Int) async {
+        await withCheckedContinuation { continuation in
+            let isThere = state.withLock { state in
+                if state.sleepers.count >= count { return true }
+                state.waiters.append(Waiter(count: count, continuation: continuation))
+                return false
+            }
+            if isThere { continuation.resume() }
+        }
+    }
+}

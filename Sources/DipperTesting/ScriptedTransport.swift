@@ -1,0 +1,160 @@
+import DipperData
+import Foundation
+import Synchronization
+
+/// A transport that does what the test says, and remembers what it was asked.
+///
+/// A URL with a script is answered by it at once, one step per attempt. A URL without one waits for the test to
+/// answer by hand:
+///
+/// ```swift
+/// let transport = ScriptedTransport()
+/// transport.script(url, [.status(503), .body(Data("here".utf8))])
+/// let transfer = await transport.nextTransfer()      // of a URL without a script
+/// transfer.send(progress: 10, of: 20)
+/// transfer.finish(with: Data("here".utf8))
+/// ```
+public final class ScriptedTransport: Transport {
+    /// What one attempt meets.
+    public enum Step: Sendable {
+        case body(Data)
+        case status(Int, HTTPHeaders)
+        case response(TransferResponse)
+        case failure(DipperError)
+        /// Never answers; ends when it is cancelled.
+        case silence
+
+        public static func status(_ status: Int) -> Step { .status(status, [:]) }
+    }
+
+    private struct State {
+        var scripts: [URL: [Step]] = [:]
+        var transfers: [ScriptedTransfer] = []
+        /// Those without a script that no one has taken yet.
+        var open: [ScriptedTransfer] = []
+        var waiting: [CheckedContinuation<ScriptedTransfer, Never>] = []
+        var isShutDown = false
+    }
+
+    private let state = Mutex(State())
+
+    public init() {}
+
+    /// Sets what the attempts for a URL meet, one after the other. The last step holds for all that follow.
+    public func script(_ url: URL, _ steps: [Step]) {
+        state.withLock { $0.scripts[url] = steps }
+    }
+
+    /// All transfers so far, in the order they were asked for.
+    public var transfers: [ScriptedTransfer] { state.withLock { $0.transfers } }
+
+    /// The transfers of one URL.
+    public func transfers(of url: URL) -> [ScriptedTransfer] { transfers.filter { $0.request.url == url } }
+
+    /// The next transfer without a script; waits for it if there is none.
+    public func nextTransfer() async -> ScriptedTransfer {
+        await withCheckedContinuation { continuation in
+            let there = state.withLock { state -> ScriptedTransfer? in
+                if !state.open.isEmpty { return state.open.removeFirst() }
+                state.waiting.append(continuation)
+                return nil
+            }
+            if let there { continuation.resume(returning: there) }
+        }
+    }
+
+    public func start(
+        _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
+    ) -> any Transfer {
+        let transfer = ScriptedTransfer(request, receive: receive)
+        let (step, taker, isShutDown) = state.withLock {
+            state -> (Step?, CheckedContinuation<ScriptedTransfer, Never>?, Bool) in
+            if state.isShutDown { return (nil, nil, true) }
+            state.transfers.append(transfer)
+            if let steps = state.scripts[request.url], let step = steps.first {
+                if steps.count > 1 { state.scripts[request.url] = Array(steps.dropFirst()) }
+                return (step, nil, false)
+            }
+            if !state.waiting.isEmpty { return (nil, state.waiting.removeFirst(), false) }
+            state.open.append(transfer)
+            return (nil, nil, false)
+        }
+        if isShutDown { transfer.fail(with: .shutDown) }
+        if let step { transfer.meet(step) }
+        taker?.resume(returning: transfer)
+        return transfer
+    }
+
+    public func shutdown() async {
+        let transfers = state.withLock { state in
+            state.isShutDown = true
+            return state.transfers
+        }
+        for transfer in transfers { transfer.cancel() }
+    }
+}
+
+/// A transfer in the hands of a test.
+public final class ScriptedTransfer: Transfer {
+    private struct State {
+        var isThrottled: Bool
+        var lane: Lane
+        var isCancelled = false
+        var isOver = false
+    }
+
+    public let request: TransferRequest
+    private let receive: @Sendable (TransferEvent) -> Void
+    private let state: Mutex<State>
+
+    init(_ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void) {
+        self.request = request
+        self.receive = receive
+        state = Mutex(State(isThrottled: request.isThrottled, lane: request.lane))
+    }
+
+    public var isThrottled: Bool { state.withLock { $0.isThrottled } }
+    public var lane: Lane { state.withLock { $0.lane } }
+    public var isCancelled: Bool { state.withLock { $0.isCancelled } }
+
+    // MARK: The test's side
+
+    /// Tells of bytes received so far.
+    public func send(progress received: Int, of expected: Int?) {
+        receive(.progress(received: received, expected: expected))
+    }
+
+    public func finish(with body: Data, status: Int = 200, headers: HTTPHeaders = [:]) {
+        end(.success(TransferResponse(status: status, headers: headers, body: body)))
+    }
+
+    public func fail(with error: DipperError) { end(.failure(error)) }
+
+    func meet(_ step: ScriptedTransport.Step) {
+        switch step {
+        case .body(let body): finish(with: body)
+        case .status(let status, let headers): finish(with: Data(), status: status, headers: headers)
+        case .response(let response): end(.success(response))
+        case .failure(let error): fail(with: error)
+        case .silence: break
+        }
+    }
+
+    private func end(_ result: Result<TransferResponse, DipperError>) {
+        let isFirst = state.withLock { state in
+            defer { state.isOver = true }
+            return !state.isOver
+        }
+        if isFirst { receive(.finished(result)) }
+    }
+
+    // MARK: The cache's side
+
+    public func cancel() {
+        state.withLock { $0.isCancelled = true }
+        fail(with: .cancelled)
+    }
+
+    public func setThrottled(_ isThrottled: Bool) { state.withLock { $0.isThrottled = isThrottled } }
+    public func setLane(_ lane: Lane) { state.withLock { $0.lane = lane } }
+}

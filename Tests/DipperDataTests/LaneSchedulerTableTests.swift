@@ -1,0 +1,384 @@
+import Testing
+
+@testable import DipperData
+
+/// Work for a scheduler under test: a name and a host.
+struct TestWork: SchedulableWork, Equatable {
+    var name: String
+    var host = "host"
+}
+
+/// A scheduler and the actions of its last event.
+struct Bench {
+    typealias Scheduler = LaneScheduler<Int, TestWork>
+    var scheduler: Scheduler
+    var actions: [Scheduler.Action] = []
+    var nextWaiter = 0
+
+    init(fast: Int = 8, slow: Int = 1, maxPause: Duration? = nil, order: LaneConfiguration.Order = .fifo) {
+        scheduler = Scheduler(
+            fast: LaneConfiguration(maxConcurrent: fast, order: order),
+            slow: LaneConfiguration(maxConcurrent: slow, order: order, maxPause: maxPause))
+        scheduler.makesNotes = false
+    }
+
+    /// Applies an event and keeps what came of it.
+    @discardableResult
+    mutating func apply<R>(_ event: (inout Scheduler, inout [Scheduler.Action]) -> R) -> R {
+        actions = []
+        return event(&scheduler, &actions)
+    }
+
+    /// A call that skips the disk tier, so that it goes straight to its lane.
+    @discardableResult
+    mutating func get(
+        _ name: String, _ lane: Lane, reads: Bool = false, fetches: Bool = true, priority: Priority = .normal,
+        host: String = "host"
+    ) -> (job: JobID, task: TaskID) {
+        nextWaiter += 1
+        let waiter = nextWaiter
+        return apply {
+            $0.submit(
+                CacheKey(name), waiter, lane: lane, priority: priority, reads: reads, fetches: fetches,
+                makeWork: { TestWork(name: name, host: host) }, into: &$1)
+        }
+    }
+
+    var started: [String] {
+        actions.compactMap { if case .transfer(_, let work, _, _) = $0 { work.name } else { nil } }
+    }
+    var lookedUp: [String] {
+        actions.compactMap { if case .lookUp(_, let work) = $0 { work.name } else { nil } }
+    }
+    var throttled: [String] {
+        actions.compactMap { if case .setThrottled(let work, true) = $0 { work.name } else { nil } }
+    }
+    var released: [String] {
+        actions.compactMap { if case .setThrottled(let work, false) = $0 { work.name } else { nil } }
+    }
+    var aborted: [String] {
+        actions.compactMap { if case .abort(let work) = $0 { work.name } else { nil } }
+    }
+    var ended: [Int: Ending] {
+        var ended: [Int: Ending] = [:]
+        for case .end(let waiter, _, let ending, _) in actions {
+            #expect(ended[waiter] == nil, "task \(waiter) ended twice")
+            ended[waiter] = ending
+        }
+        return ended
+    }
+    var armed: (job: JobID, delay: Duration, token: UInt32)? {
+        for case .arm(let id, _, let delay, let token) in actions { return (id, delay, token) }
+        return nil
+    }
+    var pauseArmed: (Duration, UInt32)? {
+        actions.compactMap { if case .armPause(let delay, let token) = $0 { (delay, token) } else { nil } }.first
+    }
+    var toldFailure: [Int] {
+        actions.compactMap { if case .tellFailure(let waiter, _) = $0 { waiter } else { nil } }
+    }
+    var toldRetry: [Int] {
+        actions.compactMap { if case .tellRetry(let waiter, _) = $0 { waiter } else { nil } }
+    }
+    var lanesSet: [String: Lane] {
+        var lanes: [String: Lane] = [:]
+        for case .setLane(let work, let lane) in actions { lanes[work.name] = lane }
+        return lanes
+    }
+}
+
+@Suite("The scheduler's table: each event against each state of the job")
+struct LaneSchedulerTableTests {
+    // MARK: Urgent get
+
+    @Test("urgent get, absent: a new fast job starts")
+    func urgentAbsent() {
+        var bench = Bench()
+        bench.get("a", .fast)
+        #expect(bench.started == ["a"])
+    }
+
+    @Test("urgent get, absent: the disk tier is asked first, without a lane slot")
+    func urgentAbsentReads() {
+        var bench = Bench(fast: 1)
+        bench.get("running", .fast)
+        let a = bench.get("a", .fast, reads: true)
+        #expect(bench.lookedUp == ["a"])
+        #expect(bench.scheduler.fast.running == 1)
+        bench.apply { $0.lookedUp(a.job, hit: true, into: &$1) }
+        #expect(bench.ended == [2: .cached])
+    }
+
+    @Test("urgent get, slow and queued: promoted, the one job starts once")
+    func urgentSlowQueued() {
+        var bench = Bench()
+        bench.get("first", .slow)
+        let slow = bench.get("a", .slow)
+        #expect(bench.started.isEmpty)
+        let urgent = bench.get("a", .fast)
+        #expect(urgent.job == slow.job)
+        #expect(bench.started == ["a"])
+        bench.apply { $0.finished(urgent.job, into: &$1) }
+        #expect(bench.ended == [2: .fetched, 3: .fetched])
+        #expect(bench.started.isEmpty, "no second request")
+    }
+
+    @Test("urgent get, slow and running: promoted in place at full speed, counted as fast")
+    func urgentSlowRunning() {
+        var bench = Bench()
+        let a = bench.get("a", .slow)
+        #expect(bench.started == ["a"])
+        bench.get("b", .fast)
+        #expect(bench.throttled == ["a"])
+        bench.get("a", .fast)
+        #expect(bench.started.isEmpty)
+        #expect(bench.released == ["a"])
+        #expect(bench.lanesSet == ["a": .fast])
+        #expect(bench.scheduler.fast.running == 2)
+        #expect(bench.scheduler.slow.running == 0)
+        bench.get("c", .slow)
+        #expect(bench.started.isEmpty, "the promoted job holds the slow lane up")
+        _ = a
+    }
+
+    @Test("urgent get, fast and queued: joins")
+    func urgentFastQueued() {
+        var bench = Bench(fast: 1)
+        let first = bench.get("first", .fast)
+        let a = bench.get("a", .fast)
+        let again = bench.get("a", .fast)
+        #expect(again.job == a.job)
+        #expect(bench.started.isEmpty)
+        bench.apply { $0.finished(first.job, into: &$1) }
+        #expect(bench.started == ["a"])
+    }
+
+    @Test("urgent get, fast and running: joins")
+    func urgentFastRunning() {
+        var bench = Bench()
+        let a = bench.get("a", .fast)
+        let again = bench.get("a", .fast)
+        #expect(again.job == a.job)
+        #expect(bench.started.isEmpty)
+        bench.apply { $0.finished(a.job, into: &$1) }
+        #expect(bench.ended == [1: .fetched, 2: .fetched])
+    }
+
+    @Test("urgent get, parked for a back-off: joins and wakes it")
+    func urgentParked() {
+        var bench = Bench()
+        let a = bench.get("a", .fast)
+        bench.apply { $0.failed(a.job, ending: [], parking: .backOff(.seconds(9)), into: &$1) }
+        #expect(bench.toldFailure == [1])
+        let token = bench.armed!.token
+        bench.get("a", .fast)
+        #expect(bench.started == ["a"])
+        #expect(bench.toldRetry == [1, 2])
+        bench.apply { $0.timerFired(a.job, token: token, into: &$1) }
+        #expect(bench.actions.isEmpty, "the timer of the parking that is over")
+    }
+
+    @Test("urgent get, parked for the network: joins and goes on waiting")
+    func urgentParkedOffline() {
+        var bench = Bench()
+        let a = bench.get("a", .slow)
+        bench.apply { $0.failed(a.job, ending: [], parking: .untilNetworkReturns, into: &$1) }
+        bench.get("a", .fast)
+        #expect(bench.started.isEmpty)
+        bench.apply { $0.networkReturned(for: [a.job], spacing: .zero, into: &$1) }
+        let armed = bench.armed!
+        bench.apply { $0.timerFired(armed.job, token: armed.token, into: &$1) }
+        #expect(bench.started == ["a"])
+        #expect(bench.scheduler.fast.running == 1)
+    }
+
+    // MARK: Slow get
+
+    @Test("slow get, absent: a new slow job")
+    func slowAbsent() {
+        var bench = Bench()
+        bench.get("a", .slow)
+        #expect(bench.started == ["a"])
+        #expect(bench.scheduler.slow.running == 1)
+    }
+
+    @Test("slow get, slow and queued or running: joins")
+    func slowSlow() {
+        var bench = Bench()
+        let a = bench.get("a", .slow)
+        let b = bench.get("b", .slow)
+        #expect(bench.get("a", .slow).job == a.job)
+        #expect(bench.get("b", .slow).job == b.job)
+        #expect(bench.started.isEmpty)
+    }
+
+    @Test("slow get, fast and queued or running: joins, and the job stays fast")
+    func slowFast() {
+        var bench = Bench(fast: 1)
+        let a = bench.get("a", .fast)
+        let b = bench.get("b", .fast)
+        #expect(bench.get("a", .slow).job == a.job)
+        #expect(bench.get("b", .slow).job == b.job)
+        #expect(bench.scheduler.fast.running == 1)
+        #expect(bench.scheduler.fast.queued == 1)
+        #expect(bench.lanesSet.isEmpty)
+    }
+
+    @Test("slow get, parked: joins without waking it")
+    func slowParked() {
+        var bench = Bench()
+        let a = bench.get("a", .fast)
+        bench.apply { $0.failed(a.job, ending: [], parking: .backOff(.seconds(9)), into: &$1) }
+        #expect(bench.get("a", .slow).job == a.job)
+        #expect(bench.started.isEmpty)
+        #expect(bench.scheduler.counts.parked == 1)
+    }
+
+    // MARK: Move to the slow queue
+
+    @Test("move to slow, absent or slow: nothing")
+    func demoteNothing() {
+        var bench = Bench()
+        bench.get("running", .slow)
+        bench.get("queued", .slow)
+        for name in ["absent", "running", "queued"] {
+            bench.apply { $0.demote(CacheKey(name), into: &$1) }
+            #expect(bench.actions.isEmpty)
+        }
+    }
+
+    @Test("move to slow, fast and queued: to the front of the slow lane")
+    func demoteQueued() {
+        var bench = Bench(fast: 1)
+        let first = bench.get("first", .fast)
+        bench.get("s", .slow)
+        bench.get("a", .fast)
+        bench.apply { $0.demote("a", into: &$1) }
+        #expect(bench.actions.isEmpty)
+        bench.apply { $0.finished(first.job, into: &$1) }
+        #expect(bench.started == ["a"], "before the slow job that was there")
+    }
+
+    @Test("move to slow, fast and running: in place, throttled while fast work is on the network")
+    func demoteRunning() {
+        var bench = Bench()
+        let a = bench.get("a", .fast)
+        let b = bench.get("b", .fast)
+        bench.apply { $0.demote("a", into: &$1) }
+        #expect(bench.started.isEmpty)
+        #expect(bench.aborted.isEmpty)
+        #expect(bench.throttled == ["a"])
+        #expect(bench.lanesSet == ["a": .slow])
+        bench.apply { $0.finished(b.job, into: &$1) }
+        #expect(bench.released == ["a"])
+        bench.apply { $0.finished(a.job, into: &$1) }
+        #expect(bench.ended == [1: .fetched])
+    }
+
+    @Test("move to slow, several running: they move one after the other")
+    func demoteSeveral() {
+        var bench = Bench()
+        let a = bench.get("a", .fast)
+        bench.get("b", .fast)
+        bench.apply { $0.demote("a", into: &$1) }
+        bench.apply { $0.demote("b", into: &$1) }
+        #expect(bench.throttled == ["b"])
+        #expect(bench.released == ["a"])
+        bench.apply { $0.finished(a.job, into: &$1) }
+        #expect(bench.released == ["b"])
+    }
+
+    @Test("move to slow, parked: it wakes in the slow lane")
+    func demoteParked() {
+        var bench = Bench()
+        let a = bench.get("a", .fast)
+        bench.apply { $0.failed(a.job, ending: [], parking: .backOff(.seconds(1)), into: &$1) }
+        let token = bench.armed!.token
+        bench.apply { $0.demote("a", into: &$1) }
+        bench.apply { $0.timerFired(a.job, token: token, into: &$1) }
+        #expect(bench.started == ["a"])
+        #expect(bench.scheduler.slow.running == 1)
+    }
+
+    @Test("move to slow, being looked up: the look-up goes on, then it waits in front")
+    func demoteLooking() {
+        var bench = Bench()
+        bench.get("busy", .fast)
+        bench.get("s", .slow)
+        let a = bench.get("a", .fast, reads: true)
+        bench.apply { $0.demote("a", into: &$1) }
+        bench.apply { $0.lookedUp(a.job, hit: false, into: &$1) }
+        #expect(bench.started.isEmpty)
+        bench.apply { $0.cancel("busy", into: &$1) }
+        #expect(bench.started == ["a"])
+    }
+
+    // MARK: Cancel
+
+    @Test("cancel one task: it ends, the job goes on for the others in their lane", arguments: [Lane.fast, .slow])
+    func cancelOne(lane: Lane) {
+        var bench = Bench(fast: 1)
+        bench.get("first", lane)
+        for name in ["first", "queued"] {
+            var own = bench
+            own.get("queued", lane)
+            let other = own.get(name, .slow)
+            let mine = own.get(name, .fast)
+            own.apply { $0.cancel(mine.task, into: &$1) }
+            #expect(own.ended.values.map { $0 } == [.cancelled])
+            #expect(own.aborted.isEmpty)
+            #expect(own.scheduler.job(for: CacheKey(name)) == other.job)
+        }
+    }
+
+    @Test("cancel the only urgent task of a running job: it becomes slow in place")
+    func cancelUrgent() {
+        var bench = Bench()
+        bench.get("a", .slow)
+        let urgent = bench.get("a", .fast)
+        #expect(bench.scheduler.fast.running == 1)
+        bench.apply { $0.cancel(urgent.task, into: &$1) }
+        #expect(bench.lanesSet == ["a": .slow])
+        #expect(bench.scheduler.fast.running == 0)
+        #expect(bench.scheduler.slow.running == 1)
+    }
+
+    @Test("cancel the last task: queued jobs are removed, running ones aborted, parked ones removed")
+    func cancelLast() {
+        var bench = Bench(fast: 1)
+        let a = bench.get("a", .fast)
+        let b = bench.get("b", .fast)
+        let c = bench.get("c", .slow)
+        bench.apply { $0.cancel(b.task, into: &$1) }
+        #expect(bench.ended == [2: .cancelled])
+        #expect(bench.aborted.isEmpty)
+        bench.apply { $0.cancel(c.task, into: &$1) }
+        #expect(bench.ended == [3: .cancelled])
+        bench.apply { $0.cancel(a.task, into: &$1) }
+        #expect(bench.aborted == ["a"])
+        #expect(bench.scheduler.jobCount == 0)
+
+        let d = bench.get("d", .slow)
+        bench.apply { $0.failed(d.job, ending: [], parking: .untilNetworkReturns, into: &$1) }
+        bench.apply { $0.cancel(d.task, into: &$1) }
+        #expect(bench.ended == [4: .cancelled])
+        #expect(bench.scheduler.jobCount == 0)
+        #expect(bench.scheduler.jobsWaitingForNetwork.isEmpty)
+    }
+
+    @Test("an answer for a job that is gone changes nothing")
+    func lateAnswers() {
+        var bench = Bench()
+        let a = bench.get("a", .fast)
+        bench.apply { $0.cancel("a", into: &$1) }
+        bench.get("b", .fast)
+        bench.apply { $0.finished(a.job, into: &$1) }
+        #expect(bench.actions.isEmpty)
+        bench.apply { $0.failed(a.job, ending: [], parking: .backOff(.zero), into: &$1) }
+        #expect(bench.actions.isEmpty)
+        bench.apply { $0.lookedUp(a.job, hit: true, into: &$1) }
+        #expect(bench.actions.isEmpty)
+        bench.apply { $0.cancel(a.task, into: &$1) }
+        #expect(bench.actions.isEmpty)
+    }
+}

@@ -1,0 +1,43 @@
+import Foundation
+
+/// The target of a request, taken apart.
+struct Target: Sendable {
+    /// The path as sent, without the query.
+    let path: String
+
+    /// The pieces of the query as sent.
+    let query: [String]
+
+    /// - Parameter uri: the request target in origin form, or in absolute form as proxies get it
+    ///   (RFC 9112, 3.2).
+    init(_ uri: String) {
+        var rest = uri[...]
+        if let scheme = rest.range(of: "://"), !rest.hasPrefix("/") {
+            let authority = rest[scheme.upperBound...]
+            rest = authority[(authority.firstIndex { $0 == "/" || $0 == "?" } ?? authority.endIndex)...]
+        }
+        let mark = rest.firstIndex(of: "?") ?? rest.endIndex
+        path = mark == rest.startIndex ? "/" : String(rest[..<mark])
+        query = rest[mark...].dropFirst().split(separator: "&").map(String.init)
+    }
+
+    /// Names and values of the query, percent-decoded; a `+` stands for itself.
+    var parameters: [(name: String, value: String)] {
+        query.map { piece in
+            let pair = piece.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let value = pair.count > 1 ? String(pair[1]) : ""
+            return (String(pair[0]), value.removingPercentEncoding ?? value)
+        }
+    }
+
+    /// Path and query with another value for one of the query's parameters.
+    func replacing(_ name: String, by value: Int) -> String {
+        path + "?"
+            + query.map { $0.hasPrefix("\(name)=") ? "\(name)=\(value)" : $0 }.joined(separator: "&")
+    }
+
+    /// Path and query as they were sent, without an authority.
+    var pathAndQuery: String {
+        query.isEmpty ? path : path + "?" + query.joined(separator: "&")
+    }
+}
