@@ -60,6 +60,8 @@ extension LaneScheduler {
         slots.jobs[Int(job)].phase = .parked
         slots.jobs[Int(job)].isRetry = true
         parked += 1
+        // Those who are left may be less urgent than those who went.
+        settle(job, into: &actions)
         for task in slots.taskIndices(of: job) {
             if let waiter = slots.tasks[Int(task)].waiter { actions.append(.tellFailure(waiter, work)) }
         }
