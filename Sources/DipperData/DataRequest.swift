@@ -80,12 +80,12 @@ public struct DataRequest: Sendable {
     /// Why this request can never be fetched; `nil` if it can.
     var defect: DipperError? {
         if let key, key.isEmpty { return .emptyKey }
-        guard let url, let scheme = url.scheme else { return .invalidURL.with(detail: urlString) }
+        guard let url, let scheme = url.scheme else { return .invalidURL.with(detail: "'\(urlString)'") }
         guard ["http", "https"].contains(scheme.lowercased()) else {
             return .unsupportedScheme.with(detail: scheme)
         }
         guard let host = url.host(percentEncoded: false), !host.isEmpty else {
-            return .invalidURL.with(detail: urlString)
+            return .invalidURL.with(detail: "'\(urlString)'")
         }
         guard headers.isWellFormed else { return .invalidHeader }
         return nil

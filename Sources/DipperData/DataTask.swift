@@ -175,6 +175,11 @@ public final class DataTask: Sendable {
         return engine.lane(of: id) ?? link.withLock { $0.lane } ?? requestedLane
     }
 
+    /// Network attempts made so far for what this call waits for.
+    public var attempts: Int {
+        link.withLock { $0.job }?.withState { $0.attempts } ?? 0
+    }
+
     public var state: State {
         if let outcome = log.withLock({ $0.outcome }) { return Self.state(outcome) }
         let (engine, id) = link.withLock { ($0.engine, $0.id) }

@@ -241,6 +241,8 @@ final class DiskTier: Sendable {
         writer.run {
             self.writeAccesses()
             try? self.opened.index?.close()
+            // Lets go of the staging folder and its lock.
+            self.replaceOpened(Opened())
         }
         await writer.shutdown()
     }

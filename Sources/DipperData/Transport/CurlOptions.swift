@@ -22,8 +22,6 @@ enum CurlOptions {
         // Every coding that this libcurl can decode.
         set(CURLOPT_ACCEPT_ENCODING, "")
         set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
-        // Over TLS wait for the first connection: HTTP/2 may let all share it.
-        set(CURLOPT_PIPEWAIT, 1)
         set(CURLOPT_USERAGENT, configuration.userAgent)
         set(CURLOPT_CAINFO, configuration.caBundle)
         set(CURLOPT_SSLCERT, configuration.clientCertificate)

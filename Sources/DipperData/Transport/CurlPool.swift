@@ -121,6 +121,9 @@ final class CurlPool: @unchecked Sendable {
         }
         let context = Unmanaged.passUnretained(transfer).toOpaque()
         _ = dipper_curl_set_string(handle, CURLOPT_URL, transfer.request.url.absoluteString)
+        // Over TLS wait for the first connection, which HTTP/2 may let all share. Without TLS it never does.
+        let isTLS = transfer.request.url.scheme?.lowercased() == "https"
+        _ = dipper_curl_set_long(handle, CURLOPT_PIPEWAIT, isTLS ? 1 : 0)
         for field in transfer.request.headers.fields {
             // libcurl drops a field without a value unless it is written with a semicolon.
             let line = field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"

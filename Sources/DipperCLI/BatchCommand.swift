@@ -1,0 +1,82 @@
+import ArgumentParser
+import DipperData
+import Foundation
+
+struct BatchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "batch",
+        abstract: "Do what the lines of standard input say, each as it comes.",
+        discussion: """
+            get URL        fetch it now
+            slow URL       fetch it when nothing urgent is to be done
+            demote URL     it is not urgent any more
+            cancel URL     it is not wanted any more
+            sleep SECONDS  wait before the next line
+            wait           wait until all asked for so far is done
+
+            Empty lines and lines that start with # are passed over. A line that is not understood is told on \
+            standard error, and makes the exit status 2.
+            """)
+
+    @OptionGroup var options: FetchOptions
+    @OptionGroup var store: StoreOptions
+
+    func run() async throws {
+        let session = try FetchSession(options, store)
+        throw try await session.run { session in
+            var number = 0
+            for await line in linesOfStandardInput() {
+                number += 1
+                if session.isInterrupted { break }
+                guard let command = BatchLine(line) else {
+                    warn("dipper: line \(number) is not understood: \(line)")
+                    session.noteBadLine()
+                    continue
+                }
+                await command.perform(in: session)
+            }
+        }
+    }
+}
+
+/// One line of a batch.
+enum BatchLine: Equatable {
+    case nothing
+    case get(String)
+    case slow(String)
+    case demote(String)
+    case cancel(String)
+    case sleep(Double)
+    case wait
+
+    init?(_ line: String) {
+        let words = line.split(whereSeparator: \.isWhitespace).map(String.init)
+        guard let verb = words.first, !verb.hasPrefix("#") else {
+            self = .nothing
+            return
+        }
+        switch (verb, words.count) {
+        case ("get", 2): self = .get(words[1])
+        case ("slow", 2): self = .slow(words[1])
+        case ("demote", 2): self = .demote(words[1])
+        case ("cancel", 2): self = .cancel(words[1])
+        case ("wait", 1): self = .wait
+        case ("sleep", 2):
+            guard let seconds = Double(words[1]), seconds >= 0, seconds < 1e6 else { return nil }
+            self = .sleep(seconds)
+        default: return nil
+        }
+    }
+
+    fileprivate func perform(in session: FetchSession) async {
+        switch self {
+        case .nothing: break
+        case .get(let url): session.get(url)
+        case .slow(let url): session.slowGet(url)
+        case .demote(let url): session.demote(url)
+        case .cancel(let url): session.cancel(url)
+        case .sleep(let seconds): try? await Task.sleep(for: .seconds(seconds))
+        case .wait: await session.wait()
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import DipperData
+import Foundation
+
+/// Puts bodies into files of one folder, each URL into one of its own.
+struct BodyFiles {
+    private let folder: URL
+    private var names: [CacheKey: String] = [:]
+    private var taken: Set<String> = []
+
+    /// - Throws: if the folder cannot be made.
+    init(folder: String) throws {
+        self.folder = URL(fileURLWithPath: folder, isDirectory: true)
+        try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
+    }
+
+    /// The file for a key: the last part of the URL, with a number if that is taken. The first to ask comes first.
+    mutating func reserve(_ key: CacheKey, url: String) -> URL {
+        if let name = names[key] { return folder.appendingPathComponent(name) }
+        let wanted = Self.name(from: url)
+        var name = wanted
+        var number = 2
+        while !taken.insert(name).inserted {
+            let (stem, ending) = Self.split(wanted)
+            name = "\(stem)-\(number)\(ending)"
+            number += 1
+        }
+        names[key] = name
+        return folder.appendingPathComponent(name)
+    }
+
+    /// Letters, digits and a few signs of the URL's last part; never a hidden file, never a path.
+    private static func name(from url: String) -> String {
+        let path = URL(string: url)?.path ?? ""
+        let last = path.split(separator: "/").last.map(String.init) ?? ""
+        let safe = String(last.map { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) ? $0 : "_" })
+        let visible = safe.drop { $0 == "." }
+        return visible.isEmpty ? "index" : String(visible.suffix(120))
+    }
+
+    private static func split(_ name: String) -> (stem: String, ending: String) {
+        guard let dot = name.lastIndex(of: "."), dot != name.startIndex else { return (name, "") }
+        return (String(name[..<dot]), String(name[dot...]))
+    }
+
+    /// Writes beside and renames, so that a file is there whole or not at all.
+    static func write(_ data: Data, to file: URL) throws {
+        let beside = file.deletingLastPathComponent().appendingPathComponent(".\(file.lastPathComponent).part")
+        guard FileManager.default.createFile(atPath: beside.path, contents: data),
+            rename(beside.path, file.path) == 0
+        else { throw CocoaError(.fileWriteUnknown, userInfo: [NSFilePathErrorKey: file.path]) }
+    }
+}

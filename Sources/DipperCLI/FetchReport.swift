@@ -1,0 +1,95 @@
+import DipperData
+import Foundation
+
+/// One call that has ended.
+struct CallReport {
+    var url: String
+    var lane: Lane
+    var result: Result<DataResponse, DipperError>
+    var attempts: Int
+    var milliseconds: Int
+    var file: String?
+    /// The body could not be written to its file.
+    var fileError: String?
+
+    var isFailure: Bool {
+        if case .failure = result { return true }
+        return fileError != nil
+    }
+
+    var bytes: Int {
+        if case .success(let response) = result { response.data.count } else { 0 }
+    }
+
+    var json: String {
+        var line = JSONLine()
+        line.add("url", .string(url))
+        line.add("lane", .string(lane.rawValue))
+        switch result {
+        case .success(let response):
+            line.add("source", .string(response.source.rawValue))
+            line.add("status", .int(response.status))
+        case .failure(let error):
+            line.add("source", attempts > 0 ? .string(DataResponse.Source.network.rawValue) : .null)
+            line.add("status", error.status.map { .int($0) } ?? .null)
+        }
+        line.add("bytes", .int(bytes))
+        line.add("milliseconds", .int(milliseconds))
+        line.add("attempts", .int(attempts))
+        if let file { line.add("file", .string(file)) }
+        if case .failure(let error) = result {
+            line.add("error", .string(error.description))
+        } else if let fileError {
+            line.add("error", .string(fileError))
+        }
+        return line.text
+    }
+
+    var text: String {
+        let took = Self.padded("\(milliseconds) ms", 9)
+        let lane = Self.padded(self.lane.rawValue, 4, left: true)
+        switch result {
+        case .success(let response):
+            let source = Self.padded(response.source.rawValue, 7, left: true)
+            let size = Self.padded(ByteCount.describe(bytes), 9)
+            let tries = attempts > 1 ? "  (\(attempts) attempts)" : ""
+            let target = file.map { " → \($0)" } ?? ""
+            let problem = fileError.map { "  \($0)" } ?? ""
+            return "\(lane)  \(source) \(size) \(took)  \(url)\(target)\(tries)\(problem)"
+        case .failure(let error):
+            let tries = attempts > 1 ? " after \(attempts) attempts" : ""
+            return "\(lane)  failed  \(Self.padded("", 9)) \(took)  \(url)  \(error)\(tries)"
+        }
+    }
+
+    private static func padded(_ text: String, _ width: Int, left: Bool = false) -> String {
+        let space = String(repeating: " ", count: max(0, width - text.count))
+        return left ? text + space : space + text
+    }
+}
+
+/// All calls of a run.
+struct RunSummary {
+    var requests = 0
+    var networkRequests = 0
+    var bytes = 0
+    var failed = 0
+    var milliseconds = 0
+
+    var json: String {
+        var inner = JSONLine()
+        inner.add("requests", .int(requests))
+        inner.add("networkRequests", .int(networkRequests))
+        inner.add("bytes", .int(bytes))
+        inner.add("failed", .int(failed))
+        inner.add("milliseconds", .int(milliseconds))
+        var line = JSONLine()
+        line.add("summary", .object(inner))
+        return line.text
+    }
+
+    var text: String {
+        "\(requests) asked, \(networkRequests) network requests, \(ByteCount.describe(bytes)), \(failed) failed, "
+            + "\(milliseconds) ms"
+    }
+}

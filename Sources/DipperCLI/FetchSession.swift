@@ -1,0 +1,152 @@
+import ArgumentParser
+import DipperData
+import Foundation
+import Synchronization
+
+/// A cache, the calls made of it, and what is told of them.
+final class FetchSession: Sendable {
+    private struct State {
+        var open = 0
+        var summary = RunSummary()
+        var files: BodyFiles?
+        var waiting: [CheckedContinuation<Void, Never>] = []
+        var isInterrupted = false
+        var hasBadLine = false
+    }
+
+    private let cache: DataCache
+    private let options: FetchOptions
+    private let isJSON: Bool
+    private let timeline: Timeline?
+    private let start = ContinuousClock.now
+    private let state: Mutex<State>
+    private let terminal: ProgressLine
+
+    init(_ options: FetchOptions, _ store: StoreOptions) throws {
+        self.options = options
+        isJSON = store.json
+        var configuration = store.configuration()
+        configuration.fastLane.maxConcurrent = options.maxFast
+        configuration.cachePolicy = options.cachePolicy
+        configuration.retryPolicy = .exponential(retries: options.retries)
+        configuration.timeout = options.timeout.map { .seconds($0) }
+        if options.memoryOnly { configuration.directory = nil }
+        timeline = options.timeline.map { _ in Timeline() }
+        configuration.observer = timeline?.record
+        state = Mutex(State(files: try options.out.map(BodyFiles.init)))
+        cache = DataCache(configuration)
+        terminal = ProgressLine()
+    }
+
+    // MARK: Asking
+
+    func get(_ url: String) { ask(url, .fast) }
+    func slowGet(_ url: String) { ask(url, .slow) }
+    func demote(_ url: String) { cache.moveTaskToSlowQueue(request(url, options.headers)) }
+    func cancel(_ url: String) { cache.cancel(request(url, options.headers)) }
+    func noteBadLine() { state.withLock { $0.hasBadLine = true } }
+
+    private func ask(_ url: String, _ lane: Lane) {
+        let request = request(url, options.headers)
+        let begin = ContinuousClock.now
+        let file = state.withLock { state in
+            state.open += 1
+            state.summary.requests += 1
+            return state.files?.reserve(request.cacheKey, url: url)
+        }
+        let task = lane == .fast ? cache.getData(request) : cache.slowGetData(request)
+        task.onEnd { result in self.ended(task, url, begin, file, result) }
+    }
+
+    private func ended(
+        _ task: DataTask, _ url: String, _ begin: ContinuousClock.Instant, _ file: URL?,
+        _ result: Result<DataResponse, DipperError>
+    ) {
+        var report = CallReport(
+            url: url, lane: task.lane, result: result, attempts: task.attempts,
+            milliseconds: Int((ContinuousClock.now - begin) / .milliseconds(1)))
+        if let file, case .success(let response) = result {
+            do {
+                try BodyFiles.write(response.data, to: file)
+                report.file = file.path
+            } catch {
+                report.fileError = "cannot write \(file.path)"
+            }
+        }
+        terminal.clear()
+        tell(isJSON ? report.json : report.text)
+        let waiting = state.withLock { state in
+            state.open -= 1
+            state.summary.bytes += report.bytes
+            if report.isFailure { state.summary.failed += 1 }
+            guard state.open == 0 else { return [CheckedContinuation<Void, Never>]() }
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+        showProgress()
+    }
+
+    /// Returns when all that was asked for so far has ended.
+    func wait() async {
+        await withCheckedContinuation { continuation in
+            let isDone = state.withLock { state in
+                if state.open == 0 { return true }
+                state.waiting.append(continuation)
+                return false
+            }
+            if isDone { continuation.resume() }
+        }
+    }
+
+    private func showProgress() {
+        guard terminal.isShown else { return }
+        let (open, summary) = state.withLock { ($0.open, $0.summary) }
+        let counts = cache.laneCounts
+        terminal.show(
+            "\(summary.requests - open)/\(summary.requests) done, \(counts.fastRunning) urgent and "
+                + "\(counts.slowRunning) slow running, \(counts.parked) waiting to retry, "
+                + ByteCount.describe(cache.statistics.networkBytes))
+    }
+
+    // MARK: The whole run
+
+    /// Runs commands to their end, also when interrupted, and returns the exit status.
+    func run(_ body: @Sendable (FetchSession) async throws -> Void) async throws -> ExitCode {
+        let interrupt = Interrupt { self.interrupt() }
+        let ticker = Task {
+            while terminal.isShown, !Task.isCancelled {
+                showProgress()
+                try await Task.sleep(for: .milliseconds(200))
+            }
+        }
+        try await body(self)
+        await wait()
+        ticker.cancel()
+        await cache.shutdown()
+        terminal.clear()
+        let status = try finish()
+        interrupt.end()
+        return status
+    }
+
+    private func interrupt() {
+        state.withLock { $0.isInterrupted = true }
+        cache.cancelAll()
+    }
+
+    var isInterrupted: Bool { state.withLock { $0.isInterrupted } }
+
+    private func finish() throws -> ExitCode {
+        var (summary, isInterrupted, hasBadLine) = state.withLock { ($0.summary, $0.isInterrupted, $0.hasBadLine) }
+        summary.networkRequests = cache.statistics.networkRequests
+        summary.milliseconds = Int((ContinuousClock.now - start) / .milliseconds(1))
+        tell(isJSON ? summary.json : summary.text)
+        if let timeline, let path = options.timeline {
+            try BodyFiles.write(Data(timeline.svg().utf8), to: URL(fileURLWithPath: path))
+        }
+        if isInterrupted { return ExitCode(130) }
+        if hasBadLine { return ExitCode(2) }
+        return ExitCode(summary.failed > 0 ? 1 : 0)
+    }
+}

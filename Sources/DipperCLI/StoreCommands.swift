@@ -1,0 +1,207 @@
+import ArgumentParser
+import DipperData
+import Foundation
+
+struct StatsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stats", abstract: "Tell how many entries the cache holds, and how large they are.")
+
+    @OptionGroup var store: StoreOptions
+
+    func run() async throws {
+        try await store.withCache { cache in
+            if store.json {
+                var line = JSONLine()
+                line.add("folder", .string(store.directory.path))
+                line.add("entries", .int(cache.diskCount))
+                line.add("bytes", .int(cache.diskSize))
+                tell(line.text)
+            } else {
+                tell("\(store.directory.path): \(cache.diskCount) entries, \(ByteCount.describe(cache.diskSize))")
+            }
+        }
+    }
+}
+
+struct ListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List the entries.")
+
+    @OptionGroup var store: StoreOptions
+
+    func run() async throws {
+        try await store.withCache { cache in
+            cache.forEachEntry { entry in
+                tell(store.json ? entry.json : entry.line)
+            }
+        }
+    }
+}
+
+struct ShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "show", abstract: "Tell what is known of an entry.")
+
+    @OptionGroup var entry: EntryOptions
+    @OptionGroup var store: StoreOptions
+
+    func run() async throws {
+        try await store.withCache { cache in
+            guard let found = cache.entry(for: entry.key), let response = cache.response(for: entry.key) else {
+                throw NotInCache(url: entry.url)
+            }
+            if store.json {
+                tell(found.json)
+                return
+            }
+            tell("url       \(found.url)")
+            tell("size      \(response.data.count) bytes (\(found.size) on disk)")
+            tell("status    \(response.status)")
+            tell("stored    \(found.stored)")
+            tell("accessed  \(found.accessed)")
+            tell("expires   \(found.expires.map { "\($0)" } ?? "never")")
+            if let file = cache.file(for: entry.key) { tell("file      \(file.path)") }
+            for field in response.headers.fields { tell("          \(field.name): \(field.value)") }
+        }
+    }
+}
+
+struct ExportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export", abstract: "Write an entry's bytes to a file, or to standard output for -.")
+
+    @OptionGroup var entry: EntryOptions
+    @Argument(help: ArgumentHelp("Where to write.", valueName: "FILE")) var file: String
+    @OptionGroup var store: StoreOptions
+
+    func run() async throws {
+        try await store.withCache { cache in
+            guard let data = cache.data(for: entry.key) else { throw NotInCache(url: entry.url) }
+            if file == "-" {
+                FileHandle.standardOutput.write(data)
+            } else {
+                try BodyFiles.write(data, to: URL(fileURLWithPath: file))
+            }
+        }
+    }
+}
+
+struct RemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "remove", abstract: "Remove an entry.")
+
+    @OptionGroup var entry: EntryOptions
+    @OptionGroup var store: StoreOptions
+
+    func run() async throws {
+        try await store.withCache { cache in
+            guard cache.hasData(for: entry.key) else { throw NotInCache(url: entry.url) }
+            cache.removeData(for: entry.key)
+        }
+    }
+}
+
+struct TrimCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "trim", abstract: "Remove what is old, then what was not used for longest.")
+
+    @Option(help: ArgumentHelp("Leave no more than this, such as 100MB.", valueName: "SIZE"))
+    var size: ByteCount?
+
+    @Option(help: ArgumentHelp("Remove what was stored longer ago than this, such as 7d.", valueName: "AGE"))
+    var olderThan: Age?
+
+    @OptionGroup var store: StoreOptions
+
+    func validate() throws {
+        guard size != nil || olderThan != nil else { throw ValidationError("Give --size or --older-than.") }
+    }
+
+    func run() async throws {
+        try await store.withCache { cache in
+            let before = (cache.diskCount, cache.diskSize)
+            if let olderThan { cache.flush(olderThan: olderThan.duration) }
+            if let size { cache.trim(toDiskSize: size.bytes) }
+            await cache.synchronize()
+            tellRemoved(store, before.0 - cache.diskCount, bytes: before.1 - cache.diskSize)
+        }
+    }
+}
+
+struct ClearCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "clear", abstract: "Remove all entries.")
+
+    @OptionGroup var store: StoreOptions
+
+    func run() async throws {
+        try await store.withCache { cache in
+            let before = (cache.diskCount, cache.diskSize)
+            cache.clear()
+            await cache.synchronize()
+            tellRemoved(store, before.0, bytes: before.1)
+        }
+    }
+}
+
+struct VerifyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify", abstract: "Read every entry, and remove what is damaged.",
+        discussion: "The exit status is 1 if anything was damaged.")
+
+    @OptionGroup var store: StoreOptions
+
+    func run() async throws {
+        let report = try await store.withCache { await $0.verify() }
+        if store.json {
+            var line = JSONLine()
+            line.add("sound", .bool(report.isSound))
+            line.add("entries", .int(report.sound))
+            line.add("bytes", .int(report.bytes))
+            line.add("damaged", .int(report.damaged))
+            line.add("unfinished", .int(report.unfinished))
+            line.add("unlisted", .int(report.unlisted))
+            line.add("problems", .strings(report.indexProblems))
+            tell(line.text)
+        } else {
+            tell("\(report.sound) entries are sound, \(ByteCount.describe(report.bytes))")
+            if report.unfinished > 0 { tell("\(report.unfinished) unfinished writes were removed") }
+            if report.unlisted > 0 { tell("\(report.unlisted) entries were listed again") }
+            if report.damaged > 0 { tell("\(report.damaged) damaged entries were removed") }
+            for problem in report.indexProblems { tell("index: \(problem)") }
+        }
+        if !report.isSound { throw ExitCode(1) }
+    }
+}
+
+struct NotInCache: Error, CustomStringConvertible {
+    let url: String
+    var description: String { "'\(url)' is not in the cache." }
+}
+
+private func tellRemoved(_ store: StoreOptions, _ removed: Int, bytes: Int) {
+    if store.json {
+        var line = JSONLine()
+        line.add("removed", .int(removed))
+        line.add("bytes", .int(bytes))
+        tell(line.text)
+    } else {
+        tell("\(removed) entries removed, \(ByteCount.describe(bytes))")
+    }
+}
+
+extension CachedEntry {
+    fileprivate var json: String {
+        var line = JSONLine()
+        line.add("url", .string(url))
+        line.add("key", .string(key.string))
+        line.add("bytes", .int(size))
+        line.add("stored", .string(stored.ISO8601Format()))
+        line.add("accessed", .string(accessed.ISO8601Format()))
+        line.add("expires", expires.map { .string($0.ISO8601Format()) } ?? .null)
+        return line.text
+    }
+
+    fileprivate var line: String {
+        let size = ByteCount.describe(self.size)
+        let age = Age.describe(since: stored)
+        return String(repeating: " ", count: max(0, 9 - size.count)) + size
+            + String(repeating: " ", count: max(0, 9 - age.count)) + age + "  \(url.isEmpty ? key.string : url)"
+    }
+}
