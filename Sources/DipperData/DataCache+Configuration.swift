@@ -26,8 +26,8 @@ extension DataCache {
         /// `nil` for the same as on disk.
         public var memoryExpiration: Expiration?
         public var diskExpiration = Expiration.days(7)
-        public var memoryAccessExtension = AccessExtension.none
-        public var diskAccessExtension = AccessExtension.none
+        public var memoryAccessExtension = AccessExtension.unchanged
+        public var diskAccessExtension = AccessExtension.unchanged
         public var retryPolicy = RetryPolicy.default
         public var timeout: Duration?
         /// Where closures run; `nil` for a serial queue of the cache's own.

@@ -15,7 +15,7 @@ public struct RetryPolicy: Sendable {
     }
 
     private enum Delay: Sendable {
-        case none
+        case never
         case fixed(Duration)
         case accumulated(Duration)
         case exponential(base: Duration, cap: Duration)
@@ -40,7 +40,7 @@ public struct RetryPolicy: Sendable {
     public static let `default` = exponential()
 
     /// Every failure ends the call, also one for want of a network.
-    public static let none = RetryPolicy(.none, maxRetries: 0)
+    public static let never = RetryPolicy(.never, maxRetries: 0)
 
     /// The same wait each time.
     public static func fixed(_ delay: Duration, retries: Int? = 3) -> RetryPolicy {
@@ -66,7 +66,7 @@ public struct RetryPolicy: Sendable {
 
     /// Whether a job may wait for the network to return.
     var waitsForNetwork: Bool {
-        if case .none = delay { false } else { true }
+        if case .never = delay { false } else { true }
     }
 
     /// The wait before the next attempt, `Retry-After` honoured; `nil` ends the call.
@@ -75,7 +75,7 @@ public struct RetryPolicy: Sendable {
         if let maxRetries, context.failures > maxRetries { return nil }
         let own: Duration
         switch delay {
-        case .none: return nil
+        case .never: return nil
         case .fixed(let delay): own = delay
         case .accumulated(let step): own = step * context.failures
         case .exponential(let base, let cap):

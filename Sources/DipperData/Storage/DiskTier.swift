@@ -225,7 +225,11 @@ final class DiskTier: Sendable {
         for item in dropped.values { item.whenDone?() }
         writer.run {
             self.clearNow()
-            self.staged.withLock { $0.area.endClearing() }
+            self.staged.withLock { staged in
+                staged.area.endClearing()
+                staged.isWriting = true
+            }
+            self.writeStaged()
         }
     }
 

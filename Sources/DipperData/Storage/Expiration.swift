@@ -24,7 +24,7 @@ public enum Expiration: Sendable, Hashable {
 /// What reading an entry does to its expiration.
 public enum AccessExtension: Sendable, Hashable {
     /// Nothing.
-    case none
+    case unchanged
     /// Its lifetime begins anew.
     case cacheTime
     /// It now expires as given, counted from the access.

@@ -19,7 +19,7 @@ struct Lifetime: Sendable, Hashable {
         expires = now.timeIntervalSince1970 + lifetime
         self.accessExtension =
             switch accessExtension {
-            case .none: nil
+            case .unchanged: nil
             // "Anew" has a meaning for a span only; a date stays that date.
             case .cacheTime: if case .date = expiration { nil } else { lifetime }
             case .expiration(let expiration): expiration.lifetime(from: now)

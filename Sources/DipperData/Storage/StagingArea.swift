@@ -46,6 +46,8 @@ struct StagingArea {
     mutating func nextBatch(count: Int, bytes limit: Int) -> [Item] {
         var batch: [Item] = []
         var size = 0
+        // What was staged after a clear waits for it.
+        if isClearing { return [] }
         while head < queue.count, batch.count < count, size < limit {
             let next = queue[head]
             head += 1

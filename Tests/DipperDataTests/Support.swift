@@ -1,0 +1,83 @@
+import DipperTesting
+import Foundation
+import Synchronization
+
+@testable import DipperData
+
+/// A folder that goes with the test.
+final class TemporaryFolder: Sendable {
+    let url: URL
+
+    init() {
+        url = FileManager.default.temporaryDirectory.appendingPathComponent("dipper-\(UUID().uuidString)")
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    /// All files in it, with paths relative to it.
+    var files: [String] {
+        (FileManager.default.subpaths(atPath: url.path) ?? []).filter { path in
+            var isFolder: ObjCBool = false
+            return FileManager.default.fileExists(atPath: url.path + "/" + path, isDirectory: &isFolder)
+                && !isFolder.boolValue
+        }
+    }
+}
+
+/// A place for what closures find.
+final class Box<Value: Sendable>: Sendable {
+    private let state: Mutex<Value>
+    init(_ value: Value) { state = Mutex(value) }
+    var value: Value { state.withLock { $0 } }
+    func update(_ body: (inout Value) -> Void) { state.withLock { body(&$0) } }
+}
+
+/// A wall clock that stands still until it is set.
+final class ManualDate: Sendable {
+    private let state = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
+    var now: Date { state.withLock { $0 } }
+    func advance(by seconds: TimeInterval) { state.withLock { $0 += seconds } }
+}
+
+/// A cache in which everything is in the test's hands.
+struct TestCache {
+    let transport = ScriptedTransport()
+    let clock = ManualClock()
+    let network = ManualNetwork()
+    let date = ManualDate()
+    let cache: DataCache
+
+    init(folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }) {
+        var configuration = DataCache.Configuration(directory: folder?.url)
+        configuration.transport = transport
+        configuration.clock = clock
+        configuration.networkMonitor = network
+        configuration.now = { [date] in date.now }
+        configuration.callbackQueue = .inPlace
+        configuration.logger.logLevel = .critical
+        change(&configuration)
+        cache = DataCache(configuration)
+    }
+}
+
+func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)")! }
+
+extension DataTask {
+    /// The error it ends with; `nil` if it ends well.
+    var error: DipperError? {
+        get async {
+            do throws(DipperError) {
+                _ = try await value
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+
+    /// Returns as soon as the task does what is asked for, by its own events.
+    func reaches(_ condition: @escaping @Sendable (Event) -> Bool) async -> Bool {
+        for await event in events where condition(event) { return true }
+        return false
+    }
+}
