@@ -70,6 +70,7 @@ let package = Package(
             dependencies: [
                 "DipperData", "DipperTesting", "FaultServer", "StoreTorture",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(
             name: "DipperCLITests",

@@ -1,0 +1,415 @@
+import DipperTesting
+import Dispatch
+import Foundation
+import GRDB
+import Logging
+import Testing
+
+@testable import DipperData
+
+@Suite("The disk tier")
+struct DiskTierTests {
+    /// A tier with a log that can be read.
+    private func tier(
+        _ folder: TemporaryFolder, limit: Int? = nil, date: ManualDate = ManualDate(), naming: FileNaming = .sha256
+    ) -> DiskTier {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        return DiskTier(
+            .init(folder: folder.url.path, sizeLimit: limit, naming: naming), logger: logger, now: { date.now })
+    }
+
+    private func record(_ key: String, size: Int, seed: UInt8 = 1) -> EntryRecord {
+        EntryRecord(
+            key: CacheKey(key),
+            value: StoredData(
+                data: Data((0..<size).map { UInt8(truncatingIfNeeded: $0) &* 31 &+ seed }),
+                info: EntryInfo(url: "http://host/\(key)", headers: ["ETag": "x"], stored: 1_800_000_000)),
+            lifetime: .forever)
+    }
+
+    private func fill(_ tier: DiskTier, _ keys: [String], size: Int) async {
+        for key in keys { tier.write(record(key, size: size)) }
+        await tier.synchronize()
+    }
+
+    // MARK: Records
+
+    @Test("a record comes back as it was, with everything known of it")
+    func roundTrip() async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder)
+        for size in [0, 10, 5_000] {
+            var original = record("k\(size)", size: size)
+            original.lifetime = Lifetime(expires: 1_900_000_000, accessExtension: 60)
+            tier.write(original)
+            await tier.synchronize()
+            let read = try #require(tier.entry(for: original.key))
+            #expect(read.value.data == original.value.data)
+            #expect(read.value.info.url == original.value.info.url)
+            #expect(read.value.info.headers == original.value.info.headers)
+            #expect(read.lifetime == original.lifetime)
+        }
+        await tier.shutdown()
+    }
+
+    @Test("no truncation and no flipped bit of a record is taken for whole")
+    func damagedRecords() {
+        let record = record("key", size: 300)
+        let whole = [UInt8](record.value.data) + record.encodeTrailer()
+        func decodes(_ bytes: [UInt8]) -> Bool {
+            bytes.withUnsafeBytes { EntryRecord.decode($0) { _ in Data() } } != nil
+        }
+        #expect(decodes(whole))
+        for count in 0..<whole.count { #expect(!decodes(Array(whole.prefix(count)))) }
+        for index in whole.indices {
+            for bit in 0..<8 {
+                var flipped = whole
+                flipped[index] ^= 1 << bit
+                #expect(!decodes(flipped), "byte \(index) bit \(bit)")
+            }
+        }
+        #expect(!decodes(whole + [0]))
+    }
+
+    // MARK: Damage
+
+    @Test("a flipped byte in a file is a miss, and the file goes", arguments: [0, 2_500, 5_000, -1])
+    func flippedFile(offset: Int) async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder)
+        await fill(tier, ["a"], size: 5_000)
+        let file = try #require(tier.file(for: "a"))
+        var bytes = try Data(contentsOf: file)
+        bytes[offset < 0 ? bytes.count + offset : offset] ^= 0x40
+        try bytes.write(to: file)
+        #expect(tier.entry(for: "a") == nil)
+        await tier.synchronize()
+        #expect(!FileManager.default.fileExists(atPath: file.path))
+        #expect(tier.totals == .init())
+        await fill(tier, ["a"], size: 5_000)
+        #expect(tier.entry(for: "a") != nil, "fetched again, it is kept again")
+        await tier.shutdown()
+    }
+
+    @Test("a file that vanished or was cut behind our back is a miss")
+    func vanished() async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder)
+        await fill(tier, ["a", "b"], size: 5_000)
+        try FileManager.default.removeItem(at: #require(tier.file(for: "a")))
+        truncate(try #require(tier.file(for: "b")).path, 100)
+        #expect(tier.entry(for: "a") == nil)
+        #expect(tier.entry(for: "b") == nil)
+        await tier.shutdown()
+    }
+
+    @Test("flipped bytes anywhere in the database serve no wrong byte and crash nothing", arguments: 0..<12)
+    func flippedDatabase(part: Int) async throws {
+        let folder = TemporaryFolder()
+        let first = tier(folder)
+        let keys = (0..<200).map { "k\($0)" }
+        await fill(first, keys, size: 400)
+        await fill(first, ["large"], size: 9_000)
+        await first.shutdown()
+        let path = folder.url.path + "/index.sqlite"
+        // What is in the log is brought into the file, so that a flip hits something that is used.
+        try await DatabaseQueue(path: path).writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+        for step in 0..<40 {
+            bytes[(part * 7_919 + step * bytes.count / 40) % bytes.count] ^= UInt8(1 << (part % 8))
+        }
+        try bytes.write(to: URL(fileURLWithPath: path))
+        let second = tier(folder)
+        for key in keys + ["large"] {
+            let size = key == "large" ? 9_000 : 400
+            if let read = second.entry(for: CacheKey(key)) {
+                #expect(read.value.data == record(key, size: size).value.data)
+            }
+        }
+        #expect(second.entry(for: "large") != nil, "a file is found whatever the index says")
+        await second.synchronize()
+        await fill(second, ["after"], size: 400)
+        await second.synchronize()
+        await fill(second, ["after"], size: 400)
+        #expect(second.entry(for: "after") != nil)
+        await second.shutdown()
+    }
+
+    @Test("a database that is none, or is somebody else's, is set aside and the files are listed again", arguments: [0, 1, 2])
+    func foreignDatabase(kind: Int) async throws {
+        let folder = TemporaryFolder()
+        let first = tier(folder)
+        await fill(first, ["a", "b", "c"], size: 5_000)
+        await first.shutdown()
+        for name in folder.files where name.hasPrefix("index") {
+            try FileManager.default.removeItem(atPath: folder.url.path + "/" + name)
+        }
+        let path = folder.url.path + "/index.sqlite"
+        switch kind {
+        case 0: try Data("this is no database, but long enough to be looked at".utf8).write(to: URL(fileURLWithPath: path))
+        case 1: try await DatabaseQueue(path: path).write { try $0.execute(sql: "CREATE TABLE theirs (x)") }
+        default: break
+        }
+        let second = tier(folder)
+        #expect(second.entry(for: "b") != nil)
+        await second.synchronize()
+        while try second.opened.index?.rebuildPosition() != nil { await second.synchronize() }
+        #expect(second.totals.entries == 3)
+        #expect(second.totals.bytes > 15_000)
+        await second.shutdown()
+        #expect(folder.files.contains("index.broken") == (kind < 2))
+    }
+
+    @Test("a folder removed behind our back is made anew with the next write")
+    func removedFolder() async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder)
+        await fill(tier, ["a"], size: 5_000)
+        try FileManager.default.removeItem(at: folder.url)
+        #expect(tier.entry(for: "a") == nil)
+        await fill(tier, ["b", "c"], size: 5_000)
+        #expect(tier.entry(for: "b") != nil)
+        #expect(tier.totals.entries == 2)
+        await tier.shutdown()
+    }
+
+    // MARK: Limits
+
+    @Test("the limit is kept while writing, and what was used longest ago goes first")
+    func limit() async throws {
+        let folder = TemporaryFolder()
+        let date = ManualDate()
+        let tier = tier(folder, limit: 100_000, date: date)
+        var largest = 0
+        for number in 0..<60 {
+            date.advance(by: 1)
+            await fill(tier, ["k\(number)"], size: 5_000)
+            if number >= 5 { #expect(tier.entry(for: "k5") != nil, "k5 is used all the time: \(number)") }
+            largest = max(largest, tier.totals.bytes)
+        }
+        #expect(largest <= 100_000)
+        #expect(tier.totals.bytes > 60_000)
+        #expect(tier.entry(for: "k59") != nil)
+        #expect(tier.entry(for: "k0") == nil)
+        let onDisk = folder.files.filter { $0.hasPrefix("blobs") }.count
+        #expect(onDisk == tier.totals.entries)
+        await tier.shutdown()
+    }
+
+    @Test("expired entries make room first")
+    func expiredFirst() async throws {
+        let folder = TemporaryFolder()
+        let date = ManualDate()
+        let tier = tier(folder, limit: 50_000, date: date)
+        await fill(tier, ["old"], size: 5_000)
+        var brief = record("brief", size: 5_000)
+        brief.lifetime = Lifetime(expires: date.now.timeIntervalSince1970 + 10, accessExtension: nil)
+        tier.write(brief)
+        date.advance(by: 11)
+        await fill(tier, (0..<8).map { "k\($0)" }, size: 5_000)
+        #expect(tier.entry(for: "brief") == nil)
+        #expect(tier.totals.bytes <= 50_000)
+        await tier.shutdown()
+    }
+
+    @Test("a hit writes nothing")
+    func hitsDoNotWrite() async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder)
+        await fill(tier, ["small"], size: 100)
+        await fill(tier, ["large"], size: 50_000)
+        func state() throws -> [String: Date] {
+            var dates: [String: Date] = [:]
+            for file in folder.files where !file.hasSuffix("-shm") {
+                let attributes = try FileManager.default.attributesOfItem(atPath: folder.url.path + "/" + file)
+                dates[file] = attributes[.modificationDate] as? Date
+            }
+            return dates
+        }
+        let before = try state()
+        for _ in 0..<100 {
+            #expect(tier.entry(for: "small") != nil)
+            #expect(tier.entry(for: "large") != nil)
+        }
+        await tier.synchronize()
+        #expect(try state() == before)
+        await tier.shutdown()
+    }
+
+    // MARK: Staging
+
+    @Test("reads see what is staged, the latest of it, and removals")
+    func staging() async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder)
+        let stall = DispatchSemaphore(value: 0)
+        tier.writer.run { stall.wait() }
+        for seed in 1...3 { tier.write(record("a", size: 5_000, seed: UInt8(seed))) }
+        tier.write(record("b", size: 5_000))
+        tier.remove("b")
+        #expect(tier.entry(for: "a")?.value.data == record("a", size: 5_000, seed: 3).value.data)
+        #expect(tier.contains("a"))
+        #expect(tier.entry(for: "b") == nil)
+        #expect(!tier.contains("b"))
+        stall.signal()
+        await tier.synchronize()
+        #expect(tier.entry(for: "a")?.value.data == record("a", size: 5_000, seed: 3).value.data)
+        #expect(tier.entry(for: "b") == nil)
+        #expect(tier.totals.entries == 1)
+        await tier.shutdown()
+    }
+
+    @Test("an entry that changes its size moves between file and index, and counts once")
+    func sizeChanges() async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder)
+        for size in [100, 50_000, 200, 60_000, 0] {
+            await fill(tier, ["a"], size: size)
+            #expect(tier.entry(for: "a")?.value.data.count == size)
+            #expect(tier.totals.entries == 1)
+            #expect((tier.file(for: "a") != nil) == (size > 2_000))
+        }
+        await tier.shutdown()
+    }
+
+    // MARK: Names
+
+    @Test("file names of one's own cannot leave the folder, and a shared name mixes no keys up", arguments: [
+        "../../escape", "/etc/passwd", "..", ".", "", ".hidden", "a/b", "nul\0byte", String(repeating: "x", count: 300),
+        "plain", "ab",
+    ])
+    func names(name: String) async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder, naming: .custom { _ in name })
+        await fill(tier, ["one"], size: 5_000)
+        #expect(tier.entry(for: "one") != nil)
+        let parent = folder.url.deletingLastPathComponent().path
+        #expect(tier.file(for: "one")!.resolvingSymlinksInPath().path.hasPrefix(folder.url.resolvingSymlinksInPath().path + "/blobs/"))
+        #expect(!FileManager.default.fileExists(atPath: parent + "/escape"))
+        if tier.options.naming.name("one") == tier.options.naming.name("two") {
+            await fill(tier, ["two"], size: 6_000)
+            #expect(tier.entry(for: "one") == nil)
+            #expect(tier.entry(for: "two")?.value.data.count == 6_000)
+        }
+        await tier.shutdown()
+    }
+
+    @Test("names by digest are those of the digest", arguments: [
+        (FileNaming.md5, "900150983cd24fb0d6963f7d28e17f72"), (.sha1, "a9993e364706816aba3e25717850c26c9cd0d89d"),
+        (.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+    ])
+    func digests(naming: FileNaming, expected: String) {
+        #expect(naming.name("abc") == expected)
+    }
+
+    // MARK: Sharing
+
+    @Test("two stores on one folder see each other's entries, and neither takes the other's staging away")
+    func shared() async throws {
+        let folder = TemporaryFolder()
+        let one = tier(folder)
+        let two = tier(folder)
+        async let first: Void = fill(one, (0..<100).map { "one\($0)" }, size: 3_000)
+        async let second: Void = fill(two, (0..<100).map { "two\($0)" }, size: 300)
+        _ = await (first, second)
+        for number in 0..<100 {
+            #expect(two.entry(for: CacheKey("one\(number)")) != nil)
+            #expect(one.entry(for: CacheKey("two\(number)")) != nil)
+        }
+        #expect(one.totals.entries == 200)
+        #expect(one.totals == two.totals)
+        one.remove("two7")
+        await one.synchronize()
+        #expect(two.entry(for: "two7") == nil)
+        let report = await two.verify()
+        #expect(report.isSound && report.sound == 199 && report.unlisted == 0)
+        await one.shutdown()
+        await two.shutdown()
+    }
+
+    @Test("the folder is for its owner alone")
+    func mode() async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder)
+        let mode = try FileManager.default.attributesOfItem(atPath: folder.url.path)[.posixPermissions] as? Int
+        #expect(mode == 0o700)
+        await tier.shutdown()
+    }
+
+    // MARK: A disk that fails
+
+    @Test("a full disk: the cache goes on in memory, and writes again when there is room", .enabled(if: Mount.isPossible, "mounting a tmpfs needs root"))
+    func fullDisk() async throws {
+        let mount = try Mount(megabytes: 2)
+        let cache = DataCache({
+            var configuration = DataCache.Configuration(directory: mount.folder.url.appendingPathComponent("cache"))
+            configuration.logger.logLevel = .critical
+            return configuration
+        }())
+        for number in 0..<40 { try await cache.addDataAndWait(Data(count: 100_000), for: CacheKey("k\(number)")) }
+        for number in 0..<40 { #expect(cache.data(for: CacheKey("k\(number)")) != nil, "in memory") }
+        let small = Data("small".utf8)
+        try await cache.addDataAndWait(small, for: "small")
+        #expect(cache.data(for: "small") == small)
+        cache.clear()
+        await cache.synchronize()
+        try await cache.addDataAndWait(Data(count: 50_000), for: "after")
+        cache.clearMemory()
+        #expect(cache.data(for: "after")?.count == 50_000)
+        #expect(await cache.verify().isSound)
+        await cache.shutdown()
+    }
+
+    @Test("a folder that cannot be written: reads go on, nothing is an error", .enabled(if: Mount.isPossible, "mounting a tmpfs needs root"))
+    func readOnly() async throws {
+        let mount = try Mount(megabytes: 8)
+        let directory = mount.folder.url.appendingPathComponent("cache")
+        var configuration = DataCache.Configuration(directory: directory)
+        configuration.logger.logLevel = .critical
+        let writer = DataCache(configuration)
+        try await writer.addDataAndWait(Data(count: 9_000), for: "large")
+        await writer.shutdown()
+        try mount.makeReadOnly()
+        let reader = DataCache(configuration)
+        #expect(reader.data(for: "large")?.count == 9_000)
+        try await reader.addDataAndWait(Data(count: 10), for: "new")
+        #expect(reader.data(for: "new")?.count == 10, "in memory")
+        reader.removeData(for: "large")
+        reader.clear()
+        await reader.synchronize()
+        await reader.shutdown()
+    }
+
+    @Test("a folder that cannot be made is no error")
+    func impossibleFolder() async throws {
+        var configuration = DataCache.Configuration(directory: URL(fileURLWithPath: "/proc/none/cache"))
+        configuration.logger.logLevel = .critical
+        let cache = DataCache(configuration)
+        try await cache.addDataAndWait(Data(count: 10), for: "a")
+        #expect(cache.data(for: "a")?.count == 10)
+        #expect(cache.diskCount == 0)
+        await cache.shutdown()
+    }
+}
+
+/// A small file system of the test's own.
+final class Mount {
+    static let isPossible = getuid() == 0
+    let folder = TemporaryFolder()
+
+    struct Failed: Error { let code: Int32 }
+
+    init(megabytes: Int) throws {
+        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        guard mount("tmpfs", folder.url.path, "tmpfs", 0, "size=\(megabytes)m") == 0 else { throw Failed(code: errno) }
+    }
+
+    func makeReadOnly() throws {
+        guard mount("tmpfs", folder.url.path, "tmpfs", UInt(MS_REMOUNT | MS_RDONLY), nil) == 0 else {
+            throw Failed(code: errno)
+        }
+    }
+
+    deinit { umount2(folder.url.path, Int32(MNT_DETACH)) }
+}
