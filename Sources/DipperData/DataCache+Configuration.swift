@@ -4,7 +4,7 @@ import Logging
 extension DataCache {
     /// How a cache is set up. Every value has a default.
     public struct Configuration: Sendable {
-        /// Tells caches apart in logs and metrics.
+        /// Tells caches apart in metrics and by the names of their threads.
         public var name = "data"
         /// The disk tier's folder; `nil` for a cache in memory only. Created with mode 0700. Several caches and
         /// processes may share one.

@@ -28,7 +28,8 @@ public final class DataCache: Sendable {
             DiskTier(
                 .init(
                     folder: directory.path, sizeLimit: configuration.diskLimit,
-                    stagingLimit: configuration.stagingLimit, naming: configuration.fileNaming),
+                    stagingLimit: configuration.stagingLimit, naming: configuration.fileNaming,
+                    name: configuration.name),
                 logger: configuration.logger.category("cache"), now: configuration.now,
                 onBacklog: backlog.send)
         }
@@ -45,7 +46,7 @@ public final class DataCache: Sendable {
         scheduler.makesNotes = reporter.wantsNotes
         engine = FetchEngine(
             scheduler: scheduler, store: store,
-            transport: configuration.transport ?? CurlTransport(configuration.network),
+            transport: configuration.transport ?? CurlTransport(configuration.network, name: configuration.name),
             network: configuration.networkMonitor, time: time, now: configuration.now,
             options: .init(progressInterval: configuration.progressInterval), reporter: reporter)
         backlog.engine.withLock { [engine] in $0 = engine }

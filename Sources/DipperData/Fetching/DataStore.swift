@@ -14,7 +14,7 @@ final class DataStore: Sendable {
         self.disk = disk
         self.defaults = defaults
         self.now = now
-        readers = disk == nil ? nil : WorkerPool(name: "dipper-read", threads: 2)
+        readers = disk.map { WorkerPool(name: JoinableThread.name($0.options.name, "read"), threads: 2) }
     }
 
     // MARK: Reading

@@ -40,12 +40,14 @@ final class DiskTier: Sendable {
         /// Bytes that may wait to be written before prefetching pauses.
         var stagingLimit = 16 << 20
         var naming = FileNaming.sha256
+        /// Begins the names of the threads.
+        var name = "dipper"
     }
 
     let options: Options
     let logger: Logger
     let now: @Sendable () -> Date
-    let writer = WorkerPool(name: "dipper-disk", threads: 1)
+    let writer: WorkerPool
     private let state: Mutex<State>
     let accesses = Mutex<[String: TimeInterval]>([:])
     private let staged = Mutex(Staged())
@@ -77,6 +79,7 @@ final class DiskTier: Sendable {
         onBacklog: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
         self.options = options
+        writer = WorkerPool(name: JoinableThread.name(options.name, "disk"), threads: 1)
         self.logger = logger
         self.now = now
         self.onBacklog = onBacklog

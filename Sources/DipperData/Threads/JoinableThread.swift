@@ -31,6 +31,11 @@ final class JoinableThread: Sendable {
         self.handle = handle
     }
 
+    /// A name that shows whose thread it is, and what it does, in the 15 bytes that the system keeps.
+    static func name(_ owner: String, _ role: String) -> String {
+        "\(owner.prefix(14 - role.utf8.count))-\(role)"
+    }
+
     /// Returns when the thread has ended. To be called once.
     func join() async {
         let handle = handle

@@ -10,10 +10,11 @@ public final class CurlTransport: Transport {
     private let fast: CurlPool
     private let slow: CurlPool
 
-    public init(_ configuration: CurlConfiguration = .init()) {
+    /// - Parameter name: begins the names of its threads.
+    public init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
         CurlLibrary.prepare
-        fast = CurlPool(configuration, name: "dipper-fast")
-        slow = CurlPool(configuration, name: "dipper-slow")
+        fast = CurlPool(configuration, name: JoinableThread.name(name, "fast"))
+        slow = CurlPool(configuration, name: JoinableThread.name(name, "slow"))
     }
 
     deinit {
