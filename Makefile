@@ -4,6 +4,7 @@ SHELL := /bin/bash
 SWIFT ?= swift
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources
 # What the library links, what the tests run against, what the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libsqlite3-dev libxxhash-dev
 TEST_PACKAGES := nginx-light openssl curl ca-certificates
@@ -28,3 +29,40 @@ deps-test: deps
 
 deps-bench: deps-test
 	$(call install,$(BENCH_PACKAGES))
+
+build: deps ## build the library and the tool
+	$(SWIFT) build
+
+run: deps ## replay a person scrolling through pictures, from a server of the sample's own
+	$(SWIFT) build --product Scrolling
+	mkdir -p .run
+	$$($(SWIFT) build --show-bin-path)/Scrolling --timeline .run/timeline.svg
+
+test: deps-test ## run all tests
+	$(SWIFT) build --build-tests
+	$(SWIFT) test --skip-build
+
+torture: deps-test ## kill a writing process a thousand times
+	DIPPER_TORTURE_ROUNDS=1000 $(SWIFT) test --filter TortureTests
+
+lint: ## check the form of the sources
+	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
+
+format: ## bring the sources into form
+	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
+
+tsan: deps-test ## run the tests under Thread Sanitizer
+	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
+	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/tsan.supp halt_on_error=0 exitcode=66" DIPPER_TORTURE_ROUNDS=3 \
+		$(SWIFT) test --skip-build --sanitize=thread --scratch-path .build-tsan
+
+bench: deps-bench ## measure against the peers and write Benchmarks/RESULTS.md
+	cd Benchmarks && $(SWIFT) build -c release -Xswiftc -enable-testing
+	cd Benchmarks && $$($(SWIFT) build -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
+
+docs: deps ## build the reference and the guides into docs-build
+	$(SWIFT) package --allow-writing-to-directory docs-build generate-documentation \
+		--target DipperData --output-path docs-build --transform-for-static-hosting --warnings-as-errors
+
+clean:
+	rm -rf .build .build-tsan .run docs-build Benchmarks/.build Benchmarks/.work

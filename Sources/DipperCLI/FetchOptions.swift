@@ -47,6 +47,14 @@ struct FetchOptions: ParsableArguments {
     }
 
     var cachePolicy: DataRequest.CachePolicy {
-        if refresh { .ignoreCache } else if cacheOnly { .cacheOnly } else if memoryOnly { .memoryOnly } else { .useCache }
+        if refresh {
+            .ignoreCache
+        } else if cacheOnly {
+            .cacheOnly
+        } else if memoryOnly {
+            .memoryOnly
+        } else {
+            .useCache
+        }
     }
 }

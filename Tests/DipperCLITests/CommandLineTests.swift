@@ -125,7 +125,9 @@ struct CommandLineTests {
     func batch() async throws {
         let server = try await FaultServer.start()
         let folder = TemporaryFolder()
-        func url(_ name: String, _ delay: Int = 30) -> String { server.url("/bytes/100/\(name)?delay=\(delay)").absoluteString }
+        func url(_ name: String, _ delay: Int = 30) -> String {
+            server.url("/bytes/100/\(name)?delay=\(delay)").absoluteString
+        }
         let script = """
             # a script
             get \(url("a"))
@@ -150,7 +152,9 @@ struct CommandLineTests {
         await server.stop()
     }
 
-    @Test("an interrupt ends the run cleanly, and a killed run leaves a cache that verify calls sound", arguments: [SIGINT, SIGTERM, SIGKILL])
+    @Test(
+        "an interrupt ends the run cleanly, and a killed run leaves a cache that verify calls sound",
+        arguments: [SIGINT, SIGTERM, SIGKILL])
     func interrupted(signal: Int32) async throws {
         let server = try await FaultServer.start()
         let folder = TemporaryFolder()
@@ -171,7 +175,8 @@ struct CommandLineTests {
         #expect(verified.status == 0, "\(verified)")
         #expect(verified.calls[0]["sound"] as? Bool == true)
         #expect((verified.calls[0]["entries"] as? Int ?? 0) > 20)
-        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path + "/out") where !name.hasPrefix(".") {
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path + "/out") where !name.hasPrefix(".")
+        {
             let body = try Data(contentsOf: folder.url.appendingPathComponent("out/" + name))
             #expect(body == FaultServer.body(of: "/bytes/4000/\(name)", size: 4_000))
         }
@@ -238,7 +243,9 @@ struct CommandLineTests {
             #expect(output.status == 64, "\(arguments)")
             #expect(!output.errors.isEmpty)
         }
-        for command in ["get", "batch", "prefetch", "stats", "list", "show", "export", "remove", "trim", "clear", "verify"] {
+        for command in [
+            "get", "batch", "prefetch", "stats", "list", "show", "export", "remove", "trim", "clear", "verify",
+        ] {
             let output = try await Dipper.run([command, "--help"])
             #expect(output.status == 0)
             #expect(output.lines.contains { $0.hasPrefix("OVERVIEW:") })

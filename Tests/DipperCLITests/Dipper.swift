@@ -25,7 +25,9 @@ struct Dipper {
     }
 
     /// Runs the tool to its end.
-    static func run(_ arguments: [String], input: String? = nil, environment: [String: String] = [:]) async throws -> Output {
+    static func run(_ arguments: [String], input: String? = nil, environment: [String: String] = [:]) async throws
+        -> Output
+    {
         try await Running(arguments, input: input, environment: environment).output()
     }
 

@@ -26,7 +26,8 @@ struct CurlTransportTests {
         if case .failure(let error) = result { error } else { nil }
     }
 
-    @Test("bodies come byte for byte", arguments: ["", "?chunked=1", "?close=1", "?drip=3000,1", "?gzip=1", "?norange=1"])
+    @Test(
+        "bodies come byte for byte", arguments: ["", "?chunked=1", "?close=1", "?drip=3000,1", "?gzip=1", "?norange=1"])
     func bodies(query: String) async throws {
         let server = try await FaultServer.start()
         for size in [0, 1, 16_384, 200_000] {
@@ -38,18 +39,20 @@ struct CurlTransportTests {
         await server.stop()
     }
 
-    @Test("faults of servers are told apart", arguments: [
-        ("/bytes/5000/a?cut=100", DipperError.truncated),
-        ("/bytes/5000/a?length=9000", .truncated),
-        ("/bytes/5000/a?reset=100", .connectionLost),
-        ("/bytes/5000/a?cut=100&chunked=1", .connectionLost),
-        ("/bytes/10/a?loop=1", .tooManyRedirects),
-        ("/bytes/10/a?redirect=file:///etc/passwd", .unsupportedScheme),
-        ("/bytes/10/a?redirect=ftp://127.0.0.1/x", .unsupportedScheme),
-        ("/bytes/60000/a", .tooLarge),
-        ("/bytes/60000/a?chunked=1", .tooLarge),
-        ("/bytes/10/a?noanswer=1", .timedOut),
-    ])
+    @Test(
+        "faults of servers are told apart",
+        arguments: [
+            ("/bytes/5000/a?cut=100", DipperError.truncated),
+            ("/bytes/5000/a?length=9000", .truncated),
+            ("/bytes/5000/a?reset=100", .connectionLost),
+            ("/bytes/5000/a?cut=100&chunked=1", .connectionLost),
+            ("/bytes/10/a?loop=1", .tooManyRedirects),
+            ("/bytes/10/a?redirect=file:///etc/passwd", .unsupportedScheme),
+            ("/bytes/10/a?redirect=ftp://127.0.0.1/x", .unsupportedScheme),
+            ("/bytes/60000/a", .tooLarge),
+            ("/bytes/60000/a?chunked=1", .tooLarge),
+            ("/bytes/10/a?noanswer=1", .timedOut),
+        ])
     func faults(target: String, expected: DipperError) async throws {
         let server = try await FaultServer.start()
         let result = await fetch(server.url(target)) {
@@ -57,7 +60,8 @@ struct CurlTransportTests {
             $0.lowSpeedTime = .seconds(1)
         }
         let error = error(result)
-        #expect(error == expected || (expected == .connectionLost && error == .truncated), "\(String(describing: error))")
+        #expect(
+            error == expected || (expected == .connectionLost && error == .truncated), "\(String(describing: error))")
         #expect(error?.detail != nil || expected == .tooLarge)
         await server.stop()
     }

@@ -51,7 +51,7 @@ struct DataCacheTests {
         }
         #expect(test.transport.transfers.count == 1)
         await test.cache.shutdown()
-        let last = test.cache.getData(url("other")) // its closure runs behind the others on the serial queue
+        let last = test.cache.getData(url("other"))  // its closure runs behind the others on the serial queue
         await withCheckedContinuation { continuation in last.onEnd { _ in continuation.resume() } }
         #expect(calls.value == 50)
     }
@@ -150,17 +150,19 @@ struct DataCacheTests {
 
     // MARK: Bad input
 
-    @Test("what cannot be fetched ends at once with its own error", arguments: [
-        (DataRequest(string: ""), DipperError.invalidURL),
-        (DataRequest(string: "no url"), .invalidURL),
-        (DataRequest(string: "http://"), .invalidURL),
-        (DataRequest(string: "/relative"), .invalidURL),
-        (DataRequest(string: "file:///etc/passwd"), .unsupportedScheme),
-        (DataRequest(string: "ftp://host/a"), .unsupportedScheme),
-        (DataRequest(url("a")).with(\.key, ""), .emptyKey),
-        (DataRequest(url("a")).with(\.headers, ["A": "b\r\nC: d"]), .invalidHeader),
-        (DataRequest(url("a")).with(\.headers, ["": "b"]), .invalidHeader),
-    ])
+    @Test(
+        "what cannot be fetched ends at once with its own error",
+        arguments: [
+            (DataRequest(string: ""), DipperError.invalidURL),
+            (DataRequest(string: "no url"), .invalidURL),
+            (DataRequest(string: "http://"), .invalidURL),
+            (DataRequest(string: "/relative"), .invalidURL),
+            (DataRequest(string: "file:///etc/passwd"), .unsupportedScheme),
+            (DataRequest(string: "ftp://host/a"), .unsupportedScheme),
+            (DataRequest(url("a")).with(\.key, ""), .emptyKey),
+            (DataRequest(url("a")).with(\.headers, ["A": "b\r\nC: d"]), .invalidHeader),
+            (DataRequest(url("a")).with(\.headers, ["": "b"]), .invalidHeader),
+        ])
     func defects(request: DataRequest, expected: DipperError) async {
         let test = TestCache()
         let heard = Box<[DipperError]>([])
@@ -201,7 +203,8 @@ struct DataCacheTests {
         for name in ["disk", "memory", "absent"] { test.transport.script(url(name), [.body(new)]) }
         func get(_ name: String) async -> Result<DataResponse, DipperError> {
             do throws(DipperError) {
-                return .success(try await test.cache.getData(DataRequest(url(name)).with(\.cachePolicy, policy)).response)
+                return .success(
+                    try await test.cache.getData(DataRequest(url(name)).with(\.cachePolicy, policy)).response)
             } catch { return .failure(error) }
         }
         let disk = await get("disk"), memory = await get("memory"), absent = await get("absent")

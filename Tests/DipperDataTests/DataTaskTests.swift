@@ -99,7 +99,9 @@ struct DataTaskTests {
     @Test("closures of a task run one at a time and in order, also on a concurrent queue")
     func concurrentQueue() async throws {
         let queue = DispatchQueue(label: "test", attributes: .concurrent)
-        let test = TestCache { $0.callbackQueue = .dispatch(queue); $0.progressInterval = .zero }
+        let test = TestCache {
+            $0.callbackQueue = .dispatch(queue); $0.progressInterval = .zero
+        }
         let heard = Box<[Int]>([])
         let inside = Box(0)
         let overlaps = Box(0)
@@ -140,7 +142,8 @@ struct DataTaskTests {
         let pending = Box<[@Sendable () -> Void]>([])
         let test = TestCache()
         let called = Box(false)
-        let request = DataRequest(url("a")).with(\.callbackQueue, .custom { work in pending.update { $0.append(work) } })
+        let request = DataRequest(url("a")).with(
+            \.callbackQueue, .custom { work in pending.update { $0.append(work) } })
         test.transport.script(url("a"), [.body(Data())])
         let task = test.cache.getData(request) { _ in called.update { $0 = true } }
         _ = try await task.value

@@ -136,7 +136,9 @@ struct DiskTierTests {
         await second.shutdown()
     }
 
-    @Test("a database that is none, or is somebody else's, is set aside and the files are listed again", arguments: [0, 1, 2])
+    @Test(
+        "a database that is none, or is somebody else's, is set aside and the files are listed again",
+        arguments: [0, 1, 2])
     func foreignDatabase(kind: Int) async throws {
         let folder = TemporaryFolder()
         let first = tier(folder)
@@ -147,7 +149,8 @@ struct DiskTierTests {
         }
         let path = folder.url.path + "/index.sqlite"
         switch kind {
-        case 0: try Data("this is no database, but long enough to be looked at".utf8).write(to: URL(fileURLWithPath: path))
+        case 0:
+            try Data("this is no database, but long enough to be looked at".utf8).write(to: URL(fileURLWithPath: path))
         case 1: try await DatabaseQueue(path: path).write { try $0.execute(sql: "CREATE TABLE theirs (x)") }
         default: break
         }
@@ -275,17 +278,22 @@ struct DiskTierTests {
 
     // MARK: Names
 
-    @Test("file names of one's own cannot leave the folder, and a shared name mixes no keys up", arguments: [
-        "../../escape", "/etc/passwd", "..", ".", "", ".hidden", "a/b", "nul\0byte", String(repeating: "x", count: 300),
-        "plain", "ab",
-    ])
+    @Test(
+        "file names of one's own cannot leave the folder, and a shared name mixes no keys up",
+        arguments: [
+            "../../escape", "/etc/passwd", "..", ".", "", ".hidden", "a/b", "nul\0byte",
+            String(repeating: "x", count: 300),
+            "plain", "ab",
+        ])
     func names(name: String) async throws {
         let folder = TemporaryFolder()
         let tier = tier(folder, naming: .custom { _ in name })
         await fill(tier, ["one"], size: 5_000)
         #expect(tier.entry(for: "one") != nil)
         let parent = folder.url.deletingLastPathComponent().path
-        #expect(tier.file(for: "one")!.resolvingSymlinksInPath().path.hasPrefix(folder.url.resolvingSymlinksInPath().path + "/blobs/"))
+        #expect(
+            tier.file(for: "one")!.resolvingSymlinksInPath().path.hasPrefix(
+                folder.url.resolvingSymlinksInPath().path + "/blobs/"))
         #expect(!FileManager.default.fileExists(atPath: parent + "/escape"))
         if tier.options.naming.name("one") == tier.options.naming.name("two") {
             await fill(tier, ["two"], size: 6_000)
@@ -295,10 +303,12 @@ struct DiskTierTests {
         await tier.shutdown()
     }
 
-    @Test("names by digest are those of the digest", arguments: [
-        (FileNaming.md5, "900150983cd24fb0d6963f7d28e17f72"), (.sha1, "a9993e364706816aba3e25717850c26c9cd0d89d"),
-        (.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
-    ])
+    @Test(
+        "names by digest are those of the digest",
+        arguments: [
+            (FileNaming.md5, "900150983cd24fb0d6963f7d28e17f72"), (.sha1, "a9993e364706816aba3e25717850c26c9cd0d89d"),
+            (.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        ])
     func digests(naming: FileNaming, expected: String) {
         #expect(naming.name("abc") == expected)
     }
@@ -339,14 +349,17 @@ struct DiskTierTests {
 
     // MARK: A disk that fails
 
-    @Test("a full disk: the cache goes on in memory, and writes again when there is room", .enabled(if: Mount.isPossible, "mounting a tmpfs needs root"))
+    @Test(
+        "a full disk: the cache goes on in memory, and writes again when there is room",
+        .enabled(if: Mount.isPossible, "mounting a tmpfs needs root"))
     func fullDisk() async throws {
         let mount = try Mount(megabytes: 2)
-        let cache = DataCache({
-            var configuration = DataCache.Configuration(directory: mount.folder.url.appendingPathComponent("cache"))
-            configuration.logger.logLevel = .critical
-            return configuration
-        }())
+        let cache = DataCache(
+            {
+                var configuration = DataCache.Configuration(directory: mount.folder.url.appendingPathComponent("cache"))
+                configuration.logger.logLevel = .critical
+                return configuration
+            }())
         for number in 0..<40 { try await cache.addDataAndWait(Data(count: 100_000), for: CacheKey("k\(number)")) }
         for number in 0..<40 { #expect(cache.data(for: CacheKey("k\(number)")) != nil, "in memory") }
         let small = Data("small".utf8)
@@ -361,7 +374,9 @@ struct DiskTierTests {
         await cache.shutdown()
     }
 
-    @Test("a folder that cannot be written: reads go on, nothing is an error", .enabled(if: Mount.isPossible, "mounting a tmpfs needs root"))
+    @Test(
+        "a folder that cannot be written: reads go on, nothing is an error",
+        .enabled(if: Mount.isPossible, "mounting a tmpfs needs root"))
     func readOnly() async throws {
         let mount = try Mount(megabytes: 8)
         let directory = mount.folder.url.appendingPathComponent("cache")

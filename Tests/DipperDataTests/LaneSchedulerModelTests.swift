@@ -119,7 +119,8 @@ private struct ModelWalk {
         let reads = kind < 4
         let fetches = kind != 0
         let existed = model.jobs[name] != nil
-        let task = NaiveModel.Task(id: waiter, lane: lane, priority: priority, reads: reads || !fetches, fetches: fetches)
+        let task = NaiveModel.Task(
+            id: waiter, lane: lane, priority: priority, reads: reads || !fetches, fetches: fetches)
         arrival += 1
         if existed {
             model.jobs[name]?.tasks.append(task)
@@ -265,7 +266,8 @@ private struct ModelWalk {
             liveTasks[waiter] = nil
             if model.jobs[work.name]?.tasks.contains(where: { $0.id == waiter }) == true {
                 // Only a call for the cache alone, joining a job that found nothing, ends by itself.
-                expect(model.jobs[work.name]?.tasks.first { $0.id == waiter }?.fetches == false, "an end nobody asked for")
+                expect(
+                    model.jobs[work.name]?.tasks.first { $0.id == waiter }?.fetches == false, "an end nobody asked for")
                 remove(waiter, work.name, keepsJob: true)
             }
         case .tellFailure(let waiter, _), .tellRetry(let waiter, _):

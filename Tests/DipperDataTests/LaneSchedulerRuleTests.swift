@@ -72,9 +72,11 @@ struct LaneSchedulerRuleTests {
         #expect(bench.released == ["s"])
     }
 
-    @Test("inside a lane the higher priority starts first, then the order of arrival", arguments: [
-        (LaneConfiguration.Order.fifo, ["high", "b", "c", "low"]), (.lifo, ["high", "c", "b", "low"]),
-    ])
+    @Test(
+        "inside a lane the higher priority starts first, then the order of arrival",
+        arguments: [
+            (LaneConfiguration.Order.fifo, ["high", "b", "c", "low"]), (.lifo, ["high", "c", "b", "low"]),
+        ])
     func order(order: LaneConfiguration.Order, expected: [String]) {
         var bench = Bench(fast: 1, order: order)
         var running = bench.get("first", .fast).job

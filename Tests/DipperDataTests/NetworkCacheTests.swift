@@ -41,7 +41,9 @@ struct NetworkCacheTests {
         for task in urgent + slow { _ = try await task.value }
         let requests = server.requests
         let lastUrgent = requests.filter { $0.path.contains("/u") }.compactMap(\.end).max()!
-        let slowOnes = requests.filter { $0.path.contains("/s") && !$0.path.hasSuffix("s0") }.sorted { $0.start < $1.start }
+        let slowOnes = requests.filter { $0.path.contains("/s") && !$0.path.hasSuffix("s0") }.sorted {
+            $0.start < $1.start
+        }
         #expect(slowOnes.count == 4)
         for request in slowOnes { #expect(request.start >= lastUrgent) }
         for (one, next) in zip(slowOnes, slowOnes.dropFirst()) { #expect(next.start >= one.end!) }

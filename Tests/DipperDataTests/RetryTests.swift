@@ -18,10 +18,12 @@ struct RetryTests {
         await test.cache.shutdown()
     }
 
-    @Test("a failure that may pass is retried", arguments: [
-        DipperError.unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
-        .status(408), .status(425), .status(429), .status(500), .status(503), .status(599),
-    ])
+    @Test(
+        "a failure that may pass is retried",
+        arguments: [
+            DipperError.unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
+            .status(408), .status(425), .status(429), .status(500), .status(503), .status(599),
+        ])
     func mayPass(error: DipperError) async throws {
         let test = TestCache()
         let failure: ScriptedTransport.Step = error.status.map { .status($0) } ?? .failure(error)
@@ -35,9 +37,11 @@ struct RetryTests {
         await test.cache.shutdown()
     }
 
-    @Test("errors that cannot pass", arguments: [
-        DipperError.tlsRejected, .tooLarge, .tooManyRedirects, .malformedResponse, .unsupportedScheme, .invalidURL,
-    ])
+    @Test(
+        "errors that cannot pass",
+        arguments: [
+            DipperError.tlsRejected, .tooLarge, .tooManyRedirects, .malformedResponse, .unsupportedScheme, .invalidURL,
+        ])
     func fatalErrors(error: DipperError) async {
         let test = TestCache()
         test.transport.script(url("a"), [.failure(error)])
@@ -168,7 +172,8 @@ struct RetryTests {
             delays(.custom { $0.failures < 3 ? .seconds($0.failures) : nil }) == [.seconds(1), .seconds(2), nil, nil])
         var short = RetryPolicy.fixed(.seconds(10), retries: nil)
         short.deadline = .seconds(25)
-        #expect(short.delay(after: .init(failures: 9, error: .timedOut, elapsed: .seconds(15)), unit: 0) == .seconds(10))
+        #expect(
+            short.delay(after: .init(failures: 9, error: .timedOut, elapsed: .seconds(15)), unit: 0) == .seconds(10))
         #expect(short.delay(after: .init(failures: 9, error: .timedOut, elapsed: .seconds(16)), unit: 0) == nil)
     }
 

@@ -9,7 +9,8 @@ final class DataStore: Sendable {
     private let defaults: StoreDefaults
     let now: @Sendable () -> Date
 
-    init(memory: MemoryTier<StoredData>, disk: DiskTier?, defaults: StoreDefaults, now: @escaping @Sendable () -> Date) {
+    init(memory: MemoryTier<StoredData>, disk: DiskTier?, defaults: StoreDefaults, now: @escaping @Sendable () -> Date)
+    {
         self.memory = memory
         self.disk = disk
         self.defaults = defaults

@@ -152,7 +152,11 @@ final class FetchEngine: Sendable {
         case .setThrottled(let job, let isThrottled):
             let time = time.now()
             let transfer = job.withState { state in
-                if isThrottled { state.budget.hold(at: time) } else if state.budget.hasStarted { state.budget.run(at: time) }
+                if isThrottled {
+                    state.budget.hold(at: time)
+                } else if state.budget.hasStarted {
+                    state.budget.run(at: time)
+                }
                 return state.transfer
             }
             transfer?.setThrottled(isThrottled)

@@ -31,8 +31,9 @@ enum HTTPDate {
             let second = clock[2], (0...60).contains(second)
         else { return nil }
         if year < 100 { year += year < 70 ? 2000 : 1900 }
-        return Date(timeIntervalSince1970: Double(
-            days(year: year, month: month + 1, day: day) * 86_400 + hour * 3_600 + minute * 60 + second))
+        return Date(
+            timeIntervalSince1970: Double(
+                days(year: year, month: month + 1, day: day) * 86_400 + hour * 3_600 + minute * 60 + second))
     }
 
     /// Days since 1970-01-01 in the proleptic Gregorian calendar; years start in March so that the leap day comes last.

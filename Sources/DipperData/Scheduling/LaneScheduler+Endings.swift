@@ -65,7 +65,6 @@ extension LaneScheduler {
         if pause == .granted(job) { pause = .none }
     }
 
-
     // MARK: Small parts
 
     mutating func lookUp(_ job: Int32, into actions: inout [Action]) {

@@ -198,7 +198,9 @@ final class EntryIndex: Sendable {
                     RETURNING id
                     """)
             let addSmall = try db.cachedStatement(
-                sql: "INSERT INTO small (id, record) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record")
+                sql:
+                    "INSERT INTO small (id, record) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record"
+            )
             let removeSmall = try db.cachedStatement(sql: "DELETE FROM small WHERE id = ?")
             for row in rows {
                 let expires = row.lifetime.expires.isFinite ? row.lifetime.expires : nil
