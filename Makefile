@@ -53,8 +53,10 @@ format: ## bring the sources into form
 
 tsan: deps-test ## run the tests under Thread Sanitizer
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
-	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/tsan.supp halt_on_error=0 exitcode=66" DIPPER_TORTURE_ROUNDS=3 \
-		$(SWIFT) test --skip-build --sanitize=thread --scratch-path .build-tsan
+	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \
+		Tests/ThreadSanitizer/mutex.c -ldl
+	LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so TSAN_OPTIONS="halt_on_error=0 exitcode=66" DIPPER_TORTURE_ROUNDS=3 \
+		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing
 
 bench: deps-bench ## measure against the peers and write Benchmarks/RESULTS.md
 	cd Benchmarks && $(SWIFT) build -c release -Xswiftc -enable-testing

@@ -192,8 +192,8 @@ public final class DataCache: Sendable {
 private final class BacklogRelay: Sendable {
     let engine = Mutex<FetchEngine?>(nil)
 
-    func send(_ isBacklogged: Bool) {
-        engine.withLock { $0 }?.storageBacklogged(isBacklogged)
+    func send(_ backlog: StorageBacklog) {
+        engine.withLock { $0 }?.storageBacklogged(backlog)
     }
 }
 

@@ -207,6 +207,14 @@ public final class DataTask: Sendable {
         }
     }
 
+    /// Lets go of the engine, so that a task that is kept keeps no cache alive. The caller releases it.
+    func detach(in lane: Lane) -> FetchEngine? {
+        link.withLock { link in
+            link.lane = lane
+            return exchange(&link.engine, with: nil)
+        }
+    }
+
     func withLink<Result>(_ body: (inout sending Link) -> sending Result) -> Result {
         link.withLock(body)
     }

@@ -199,16 +199,22 @@ struct LaneSchedulerRuleTests {
         #expect(bench.started.isEmpty)
     }
 
-    @Test("a full staging area holds prefetching up, not urgent work")
+    @Test("a disk that falls behind holds prefetching up, and urgent work only when nothing more can wait")
     func backlog() {
         var bench = Bench()
-        bench.apply { $0.storageBacklogged(true, into: &$1) }
+        bench.apply { $0.storageBacklogged(.high, into: &$1) }
         bench.get("s", .slow)
         #expect(bench.started.isEmpty)
         let u = bench.get("u", .fast)
         #expect(bench.started == ["u"])
         bench.apply { $0.finished(u.job, into: &$1) }
-        bench.apply { $0.storageBacklogged(false, into: &$1) }
+        bench.apply { $0.storageBacklogged(.full, into: &$1) }
+        bench.get("v", .fast)
+        #expect(bench.started.isEmpty)
+        bench.apply { $0.storageBacklogged(.high, into: &$1) }
+        #expect(bench.started == ["v"])
+        bench.apply { $0.cancel("v", into: &$1) }
+        bench.apply { $0.storageBacklogged(.none, into: &$1) }
         #expect(bench.started == ["s"])
     }
 

@@ -124,7 +124,7 @@ final class FetchEngine: Sendable {
     func demote(_ id: TaskID) { apply { $0.demote(id, into: &$1) } }
     func demote(_ key: CacheKey) { apply { $0.demote(key, into: &$1) } }
     func setPriority(_ priority: Priority, of id: TaskID) { apply { s, _ in s.setPriority(priority, of: id) } }
-    func storageBacklogged(_ isBacklogged: Bool) { apply { $0.storageBacklogged(isBacklogged, into: &$1) } }
+    func storageBacklogged(_ backlog: StorageBacklog) { apply { $0.storageBacklogged(backlog, into: &$1) } }
     func lane(of id: TaskID) -> Lane? { inspect { $0.lane(of: id) } }
     func state(of id: TaskID) -> DataTask.State? { inspect { $0.state(of: id) } }
 
@@ -173,7 +173,8 @@ final class FetchEngine: Sendable {
                 self?.apply { $0.pauseElapsed(token: token, into: &$1) }
             }
         case .end(let task, let job, let ending, let lane):
-            task.withLink { $0.lane = lane }
+            let engine = task.detach(in: lane)
+            _ = consume engine
             end(task, job, ending, &toFlush)
         case .tellFailure(let task, let job):
             if let failure = job.withState({ $0.failure }), task.tell(.failure(failure, isFatal: false)) {

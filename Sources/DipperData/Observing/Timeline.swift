@@ -1,6 +1,42 @@
-/// Records what a cache does, and draws it.
+import Synchronization
+
+/// Records what a cache does and draws it: one row per job on a time axis, as SVG.
+///
+/// ```swift
+/// let timeline = Timeline()
+/// configuration.observer = timeline.record
+/// // … use the cache …
+/// try timeline.svg().write(toFile: "timeline.svg", atomically: true, encoding: .utf8)
+/// ```
+///
+/// The picture shows in which lane a job waits, reads the disk and moves bytes, when it is paused for urgent work or
+/// parked, when it changes its lane, and what answered its callers. The bands on top show when the fast lane is busy.
 public final class Timeline: Sendable {
-    public init() {}
-    public var record: @Sendable (CacheEvent) -> Void { { _ in } }
-    public func svg() -> String { "<svg xmlns=\"http://www.w3.org/2000/svg\"/>" }
+    private struct State {
+        var events: [CacheEvent] = []
+        var dropped = 0
+    }
+
+    private let limit: Int
+    private let state = Mutex(State())
+
+    /// - Parameter limit: The most events to keep. Those that come later are only counted, and the picture says so.
+    public init(limit: Int = 200_000) {
+        self.limit = max(0, limit)
+    }
+
+    /// Takes an event, from any thread: to be set as ``DataCache/Configuration/observer``.
+    public var record: @Sendable (CacheEvent) -> Void {
+        { [self] event in
+            state.withLock { state in
+                if state.events.count < limit { state.events.append(event) } else { state.dropped += 1 }
+            }
+        }
+    }
+
+    /// Draws what has been recorded so far: a complete SVG document, 1,280 wide and at most about 6,000 high.
+    public func svg() -> String {
+        let (events, dropped) = state.withLock { ($0.events, $0.dropped) }
+        return TimelineSVG(TimelineChart(events, dropped: dropped)).document()
+    }
 }

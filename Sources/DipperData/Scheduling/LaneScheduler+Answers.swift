@@ -100,9 +100,9 @@ extension LaneScheduler {
         }
     }
 
-    /// The disk cannot keep up, or has caught up: no slow job starts meanwhile.
-    mutating func storageBacklogged(_ isBacklogged: Bool, into actions: inout [Action]) {
-        isStorageBacklogged = isBacklogged
+    /// The disk falls behind, or has caught up.
+    mutating func storageBacklogged(_ backlog: StorageBacklog, into actions: inout [Action]) {
+        self.backlog = backlog
         dispatch(into: &actions)
     }
 }

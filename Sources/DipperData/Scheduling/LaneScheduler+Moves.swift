@@ -66,10 +66,10 @@ extension LaneScheduler {
 
     /// Starts what may start, and throttles and releases what runs in the slow lane.
     mutating func dispatch(into actions: inout [Action]) {
-        while fast.hasRoom, let job = fast.next(slots) {
+        while backlog < .full, fast.hasRoom, let job = fast.next(slots) {
             start(job, into: &actions)
         }
-        while !isFastBusy, !isStorageBacklogged, slow.hasRoom, let job = slow.next(slots) {
+        while !isFastBusy, backlog == .none, slow.hasRoom, let job = slow.next(slots) {
             start(job, into: &actions)
         }
         balance(into: &actions)

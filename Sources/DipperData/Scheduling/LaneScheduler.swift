@@ -34,7 +34,7 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     var parked = 0
     /// Fast work is on the network: running slow jobs are throttled until the fast lane is drained.
     var isThrottling = false
-    var isStorageBacklogged = false
+    var backlog = StorageBacklog.none
     /// No more calls are taken.
     var isClosed = false
     /// Whether ``SchedulerAction/note(_:_:)`` is wanted.

@@ -37,7 +37,8 @@ final class DiskTier: Sendable {
         var sizeLimit: Int?
         /// Records up to this size are kept in the index.
         var inlineLimit = 2_048
-        /// Bytes that may wait to be written before prefetching pauses.
+        /// Bytes that may wait to be written before prefetching pauses; at twice as many nothing is started, and at
+        /// four times as many what comes is not kept.
         var stagingLimit = 16 << 20
         var naming = FileNaming.sha256
         /// Begins the names of the threads.
@@ -52,7 +53,7 @@ final class DiskTier: Sendable {
     let accesses = Mutex<[String: TimeInterval]>([:])
     private let staged = Mutex(Staged())
     /// Told when staging is filling up and when there is room again.
-    private let onBacklog: @Sendable (Bool) -> Void
+    private let onBacklog: @Sendable (StorageBacklog) -> Void
 
     /// What is open; replaced as a whole when the folder or the index has to be made anew.
     struct Opened: Sendable {
@@ -71,12 +72,26 @@ final class DiskTier: Sendable {
     private struct Staged {
         var area = StagingArea()
         var isWriting = false
-        var isBacklogged = false
+        var backlog = StorageBacklog.none
+
+        /// The new backlog if it has changed. It ends only when half of the limit is free again.
+        mutating func updateBacklog(limit: Int) -> StorageBacklog? {
+            let new: StorageBacklog =
+                switch area.bytes {
+                case ..<(limit / 2): .none
+                case ...limit: min(backlog, .high)
+                case ...(limit * 2): .high
+                default: .full
+                }
+            guard new != backlog else { return nil }
+            backlog = new
+            return new
+        }
     }
 
     init(
         _ options: Options, logger: Logger, now: @escaping @Sendable () -> Date,
-        onBacklog: @escaping @Sendable (Bool) -> Void = { _ in }
+        onBacklog: @escaping @Sendable (StorageBacklog) -> Void = { _ in }
     ) {
         self.options = options
         writer = WorkerPool(name: JoinableThread.name(options.name, "disk"), threads: 1)
@@ -187,7 +202,6 @@ final class DiskTier: Sendable {
     // MARK: Changing
 
     /// Keeps a record, in place of the one its key had. `whenDone` is called when it is written, or cannot be.
-    /// - Parameter isUrgent: the entry is dropped only if twice the limit is waiting to be written.
     func write(_ record: EntryRecord, whenDone: (@Sendable () -> Void)? = nil) {
         stage(.write(record), for: record.key, whenDone: whenDone)
     }
@@ -197,20 +211,18 @@ final class DiskTier: Sendable {
     }
 
     private func stage(_ change: StagingArea.Change, for key: CacheKey, whenDone: (@Sendable () -> Void)?) {
-        let (replaced, starts, isBacklogged, isDropped) = staged.withLock {
-            staged -> (StagingArea.Item?, Bool, Bool, Bool) in
+        let (replaced, starts, backlog, isDropped) = staged.withLock {
+            staged -> (StagingArea.Item?, Bool, StorageBacklog?, Bool) in
             // One entry may be larger than all that may wait; it waits alone.
             if case .write(let record) = change, staged.area.bytes > 0,
-                staged.area.bytes + record.value.data.count > options.stagingLimit * 2
+                staged.area.bytes + record.value.data.count > options.stagingLimit * 4
             {
-                return (nil, false, false, true)
+                return (nil, false, nil, true)
             }
             let replaced = staged.area.add(change, for: key, whenDone: whenDone)
             let starts = !staged.isWriting
             staged.isWriting = true
-            let isBacklogged = !staged.isBacklogged && staged.area.bytes > options.stagingLimit
-            if isBacklogged { staged.isBacklogged = true }
-            return (replaced, starts, isBacklogged, false)
+            return (replaced, starts, staged.updateBacklog(limit: options.stagingLimit), false)
         }
         if isDropped {
             complain("the disk cannot keep up: an entry stays in memory only", nil)
@@ -218,7 +230,7 @@ final class DiskTier: Sendable {
             return
         }
         replaced?.whenDone?()
-        if isBacklogged { onBacklog(true) }
+        if let backlog { onBacklog(backlog) }
         if starts, !writer.run({ self.writeStaged() }) { whenDone?() }
     }
 
@@ -265,13 +277,11 @@ final class DiskTier: Sendable {
             }
             if batch.isEmpty { return }
             carryOut(batch)
-            let isRelieved = staged.withLock { staged in
+            let backlog = staged.withLock { staged in
                 staged.area.finish(batch)
-                guard staged.isBacklogged, staged.area.bytes < options.stagingLimit / 2 else { return false }
-                staged.isBacklogged = false
-                return true
+                return staged.updateBacklog(limit: options.stagingLimit)
             }
-            if isRelieved { onBacklog(false) }
+            if let backlog { onBacklog(backlog) }
             for item in batch { item.whenDone?() }
         }
     }

@@ -36,6 +36,11 @@ final class CurlPool: @unchecked Sendable {
         thread.withLock { $0 = JoinableThread(name: name) { self.run() } }
     }
 
+    deinit {
+        // Not before: until here somebody may be about to wake the thread.
+        curl_multi_cleanup(multi)
+    }
+
     func post(_ command: Command) {
         let (isEnded, wakes) = inbox.withLock { inbox in
             if inbox.isEnded { return (true, false) }
@@ -187,7 +192,6 @@ final class CurlPool: @unchecked Sendable {
         for case .start(let transfer) in left { transfer.end(.failure(.shutDown)) }
         for handle in idleHandles { curl_easy_cleanup(handle) }
         idleHandles = []
-        curl_multi_cleanup(multi)
     }
 
     private func makeHandle() -> UnsafeMutableRawPointer? {

@@ -1,0 +1,125 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+
+/// How fast the server is: slow enough for the lanes to be seen.
+struct Pace: Sendable {
+    var delay = Duration.milliseconds(30)
+    /// Of each connection.
+    var bytesPerSecond = 2e6
+}
+
+/// Serves files over HTTP/1.1 on the loopback interface, at a set pace, and counts what it is asked for.
+final class AssetServer: Sendable {
+    private typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
+
+    let url: URL
+    private let group: MultiThreadedEventLoopGroup
+    private let counts: RequestCounts
+    private let accepting: Task<Void, any Error>
+
+    /// Starts the server; it takes connections when this returns.
+    init(_ assets: Assets, port: Int, pace: Pace) async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let counts = RequestCounts()
+        let listener = try await ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 256)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            // What the kernel takes off the server's hands cannot be held back any more.
+            .childChannelOption(.socketOption(.so_sndbuf), value: 16 << 10)
+            .bind(host: "127.0.0.1", port: port) { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+                    return try Connection(wrappingChannelSynchronously: channel)
+                }
+            }
+        guard let port = listener.channel.localAddress?.port,
+            let url = URL(string: "http://127.0.0.1:\(port)")
+        else {
+            throw Assets.Failure(description: "the server has no port")
+        }
+        self.url = url
+        self.group = group
+        self.counts = counts
+        accepting = Task {
+            try await listener.executeThenClose { connections in
+                try await withThrowingDiscardingTaskGroup { tasks in
+                    for try await connection in connections {
+                        // A connection that breaks concerns only itself.
+                        tasks.addTask { try? await Self.serve(connection, assets, pace, counts) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// All requests so far.
+    var requestCount: Int { counts.total }
+    /// The most requests for one path with its query.
+    var mostRequestsForOnePath: Int { counts.most }
+
+    func stop() async {
+        accepting.cancel()
+        _ = await accepting.result
+        try? await group.shutdownGracefully()
+    }
+
+    private static func serve(
+        _ connection: Connection, _ assets: Assets, _ pace: Pace, _ counts: RequestCounts
+    ) async throws {
+        try await connection.executeThenClose { requests, answers in
+            for try await case .head(let request) in requests {
+                counts.add(request.uri)
+                try await Task.sleep(for: pace.delay)
+                let path = request.uri.prefix { $0 != "?" }
+                let body = request.method == .GET ? assets.files[path.removingPercentEncoding ?? ""] : nil
+                let head = HTTPResponseHead(
+                    version: .http1_1, status: body == nil ? .notFound : .ok,
+                    headers: ["Content-Length": "\(body?.count ?? 0)", "Content-Type": type(of: path)])
+                try await answers.write(.head(head))
+                if let body { try await write(body, to: answers, pace) }
+                try await answers.write(.end(nil))
+            }
+        }
+    }
+
+    /// Writes in small pieces, each when it is due. A client that stops reading is waited for, and what it missed
+    /// meanwhile is not made up for.
+    private static func write(
+        _ body: Data, to answers: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ pace: Pace
+    ) async throws {
+        let clock = ContinuousClock()
+        var due = clock.now
+        var rest = body[...]
+        while !rest.isEmpty {
+            let piece = rest.prefix(8 << 10)
+            rest = rest.dropFirst(piece.count)
+            try await answers.write(.body(.byteBuffer(ByteBuffer(bytes: piece))))
+            due =
+                max(due, clock.now - .milliseconds(20)) + .seconds(Double(piece.count) / pace.bytesPerSecond)
+            try await clock.sleep(until: due, tolerance: .zero)
+        }
+    }
+
+    private static func type(of path: Substring) -> String {
+        switch path.split(separator: ".").last {
+        case "json": "application/json"
+        case "jpg": "image/jpeg"
+        case "pdf": "application/pdf"
+        default: "application/octet-stream"
+        }
+    }
+}
+
+/// What has been asked for, and how often.
+private final class RequestCounts: Sendable {
+    private let counts = Mutex<[String: Int]>([:])
+
+    func add(_ uri: String) { counts.withLock { $0[uri, default: 0] += 1 } }
+
+    var total: Int { counts.withLock { $0.values.reduce(0, +) } }
+    var most: Int { counts.withLock { $0.values.max() ?? 0 } }
+}

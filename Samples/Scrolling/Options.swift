@@ -1,0 +1,66 @@
+import Foundation
+
+/// The sample's command line.
+struct Options {
+    struct Mistake: Error {
+        let text: String
+    }
+
+    /// The folder that is served.
+    var assets = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Assets")
+    /// The cache's folder; `nil` for a temporary one.
+    var cache: URL?
+    var timeline = URL(fileURLWithPath: "timeline.svg")
+    /// The server's port; 0 for any free one.
+    var port = 0
+    var pace = Pace()
+
+    static let help = """
+        Replays a person who scrolls through a list of photos, with a server of its own, and draws what the cache did.
+
+        Scrolling [options]
+          --timeline FILE  where the picture goes (default: timeline.svg)
+          --cache FOLDER   where the cache is kept (default: a temporary folder, removed at the end)
+          --port N         the server's port (default: a free one); a second run with the same port and the same
+                           cache folder finds everything in the cache
+          --delay MS       how long the server thinks before it answers (default: 30)
+          --rate MB        megabytes per second and connection (default: 2)
+          --assets FOLDER  what the server serves (default: the sample's own photos)
+          --help           this text
+
+        It ends with status 1 if bytes are wrong or something was fetched twice.
+        """
+
+    /// `nil` if only help is wanted.
+    init?(_ arguments: some Sequence<String>) throws {
+        var rest = arguments.makeIterator()
+        while let option = rest.next() {
+            func value() throws -> String {
+                guard let value = rest.next() else { throw Mistake(text: "\(option) needs a value.") }
+                return value
+            }
+            func number<Number: LosslessStringConvertible & Comparable>(_ range: ClosedRange<Number>) throws
+                -> Number
+            {
+                let text = try value()
+                guard let number = Number(text), range.contains(number) else {
+                    throw Mistake(
+                        text:
+                            "\(option) needs a number from \(range.lowerBound) to \(range.upperBound), not \(text)."
+                    )
+                }
+                return number
+            }
+            switch option {
+            case "--help", "-h": return nil
+            case "--assets": assets = URL(fileURLWithPath: try value(), isDirectory: true)
+            case "--cache": cache = URL(fileURLWithPath: try value(), isDirectory: true)
+            case "--timeline": timeline = URL(fileURLWithPath: try value())
+            case "--port": port = try number(0...65_535)
+            case "--delay": pace.delay = .milliseconds(try number(0...60_000) as Int)
+            case "--rate": pace.bytesPerSecond = try number(0.001...10_000) * 1e6
+            default: throw Mistake(text: "There is no option \(option).")
+            }
+        }
+    }
+}

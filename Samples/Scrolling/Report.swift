@@ -1,0 +1,130 @@
+import DipperData
+import Foundation
+
+/// Prints what happened, and judges it.
+struct Report {
+    private let assets: Assets
+    private var complaints: [String] = []
+
+    init(assets: Assets) {
+        self.assets = assets
+    }
+
+    var isGood: Bool { complaints.isEmpty }
+
+    func introduce(_ scroll: Scroll, _ server: URL, _ pace: Pace) {
+        let rate = Self.decimal(pace.bytesPerSecond / 1e6)
+        print(
+            """
+            A list of \(scroll.rows) photos is scrolled; \(scroll.screen) rows fit the screen, \(scroll.ahead) more \
+            are fetched ahead.
+            The server at \(server) takes \(Self.text(pace.delay)) to answer and sends \(rate) MB/s per connection.
+
+            """)
+    }
+
+    mutating func firstPass(
+        _ ends: [CallLog.End], _ duration: Duration, _ events: EventTally.Counts, _ server: AssetServer
+    ) {
+        let rows = ends.filter { $0.purpose == .row }
+        print(Self.line("", ["calls", "memory", "disk", "network", "median", "slowest"]))
+        table("feed and guide", ends.filter { $0.purpose == .document })
+        table("rows on screen", rows.filter { $0.lane == .fast })
+        table("rows that left before they came", rows.filter { $0.lane == .slow })
+        table("rows fetched ahead", ends.filter { $0.purpose == .ahead })
+
+        let addresses = Set(ends.map(\.url))
+        let bytes = addresses.reduce(0) { $0 + (assets.files[$1.path]?.count ?? 0) }
+        print(
+            """
+            Median and slowest: from the call to the bytes, of what came from the network.
+
+            \(Self.count(server.requestCount, "request")) at the server for \(addresses.count) addresses, \
+            \(Self.decimal(Double(bytes) / 1e6)) MB, in \(Self.text(duration)).
+            \(Self.count(events.pauses, "pause")) of prefetches for rows on screen; \
+            \(Self.count(events.promotions, "prefetch", "prefetches")) became urgent, \
+            \(Self.count(events.demotions, "urgent call")) became prefetches.
+
+            """)
+        check(ends)
+        if server.mostRequestsForOnePath > 1 {
+            complaints.append("An address was fetched \(server.mostRequestsForOnePath) times.")
+        }
+    }
+
+    mutating func secondPass(_ ends: [CallLog.End], _ duration: Duration, requests: Int) {
+        let memory = Self.number(ends, from: .memory)
+        let disk = Self.number(ends, from: .disk)
+        print(
+            """
+            Again, with a new cache on the same folder: all \(ends.count) in \(Self.text(duration)), \
+            \(disk) from disk, \(memory) from memory;
+            \(Self.count(requests, "request")) at the server.
+
+            """)
+        check(ends)
+        if requests > 0 || memory + disk < ends.count {
+            complaints.append("The second pass was not answered from the cache alone.")
+        }
+    }
+
+    func conclude(timeline: URL) {
+        print("Timeline: \(timeline.path)")
+        for complaint in complaints.prefix(10) { print("FAILED: \(complaint)") }
+        if complaints.count > 10 { print("FAILED: \(complaints.count - 10) more") }
+        if isGood { print("All bytes are right; nothing was fetched twice.") }
+    }
+
+    /// Each call must have the bytes of the file it asked for.
+    private mutating func check(_ ends: [CallLog.End]) {
+        for end in ends {
+            switch end.result {
+            case .failure(let error):
+                complaints.append("\(end.url): \(error)")
+            case .success(let response):
+                if response.data != assets.files[end.url.path] {
+                    complaints.append(
+                        "\(end.url): \(response.data.count) bytes that are not those of the file")
+                }
+            }
+        }
+    }
+
+    // MARK: Print
+
+    private func table(_ name: String, _ ends: [CallLog.End]) {
+        // What memory has is there at once and would hide how long the others took.
+        let waits = ends.filter { (try? $0.result.get())?.source == .network }.map(\.wait).sorted()
+        let sources = [DataResponse.Source.memory, .disk, .network].map { "\(Self.number(ends, from: $0))" }
+        let times =
+            waits.isEmpty
+            ? ["–", "–"] : [Self.text(waits[waits.count / 2]), Self.text(waits[waits.count - 1])]
+        print(Self.line(name, ["\(ends.count)"] + sources + times))
+    }
+
+    private static func number(_ ends: [CallLog.End], from source: DataResponse.Source) -> Int {
+        ends.count { (try? $0.result.get())?.source == source }
+    }
+
+    private static func line(_ name: String, _ cells: [String]) -> String {
+        func padding(_ text: String, _ width: Int) -> String {
+            String(repeating: " ", count: max(0, width - text.count))
+        }
+        return name + padding(name, 32) + cells.map { padding($0, 9) + $0 }.joined()
+    }
+
+    private static func count(_ number: Int, _ noun: String, _ plural: String? = nil) -> String {
+        "\(number) \(number == 1 ? noun : plural ?? noun + "s")"
+    }
+
+    private static func decimal(_ value: Double) -> String {
+        value.formatted(.number.precision(.fractionLength(1)).locale(Locale(identifier: "en_US_POSIX")))
+    }
+
+    private static func text(_ duration: Duration) -> String {
+        let milliseconds = duration / .milliseconds(1)
+        if milliseconds < 10 { return "\(decimal(milliseconds)) ms" }
+        return milliseconds < 1_000
+            ? "\(Int(milliseconds.rounded())) ms" : "\(decimal(milliseconds / 1_000)) s"
+    }
+}

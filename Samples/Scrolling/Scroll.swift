@@ -1,0 +1,75 @@
+import DipperData
+import Foundation
+
+/// How a person moves through the list: where the top of the screen is, and how long it stays there.
+struct Scroll {
+    struct Stop {
+        let top: Int
+        let stay: Duration
+    }
+
+    let rows: Int
+    /// Rows that fit the screen.
+    let screen: Int
+    /// Rows below the screen that are fetched ahead.
+    let ahead: Int
+
+    /// A look, a jump to the middle and back, down slowly, down fast, a little back, and fast to the end.
+    var stops: [Stop] {
+        var stops = [Stop(top: 0, stay: .milliseconds(450))]
+        func stop(at top: Int, for stay: Int) {
+            stops.append(Stop(top: min(max(top, 0), max(rows - screen, 0)), stay: .milliseconds(stay)))
+        }
+        func move(by step: Int, times: Int, every pause: Int) {
+            for _ in 0..<times { stop(at: (stops.last?.top ?? 0) + step, for: pause) }
+        }
+        stop(at: rows / 2, for: 500)
+        stop(at: 0, for: 300)
+        move(by: 2, times: 8, every: 120)
+        move(by: 0, times: 1, every: 400)
+        move(by: 4, times: 5, every: 80)
+        move(by: 0, times: 1, every: 500)
+        move(by: -3, times: 4, every: 120)
+        move(by: 0, times: 1, every: 300)
+        let left = rows - screen - (stops.last?.top ?? 0)
+        move(by: 5, times: max(0, left + 4) / 5, every: 80)
+        return stops
+    }
+}
+
+/// The list on the screen: asks the cache for rows as they come and go.
+struct ListView {
+    let scroll: Scroll
+    let cache: DataCache
+    let log: CallLog
+    /// The photo of each row.
+    let urls: [URL]
+    private var visible = 0..<0
+    /// Rows that have been asked for at least once.
+    private var known = Set<Int>()
+
+    init(_ scroll: Scroll, urls: [URL], cache: DataCache, log: CallLog) {
+        self.scroll = scroll
+        self.urls = urls
+        self.cache = cache
+        self.log = log
+    }
+
+    /// Puts this row at the top of the screen.
+    mutating func move(top: Int) {
+        let now = top..<min(top + scroll.screen, urls.count)
+        for row in now where !visible.contains(row) {
+            known.insert(row)
+            log.add(.row, urls[row], cache.getData)
+        }
+        // Only now: an empty fast lane, be it for a moment, would let prefetches start.
+        for row in visible where !now.contains(row) {
+            cache.moveTaskToSlowQueue(urls[row])
+        }
+        for row in now.upperBound..<min(now.upperBound + scroll.ahead, urls.count)
+        where known.insert(row).inserted {
+            log.add(.ahead, urls[row], cache.slowGetData)
+        }
+        visible = now
+    }
+}

@@ -1,0 +1,137 @@
+extension TimelineChart {
+    /// - Parameters:
+    ///   - events: In the order they were recorded.
+    ///   - dropped: How many came after them and were not kept.
+    init(_ events: [CacheEvent], dropped: Int = 0) {
+        self.dropped = dropped
+        // Calls report from threads of their own: their events may be a little out of order.
+        start = events.lazy.map(\.time).min() ?? .zero
+        end = events.lazy.map(\.time).max() ?? .zero
+        var reader = Reader(chart: self)
+        for event in events { reader.read(event) }
+        self = reader.finished()
+    }
+
+    /// Follows each key from event to event.
+    private struct Reader {
+        var chart: TimelineChart
+        /// The rows of the jobs that have not ended.
+        var open: [CacheKey: OpenJob] = [:]
+        /// The last row of each key.
+        var last: [CacheKey: Int] = [:]
+        /// The lane of the last call.
+        var asked: [CacheKey: Lane] = [:]
+
+        struct OpenJob {
+            let row: Int
+            /// What it does now, and since when.
+            var span: Span
+            /// Held back, now or as soon as it is on the network.
+            var isPaused = false
+        }
+
+        mutating func read(_ event: CacheEvent) {
+            let (key, time) = (event.key, event.time)
+            switch event.kind {
+            case .asked(let lane):
+                chart.calls += 1
+                asked[key] = lane
+            case .memoryHit:
+                answered(key, .memory, time)
+            case .answered(let source):
+                answered(key, source, time)
+            case .failed(let error):
+                if error.isCancelled { chart.cancelled += 1 } else { chart.failed += 1 }
+                mark(key, error.isCancelled ? .cancelled : .failed, time)
+                if let row = last[key] { chart.rows[row].failure = error.shortDescription }
+            case .queued(let lane):
+                enter(.queued, lane, key, time)
+            case .looking(let lane):
+                // The disk may be asked beside a transfer or during a wait: that is no phase of its own.
+                if let phase = open[key]?.span.phase, phase != .queued, phase != .looking { break }
+                enter(.looking, lane, key, time)
+            case .transferring(let lane):
+                enter(open[key]?.isPaused == true ? .paused : .transferring, lane, key, time)
+            case .paused:
+                setPaused(true, key, time)
+            case .resumed:
+                setPaused(false, key, time)
+            case .laneChanged(let lane):
+                changeLane(lane, key, time)
+            case .parked:
+                enter(.parked, open[key]?.span.lane ?? asked[key] ?? .fast, key, time)
+            case .ended:
+                guard let job = open.removeValue(forKey: key) else { break }
+                close(job, time)
+                chart.rows[job.row].end = max(time, job.span.start)
+                chart.rows[job.row].isOpen = false
+            }
+        }
+
+        consuming func finished() -> TimelineChart {
+            for job in open.values {
+                close(job, chart.end)
+                chart.rows[job.row].end = chart.end
+            }
+            return chart
+        }
+
+        private mutating func enter(_ phase: Phase, _ lane: Lane, _ key: CacheKey, _ time: Duration) {
+            guard var job = open[key] else {
+                last[key] = chart.rows.count
+                open[key] = OpenJob(
+                    row: chart.rows.count, span: Span(phase: phase, lane: lane, start: time, end: time))
+                chart.rows.append(
+                    Row(key: key, lane: lane, isJob: true, isOpen: true, start: time, end: time))
+                return
+            }
+            // A job that waits again has given up its slot, and with it its pause.
+            if phase == .queued || phase == .parked { job.isPaused = false }
+            guard phase != job.span.phase || lane != job.span.lane else { return }
+            close(job, time)
+            let start = max(time, job.span.start)
+            job.span = Span(phase: phase, lane: lane, start: start, end: start)
+            open[key] = job
+        }
+
+        private mutating func setPaused(_ isPaused: Bool, _ key: CacheKey, _ time: Duration) {
+            guard let job = open[key] else { return }
+            open[key]?.isPaused = isPaused
+            // A pause of a job that is not yet on the network shows when it gets there.
+            if job.span.phase == (isPaused ? .transferring : .paused) {
+                enter(isPaused ? .paused : .transferring, job.span.lane, key, time)
+            }
+        }
+
+        private mutating func changeLane(_ lane: Lane, _ key: CacheKey, _ time: Duration) {
+            guard let job = open[key], job.span.lane != lane else { return }
+            enter(job.span.phase, lane, key, time)
+            mark(key, lane == .fast ? .promoted : .demoted, time)
+        }
+
+        /// A span without length is not worth keeping.
+        private mutating func close(_ job: OpenJob, _ time: Duration) {
+            var span = job.span
+            span.end = max(time, span.start)
+            if span.end > span.start { chart.rows[job.row].spans.append(span) }
+        }
+
+        private mutating func answered(_ key: CacheKey, _ source: DataResponse.Source, _ time: Duration) {
+            chart.answers[source, default: 0] += 1
+            mark(key, .answered(source), time)
+        }
+
+        private mutating func mark(_ key: CacheKey, _ moment: Moment, _ time: Duration) {
+            let row = last[key] ?? chart.rows.count
+            if row == chart.rows.count {
+                last[key] = row
+                chart.rows.append(
+                    Row(
+                        key: key, lane: asked[key] ?? .fast, isJob: false, isOpen: false, start: time,
+                        end: time))
+            }
+            chart.rows[row].marks.append(Mark(moment: moment, time: time))
+            if !chart.rows[row].isJob { chart.rows[row].end = max(chart.rows[row].end, time) }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+/// What happened to each job, as rows on a time axis: a value made from events and drawn by ``TimelineSVG``.
+struct TimelineChart: Sendable, Equatable {
+    /// What a job does for a while.
+    enum Phase: Sendable, Hashable, CaseIterable {
+        case queued, looking, transferring, paused, parked
+    }
+
+    /// A phase of a job in one lane.
+    struct Span: Sendable, Equatable {
+        var phase: Phase
+        var lane: Lane
+        var start: Duration
+        var end: Duration
+    }
+
+    /// What happens to a job or its callers at one time.
+    enum Moment: Sendable, Hashable {
+        case promoted, demoted
+        case answered(DataResponse.Source)
+        case cancelled, failed
+    }
+
+    struct Mark: Sendable, Equatable {
+        var moment: Moment
+        var time: Duration
+    }
+
+    /// A job; or, without spans, the calls for a key that needed none.
+    struct Row: Sendable, Equatable {
+        var key: CacheKey
+        /// The lane it began in.
+        var lane: Lane
+        var isJob: Bool
+        /// The job had not ended when the last event was recorded.
+        var isOpen: Bool
+        var start: Duration
+        var end: Duration
+        var spans: [Span] = []
+        var marks: [Mark] = []
+        /// The last failure, in a few words.
+        var failure: String?
+    }
+
+    /// In the order they began.
+    var rows: [Row] = []
+    var start = Duration.zero
+    var end = Duration.zero
+
+    var calls = 0
+    var answers: [DataResponse.Source: Int] = [:]
+    var failed = 0
+    var cancelled = 0
+    /// Events that were not kept.
+    var dropped = 0
+
+    var jobs: Int { rows.count(where: \.isJob) }
+    var duration: Duration { end - start }
+}
+
+extension TimelineChart {
+    /// How many jobs do what, from this time on.
+    struct Load: Sendable, Equatable {
+        var time: Duration
+        var fastWaiting = 0
+        var fastTransferring = 0
+        var slowWaiting = 0
+        var slowTransferring = 0
+        var slowPaused = 0
+
+        /// Fast work is looked up, queued or running: no slow job starts.
+        var isFastBusy: Bool { fastWaiting + fastTransferring > 0 }
+
+        mutating func count(_ span: Span, _ change: Int) {
+            switch (span.lane, span.phase) {
+            case (.fast, .queued), (.fast, .looking): fastWaiting += change
+            case (.fast, .transferring), (.fast, .paused): fastTransferring += change
+            case (.slow, .queued), (.slow, .looking): slowWaiting += change
+            case (.slow, .transferring): slowTransferring += change
+            case (.slow, .paused): slowPaused += change
+            case (_, .parked): break
+            }
+        }
+    }
+
+    /// The load of both lanes, at each time it changes.
+    func loads() -> [Load] {
+        let spans = rows.flatMap(\.spans)
+        var edges: [(time: Duration, span: Int, change: Int)] = []
+        edges.reserveCapacity(spans.count * 2)
+        for (index, span) in spans.enumerated() {
+            edges.append((span.start, index, 1))
+            edges.append((span.end, index, -1))
+        }
+        edges.sort { $0.time < $1.time }
+        var loads: [Load] = []
+        var load = Load(time: start)
+        for edge in edges {
+            if edge.time > load.time {
+                loads.append(load)
+                load.time = edge.time
+            }
+            load.count(spans[edge.span], edge.change)
+        }
+        loads.append(load)
+        return loads
+    }
+}

@@ -1,0 +1,99 @@
+/// How the parts of a timeline look. The colours are those of Okabe and Ito, told apart by colour-blind people too;
+/// what matters differs in shape as well.
+enum TimelineStyle {
+    static let font =
+        "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', Arial, sans-serif"
+    static let ink = "#1f2328"
+    static let quiet = "#59636e"
+    static let grid = "#d8dee4"
+    static let failure = "#b3093c"
+    static let disk = "#8c959f"
+
+    static func colour(_ lane: Lane) -> String { lane == .fast ? "#0072b2" : "#e69f00" }
+    static func pale(_ lane: Lane) -> String { lane == .fast ? "#9cc9e3" : "#f3cf85" }
+    /// Dark enough for text.
+    static func text(_ lane: Lane) -> String { lane == .fast ? "#00598c" : "#8f5f00" }
+
+    /// What fills a span; every combination is one path of the picture.
+    static func attributes(_ phase: TimelineChart.Phase, _ lane: Lane) -> String {
+        switch phase {
+        case .queued: "fill=\"\(pale(lane))\""
+        case .looking: "fill=\"\(disk)\""
+        case .transferring: "fill=\"\(colour(lane))\""
+        case .paused: "fill=\"url(#dipper-held-\(lane.rawValue))\""
+        case .parked: "fill=\"none\" stroke=\"\(text(lane))\" stroke-width=\"1\" stroke-dasharray=\"1.5 2\""
+        }
+    }
+
+    /// The part of a row's height that a span takes.
+    static func height(_ phase: TimelineChart.Phase) -> Double {
+        switch phase {
+        case .queued: 0.16
+        case .looking: 0.4
+        case .transferring, .paused: 0.68
+        case .parked: 0.5
+        }
+    }
+
+    static let patterns = Lane.allCases.map { lane in
+        """
+        <pattern id="dipper-held-\(lane.rawValue)" width="5" height="5" patternUnits="userSpaceOnUse" \
+        patternTransform="rotate(45)"><rect width="5" height="5" fill="#fff"/>\
+        <rect width="1.8" height="5" fill="\(colour(lane))"/></pattern>
+        """
+    }.joined()
+
+    /// How a mark is filled or drawn.
+    static func attributes(_ moment: TimelineChart.Moment) -> String {
+        switch moment {
+        case .promoted, .demoted: "fill=\"#fff\" stroke=\"\(ink)\" stroke-width=\"1.2\""
+        case .answered(.revalidated), .answered(.stale):
+            "fill=\"#fff\" stroke=\"\(ink)\" stroke-width=\"1.4\""
+        case .answered: "fill=\"\(ink)\""
+        case .cancelled: "fill=\"none\" stroke=\"\(quiet)\" stroke-width=\"1.8\""
+        case .failed: "fill=\"none\" stroke=\"\(failure)\" stroke-width=\"2.4\""
+        }
+    }
+
+    /// Adds the mark's shape: told apart without colour.
+    static func draw(
+        _ moment: TimelineChart.Moment, _ x: Double, _ y: Double, _ radius: Double, into path: inout SVGPath
+    ) {
+        switch moment {
+        case .promoted:
+            path.polygon([(x, y - radius), (x + radius, y + radius * 0.9), (x - radius, y + radius * 0.9)])
+        case .demoted:
+            path.polygon([(x, y + radius), (x + radius, y - radius * 0.9), (x - radius, y - radius * 0.9)])
+        case .answered(.network), .answered(.revalidated):
+            path.circle(x, y, radius * 0.85)
+        case .answered(.disk), .answered(.stale):
+            path.rectangle(x - radius * 0.75, y - radius * 0.75, radius * 1.5, radius * 1.5)
+        case .answered(.memory):
+            path.polygon([(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)])
+        case .cancelled, .failed:
+            path.cross(x, y, radius * 0.75)
+        }
+    }
+
+    static func name(_ moment: TimelineChart.Moment) -> String {
+        switch moment {
+        case .promoted: "promoted to fast"
+        case .demoted: "demoted to slow"
+        case .answered(.network): "from the network"
+        case .answered(.disk): "from disk"
+        case .answered(.memory): "from memory"
+        case .answered(.revalidated): "revalidated"
+        case .answered(.stale): "stale"
+        case .cancelled: "cancelled"
+        case .failed: "failed"
+        }
+    }
+
+    static let openAttributes = "fill=\"none\" stroke=\"\(quiet)\" stroke-width=\"1.6\""
+
+    /// The mark of a job that goes on.
+    static func drawOpen(_ x: Double, _ y: Double, _ radius: Double, into path: inout SVGPath) {
+        path.line(x, y - radius, toX: x + radius, y: y)
+        path.line(x + radius, y, toX: x, y: y + radius)
+    }
+}

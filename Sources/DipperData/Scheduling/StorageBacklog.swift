@@ -1,0 +1,11 @@
+/// How far the disk is behind with what was fetched.
+enum StorageBacklog: Int, Sendable, Comparable {
+    /// It keeps up.
+    case none
+    /// No prefetch starts until it has caught up.
+    case high
+    /// Nothing starts: what is fetched must be kept somewhere.
+    case full
+
+    static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+}
