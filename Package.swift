@@ -48,6 +48,7 @@ let package = Package(
             name: "Scrolling",
             dependencies: [
                 "DipperData",
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
