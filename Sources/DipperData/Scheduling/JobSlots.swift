@@ -66,6 +66,7 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
 
     var jobs: [Job] = []
     var tasks: [Task] = []
+    private var jobsByKey = KeyTable()
     private var freeJob: Int32 = -1
     private var freeTask: Int32 = -1
 
@@ -75,6 +76,13 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
 
     func isCurrent(_ id: TaskID) -> Bool {
         tasks[Int(id.index)].generation == id.generation && tasks[Int(id.index)].waiter != nil
+    }
+
+    var jobCount: Int { jobsByKey.count }
+
+    func job(for key: CacheKey) -> Int32? {
+        let job = jobsByKey.find(key.hashCode) { jobs[Int($0)].key == key }
+        return job >= 0 ? job : nil
     }
 
     func id(ofJob index: Int32) -> JobID {
@@ -95,12 +103,17 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
             jobs.append(Job())
         }
         let generation = jobs[Int(index)].generation &+ 1
+        let hash = key.hashCode
         jobs[Int(index)] = Job(generation: generation, key: key, work: work)
+        jobsByKey.insert(hash, index) { [jobs] in jobs[Int($0)].key?.hashCode ?? 0 }
         return index
     }
 
     mutating func removeJob(_ index: Int32) {
         let generation = jobs[Int(index)].generation
+        if let key = jobs[Int(index)].key {
+            jobsByKey.remove(key.hashCode, index) { [jobs] in jobs[Int($0)].key?.hashCode ?? 0 }
+        }
         jobs[Int(index)] = Job(generation: generation, next: freeJob)
         freeJob = index
     }

@@ -10,13 +10,12 @@ extension LaneScheduler {
     ) -> (job: JobID, task: TaskID) {
         let level = UInt8(priority.level)
         let job: Int32
-        if let existing = jobsByKey[key] {
+        if let existing = slots.job(for: key) {
             job = existing
         } else {
             job = slots.addJob(key: key, work: makeWork())
             slots.jobs[Int(job)].lane = lane
             slots.jobs[Int(job)].level = level
-            jobsByKey[key] = job
             let task = slots.addTask(waiter, to: job, lane: lane, level: level, reads: reads, fetches: fetches)
             enter(job, into: &actions)
             dispatch(into: &actions)

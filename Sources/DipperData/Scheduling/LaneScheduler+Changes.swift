@@ -2,7 +2,7 @@
 extension LaneScheduler {
     /// Makes every urgent task of the job a slow one, and with them the job.
     mutating func demote(_ key: CacheKey, into actions: inout [Action]) {
-        guard let job = jobsByKey[key], slots.jobs[Int(job)].lane == .fast else { return }
+        guard let job = slots.job(for: key), slots.jobs[Int(job)].lane == .fast else { return }
         for task in slots.taskIndices(of: job) {
             slots.tasks[Int(task)].lane = .slow
         }
@@ -38,15 +38,15 @@ extension LaneScheduler {
 
     /// Ends all tasks of a job, and the job.
     mutating func cancel(_ key: CacheKey, into actions: inout [Action]) {
-        guard let job = jobsByKey[key] else { return }
+        guard let job = slots.job(for: key) else { return }
         endAll(job, into: &actions)
         dispatch(into: &actions)
     }
 
     /// Ends everything.
     mutating func cancelAll(into actions: inout [Action]) {
-        for job in jobsByKey.values.sorted() {
-            endAll(job, into: &actions)
+        for job in slots.jobs.indices where slots.jobs[job].phase != .free {
+            endAll(Int32(job), into: &actions)
         }
         dispatch(into: &actions)
     }

@@ -43,7 +43,6 @@ extension LaneScheduler {
             return false
         }
         note(job, .ended, into: &actions)
-        if let key = slots.jobs[Int(job)].key { jobsByKey[key] = nil }
         slots.removeJob(job)
         return false
     }

@@ -23,7 +23,6 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     var slots = JobSlots<Waiter, Work>()
     var fast: LaneQueue
     var slow: LaneQueue
-    var jobsByKey: [CacheKey: Int32] = [:]
     /// Fast jobs waiting for the disk tier, without a slot.
     var fastLooking = 0
     /// Fast jobs that are transferring.
@@ -58,7 +57,7 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     // MARK: What there is
 
     /// Jobs of any kind.
-    var jobCount: Int { jobsByKey.count }
+    var jobCount: Int { slots.jobCount }
 
     var isFastBusy: Bool { fastLooking + fast.queued + fast.running > 0 }
 
@@ -70,7 +69,7 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     }
 
     func job(for key: CacheKey) -> JobID? {
-        jobsByKey[key].map(slots.id(ofJob:))
+        slots.job(for: key).map(slots.id(ofJob:))
     }
 
     func work(of job: JobID) -> Work? {

@@ -1,0 +1,30 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+let package = Package(
+    name: "Benchmarks",
+    dependencies: [
+        .package(name: "Dipper", path: ".."),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+    ],
+    targets: [
+        // The checksum of the layout prototype: the same function as the library's.
+        .systemLibrary(
+            name: "CBenchHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
+        .executableTarget(
+            name: "dipper-bench",
+            dependencies: [
+                "CBenchHash",
+                .product(name: "DipperData", package: "Dipper"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Sources/DipperBench"),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,51 @@
+import ArgumentParser
+import DipperData
+import Foundation
+
+/// Prefetches many files and prints in MB: memory before, with all of them queued, and the peak; then entries on disk
+/// and files per second.
+struct PrefetchChild: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "prefetch-child", shouldDisplay: false)
+
+    @Option var base: String
+    @Option var into: String
+    @Option var count: Int
+    @Option var files: Int
+    @Option var memoryLimit: Int
+
+    func run() async throws {
+        let before = try Self.memory("VmHWM")
+        var configuration = DataCache.Configuration(directory: URL(fileURLWithPath: into, isDirectory: true))
+        configuration.memoryLimit = memoryLimit
+        configuration.slowLane.isSuspended = true
+        let cache = DataCache(configuration)
+        let (ends, end) = AsyncStream.makeStream(of: Bool.self)
+        for number in 0..<count {
+            guard let url = URL(string: "\(base)/\(number % files)?number=\(number)") else { continue }
+            cache.slowGetData(url).onEnd { result in end.yield((try? result.get())?.data.count == 20_000) }
+        }
+        let queued = try Self.memory("VmRSS")
+        let start = monotonicSeconds()
+        cache.slowLane.isSuspended = false
+        var seen = 0
+        for await isWell in ends {
+            guard isWell else { throw BenchError("a prefetch failed") }
+            seen += 1
+            if seen == count { break }
+        }
+        let time = monotonicSeconds() - start
+        await cache.synchronize()
+        let onDisk = cache.diskCount
+        await cache.shutdown()
+        print(before, queued, try Self.memory("VmHWM"), onDisk, Double(count) / time)
+    }
+
+    /// A line of the kernel's account of this process, in MB of 2^20 bytes.
+    private static func memory(_ name: String) throws -> Double {
+        let lines = try String(contentsOfFile: "/proc/self/status", encoding: .utf8).split(separator: "\n")
+        guard let line = lines.first(where: { $0.hasPrefix(name + ":") }),
+            let kilobytes = line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Double($0) })
+        else { throw BenchError("/proc/self/status has no \(name)") }
+        return kilobytes / 1_024
+    }
+}

@@ -1,0 +1,171 @@
+import DipperData
+
+/// A scheduler with so many queued jobs, and what is timed on it.
+///
+/// Each function times a batch of operations and leaves the number of queued jobs as it was.
+final class SchedulerLoad {
+    private struct Work: SchedulableWork {
+        let number: Int
+        var host: String { "example.com" }
+    }
+
+    private typealias Scheduler = LaneScheduler<Int, Work>
+
+    let batch = 100
+    private let urgentKeys: [CacheKey]
+    private var scheduler = Scheduler()
+    private var actions: [Scheduler.Action] = []
+    private var running: (id: JobID, number: Int)?
+    private var random = SeededGenerator(seed: 3)
+    /// The numbers of keys that have no job, and those whose job is queued; where in `queued` a number stands.
+    private var idle: [Int] = []
+    private var queued: [Int] = []
+    private var places: [Int]
+    private let wanted: Int
+
+    init(queued wanted: Int) throws {
+        self.wanted = wanted
+        let count = wanted + 1_000
+        urgentKeys = (0..<8).map { CacheKey("https://images.example.com/urgent/\($0)") }
+        places = Array(repeating: 0, count: count)
+        scheduler.makesNotes = false
+        idle = Array(0..<count).shuffled(using: &random)
+        for _ in 0...wanted { submitNext() }
+        try check(slow: wanted)
+    }
+
+    private func check(slow count: Int) throws {
+        guard scheduler.slow.queued == count, queued.count == count else {
+            throw BenchError("\(scheduler.slow.queued) jobs are queued, not \(count)")
+        }
+    }
+
+    // MARK: Bookkeeping, outside the time
+
+    /// Made anew for each event, as callers do from a URL: never the very string that the scheduler holds.
+    private func key(_ number: Int) -> CacheKey {
+        CacheKey("https://images.example.com/photos/\(number)/thumbnail.jpg")
+    }
+
+    private func noteQueued(_ number: Int) {
+        places[number] = queued.count
+        queued.append(number)
+    }
+
+    private func noteGone(_ number: Int) {
+        let place = places[number]
+        guard let last = queued.popLast(), last != number else { return }
+        queued[place] = last
+        places[last] = place
+    }
+
+    private func pick() -> [Int] {
+        Set((0..<batch).map { _ in queued[Int(random.next() % UInt64(queued.count))] }).shuffled(using: &random)
+    }
+
+    private func submitNext() {
+        guard let number = idle.popLast() else { return }
+        submit(number, key(number))
+        noteQueued(number)
+        if let running, running.number == number { noteGone(number) }
+    }
+
+    // MARK: What is timed, in seconds for a batch
+
+    @inline(__always)
+    private func submit(_ number: Int, _ key: CacheKey) {
+        _ = scheduler.submit(
+            key, number, lane: .slow, reads: false, makeWork: { Work(number: number) }, into: &actions)
+        takeStarted()
+    }
+
+    @inline(__always)
+    private func takeStarted() {
+        for case .transfer(let id, let work, _, _) in actions { running = (id, work.number) }
+        actions.removeAll(keepingCapacity: true)
+    }
+
+    /// A prefetch comes in.
+    func submit() -> Double {
+        let numbers = Array(idle.suffix(batch))
+        idle.removeLast(batch)
+        let keys = numbers.map(key)
+        let time = seconds { for (number, key) in zip(numbers, keys) { submit(number, key) } }
+        numbers.forEach(noteQueued)
+        return time
+    }
+
+    /// The running prefetch ends and the next one starts.
+    func finish() throws -> Double {
+        var started: [Int] = []
+        started.reserveCapacity(batch)
+        if let running { idle.insert(running.number, at: 0) }
+        let time = seconds {
+            for _ in 0..<batch {
+                guard let id = running?.id else { return }
+                scheduler.finished(id, into: &actions)
+                takeStarted()
+                started.append(running?.number ?? 0)
+            }
+        }
+        started.forEach(noteGone)
+        idle.insert(contentsOf: started.dropLast(), at: 0)
+        try check(slow: wanted)
+        return time
+    }
+
+    /// Queued prefetches are asked for urgently, made prefetches again, and the urgent calls cancelled.
+    func promoteDemoteCancel() throws -> (promote: Double, demote: Double, cancel: Double) {
+        var urgent: [TaskID] = []
+        // The fast lane is full, so that what is promoted queues there.
+        for key in urgentKeys {
+            urgent.append(
+                scheduler.submit(key, -1, lane: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions).task)
+        }
+        actions.removeAll(keepingCapacity: true)
+        let picks = pick().map(key)
+        var tasks: [TaskID] = []
+        tasks.reserveCapacity(picks.count)
+        let promote = seconds {
+            for key in picks {
+                tasks.append(
+                    scheduler.submit(key, -1, lane: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions).task)
+                actions.removeAll(keepingCapacity: true)
+            }
+        }
+        guard scheduler.fast.queued == picks.count else { throw BenchError("nothing was promoted") }
+        let demote = seconds {
+            for key in picks {
+                scheduler.demote(key, into: &actions)
+                actions.removeAll(keepingCapacity: true)
+            }
+        }
+        try check(slow: wanted)
+        let cancel = seconds {
+            for task in tasks {
+                scheduler.cancel(task, into: &actions)
+                actions.removeAll(keepingCapacity: true)
+            }
+        }
+        for task in urgent { scheduler.cancel(task, into: &actions) }
+        actions.removeAll(keepingCapacity: true)
+        let scale = Double(batch) / Double(picks.count)
+        return (promote * scale, demote * scale, cancel * scale)
+    }
+
+    /// Queued prefetches are cancelled; asked for again outside the time.
+    func cancelJobs() throws -> Double {
+        let numbers = pick()
+        let picks = numbers.map(key)
+        let time = seconds {
+            for key in picks {
+                scheduler.cancel(key, into: &actions)
+                actions.removeAll(keepingCapacity: true)
+            }
+        }
+        guard scheduler.slow.queued == wanted - picks.count else { throw BenchError("nothing was cancelled") }
+        for number in numbers { submit(number, key(number)) }
+        try check(slow: wanted)
+        return time * Double(batch) / Double(picks.count)
+    }
+}

@@ -1,0 +1,47 @@
+import Foundation
+
+/// One comparison of ours with its peers: one file, one section of RESULTS.md.
+protocol Comparison: Sendable {
+    /// The name on the command line.
+    var name: String { get }
+    /// The heading in RESULTS.md.
+    var title: String { get }
+    func run(_ bench: Bench) async throws -> [Table]
+}
+
+/// What a comparison is given.
+struct Bench {
+    /// The benchmark package.
+    let package: URL
+    /// A folder for whatever is made on the way: `.work` in the package.
+    let work: URL
+    private let wantedRounds: Int?
+
+    init(package: URL, rounds: Int?) throws {
+        self.package = package.standardizedFileURL
+        work = self.package.appendingPathComponent(".work", isDirectory: true)
+        wantedRounds = rounds
+        try FileManager.default.createDirectory(at: work, withIntermediateDirectories: true)
+    }
+
+    func rounds(_ usual: Int) -> Int { wantedRounds ?? usual }
+
+    /// The environment that peers in Python run in, with diskcache; made at first use.
+    func python() throws -> String {
+        let environment = work.appendingPathComponent("venv").path
+        let python = environment + "/bin/python"
+        guard (try? Command.run(python, ["-c", "import diskcache"])) == nil else { return python }
+        say("installing Python diskcache in .work/venv")
+        try Command.run("/usr/bin/env", ["python3", "-m", "venv", environment])
+        try Command.run(python, ["-m", "pip", "install", "--quiet", "diskcache"])
+        return python
+    }
+
+    func peer(_ name: String) -> String { package.appendingPathComponent("peers/\(name)").path }
+}
+
+/// Something that cannot be measured, and why.
+struct BenchError: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}

@@ -1,0 +1,80 @@
+import Foundation
+import Synchronization
+
+/// Prints a line at once, also into a pipe.
+func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+
+/// Seconds on the monotonic clock.
+func monotonicSeconds() -> Double {
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
+}
+
+func seconds(_ body: () throws -> Void) rethrows -> Double {
+    let start = monotonicSeconds()
+    try body()
+    return monotonicSeconds() - start
+}
+
+func seconds(_ body: () async throws -> Void) async rethrows -> Double {
+    let start = monotonicSeconds()
+    try await body()
+    return monotonicSeconds() - start
+}
+
+/// Runs the body on so many threads at once; seconds from their common start to the last one's end.
+func seconds(threads count: Int, _ body: @escaping @Sendable (_ thread: Int) -> Void) -> Double {
+    let ready = Arrivals()
+    let group = DispatchGroup()
+    for number in 0..<count {
+        group.enter()
+        Thread {
+            ready.count.add(1, ordering: .acquiringAndReleasing)
+            while !ready.isOpen.load(ordering: .acquiring) {}
+            body(number)
+            group.leave()
+        }.start()
+    }
+    while ready.count.load(ordering: .acquiring) < count { usleep(100) }
+    let start = monotonicSeconds()
+    ready.isOpen.store(true, ordering: .releasing)
+    group.wait()
+    return monotonicSeconds() - start
+}
+
+private final class Arrivals: Sendable {
+    let count = Atomic(0)
+    let isOpen = Atomic(false)
+}
+
+/// Keeps the optimizer from leaving out work whose result nobody reads.
+@inline(never)
+func keep<Value>(_ value: Value) {}
+
+/// The same numbers in each run.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        // SplitMix64.
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+
+    mutating func bytes(_ count: Int) -> Data {
+        var data = Data(capacity: count + 8)
+        while data.count < count { Swift.withUnsafeBytes(of: next()) { data.append(contentsOf: $0) } }
+        return Data(data.prefix(count))
+    }
+
+    /// A name such as a SHA-256 in hexadecimal digits.
+    mutating func digestName() -> String {
+        (0..<4).map { _ in String(format: "%016lx", UInt(next())) }.joined()
+    }
+}

@@ -1,0 +1,66 @@
+import Foundation
+
+/// RESULTS.md: a section for each comparison, replaced one at a time.
+struct Report {
+    private let file: URL
+    private var sections: [String: String] = [:]
+
+    private static let introduction = """
+        # Results
+
+        Written by `dipper-bench`. Ours and the peers run in turns in one process or side by side, in release builds;
+        figures are medians. Absolute figures belong to the machine and the day; what counts is the ratio.
+
+        """
+
+    init(file: URL) {
+        self.file = file
+        guard let text = try? String(contentsOf: file, encoding: .utf8) else { return }
+        var title: String?
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+            if line.hasPrefix("## ") { title = String(line.dropFirst(3)) }
+            if let title { sections[title, default: ""] += line + "\n" }
+        }
+    }
+
+    mutating func set(_ comparison: any Comparison, _ tables: [Table]) {
+        sections[comparison.title] =
+            "## \(comparison.title)\n\n\(Machine.facts)\n" + tables.map(\.markdown).joined() + "\n"
+    }
+
+    func write(order: [String]) throws {
+        var text = Self.introduction
+        for title in order {
+            guard let section = sections[title] else { continue }
+            text += "\n" + section.trimmingCharacters(in: .newlines) + "\n"
+        }
+        try Data(text.utf8).write(to: file)
+    }
+}
+
+/// What the figures were measured on.
+enum Machine {
+    static var facts: String {
+        let date = Date.now.formatted(.iso8601.year().month().day())
+        var facts = ["\(ProcessInfo.processInfo.activeProcessorCount) cores", processor, kernel, date]
+        if let commit { facts.append("commit \(commit)") }
+        return "*\(facts.compactMap { $0 }.joined(separator: ", ")).*"
+    }
+
+    private static var kernel: String? {
+        (try? String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8)).map {
+            "Linux " + $0.trimmingCharacters(in: .whitespacesAndNewlines)
+        }
+    }
+
+    private static var processor: String? {
+        (try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8))?.split(separator: "\n")
+            .first { $0.hasPrefix("model name") }?.split(separator: ":", maxSplits: 1).last
+            .map { $0.trimmingCharacters(in: .whitespaces) }
+    }
+
+    private static var commit: String? {
+        try? Command.run("/usr/bin/env", ["git", "describe", "--always", "--dirty", "--exclude=*"]).output
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+}

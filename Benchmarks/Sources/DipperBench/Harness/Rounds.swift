@@ -1,0 +1,58 @@
+import Foundation
+
+/// One of those that are compared in a setting.
+struct Competitor {
+    let name: String
+    /// Runs once and returns the figure of that run. Preparations are left out of the figure, not of the call.
+    let measure: () async throws -> Double
+}
+
+/// The medians of all competitors in all settings.
+struct Figures {
+    private var medians: [String: Double] = [:]
+
+    subscript(_ name: String, _ setting: String) -> Double {
+        get { medians[name + "\u{1F}" + setting] ?? .nan }
+        set { medians[name + "\u{1F}" + setting] = newValue }
+    }
+
+    func ratio(_ a: String, _ b: String, _ setting: String) -> Double { self[a, setting] / self[b, setting] }
+
+    /// Runs the competitors in turns (A B C A B C …), one turn of each uncounted, and keeps the medians.
+    mutating func measure(_ setting: String, rounds: Int, _ competitors: [Competitor]) async throws {
+        var samples: [String: [Double]] = [:]
+        for round in 0...rounds {
+            for competitor in competitors {
+                let sample = try await competitor.measure()
+                if round > 0 { samples[competitor.name, default: []].append(sample) }
+            }
+        }
+        for competitor in competitors {
+            guard let own = samples[competitor.name] else { continue }
+            self[competitor.name, setting] = own.median
+            let (least, most) = (own.min() ?? .nan, own.max() ?? .nan)
+            say("  \(setting) · \(competitor.name): \(own.median.short) (\(least.short) … \(most.short))")
+        }
+    }
+}
+
+extension [Double] {
+    var median: Double {
+        let sorted = sorted()
+        guard !sorted.isEmpty else { return .nan }
+        let middle = sorted.count / 2
+        return sorted.count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
+    }
+}
+
+extension Double {
+    /// Three digits that count.
+    var short: String {
+        guard isFinite else { return "–" }
+        switch abs(self) {
+        case 100...: return String(format: "%.0f", self)
+        case 10...: return String(format: "%.1f", self)
+        default: return String(format: "%.2f", self)
+        }
+    }
+}

@@ -1,0 +1,82 @@
+/// A target and whether it is met.
+struct Check {
+    enum Bound: String {
+        case atMost = "≤"
+        case atLeast = "≥"
+    }
+
+    let what: String
+    let value: Double
+    let bound: Bound
+    let limit: Double
+    /// Follows the value: `×`, ` µs`.
+    let unit: String
+
+    init(_ what: String, _ value: Double, _ bound: Bound, _ limit: Double, _ unit: String = " ×") {
+        self.what = what
+        self.value = value
+        self.bound = bound
+        self.limit = limit
+        self.unit = unit
+    }
+
+    var isMet: Bool {
+        switch bound {
+        case .atMost: value <= limit
+        case .atLeast: value >= limit
+        }
+    }
+
+    var cells: [String] {
+        [what, value.short + unit, "\(bound.rawValue) \(limit.short)\(unit)", isMet ? "met" : "**missed**"]
+    }
+}
+
+/// Medians by competitor and setting, and what they are held against.
+struct Table {
+    let title: String
+    /// What is compared, in a line.
+    let says: String
+    var rows: [[String]]
+    var checks: [Check] = []
+    var remarks: [String] = []
+
+    /// - Parameter header: the first row; its first cell names the unit.
+    init(_ title: String, says: String, header: [String], rows: [[String]]) {
+        self.title = title
+        self.says = says
+        self.rows = [header] + rows
+    }
+
+    /// A row for each competitor, a column for each setting.
+    init(
+        _ title: String, says: String, unit: String, competitors: [String], settings: [String], figures: Figures
+    ) {
+        self.init(
+            title, says: says, header: [unit] + settings,
+            rows: competitors.map { name in [name] + settings.map { figures[name, $0].short } })
+    }
+
+    var markdown: String {
+        var text = "\n### \(title)\n\n\(says)\n\n" + Self.grid(rows)
+        if !checks.isEmpty {
+            text += "\n" + Self.grid([["target", "measured", "wanted", ""]] + checks.map(\.cells))
+        }
+        for remark in remarks { text += "\n\(remark)\n" }
+        return text
+    }
+
+    private static func grid(_ rows: [[String]]) -> String {
+        guard let header = rows.first else { return "" }
+        let widths = header.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        func line(_ cells: [String]) -> String {
+            let padded = zip(cells, widths).enumerated().map { column, cell in
+                let padding = String(repeating: " ", count: cell.1 - cell.0.count)
+                return column == 0 ? cell.0 + padding : padding + cell.0
+            }
+            return "| " + padded.joined(separator: " | ") + " |\n"
+        }
+        let rule = widths.enumerated().map { $0 == 0 ? String(repeating: "-", count: $1) : String(repeating: "-", count: max(1, $1 - 1)) + ":" }
+        return line(header) + "| " + rule.joined(separator: " | ") + " |\n" + rows.dropFirst().map(line).joined()
+    }
+}

@@ -1,0 +1,177 @@
+import Foundation
+import Synchronization
+
+/// A part of the memory tier: a table of keys, and a list from the most to the least recently used.
+///
+/// What a hit reads and changes lies apart from the rest, so that it touches little memory and copies no entry.
+final class MemoryShard<Value: Sendable>: Sendable {
+    private struct Node: Sendable {
+        var stamp: UInt64
+        var lifetime: Lifetime
+        /// Towards the more recently used.
+        var newer: Int32
+        /// Towards the less recently used; the next free node while free.
+        var older: Int32
+    }
+
+    private struct Details: Sendable {
+        var cost = 0
+        var stored: TimeInterval = 0
+    }
+
+    private struct State: Sendable {
+        var table = KeyTable()
+        var nodes: [Node] = []
+        var keys: [CacheKey?] = []
+        var values: [Value?] = []
+        var details: [Details] = []
+        var newest: Int32 = -1
+        var oldest: Int32 = -1
+        var free: Int32 = -1
+
+        @inline(__always)
+        func find(_ key: CacheKey) -> Int32 {
+            table.find(key.hashCode) { keys[Int($0)] == key }
+        }
+
+        mutating func enter(_ hash: UInt64, _ index: Int32) {
+            table.insert(hash, index) { [keys] in keys[Int($0)]?.hashCode ?? 0 }
+        }
+
+        mutating func leave(_ hash: UInt64, _ index: Int32) {
+            table.remove(hash, index) { [keys] in keys[Int($0)]?.hashCode ?? 0 }
+        }
+    }
+
+    private let state = Mutex(State())
+    /// The stamp of the least recently used entry, to be read without the lock.
+    private let oldest = Atomic<UInt64>(.max)
+
+    var oldestStamp: UInt64 { oldest.load(ordering: .relaxed) }
+
+    @inline(__always)
+    func access(_ key: CacheKey, stamp: UInt64, now: TimeInterval) -> (value: Value?, expired: MemoryEntry<Value>?) {
+        state.withLock { state in
+            let index = state.find(key)
+            guard index >= 0 else { return (nil, nil) }
+            let node = Int(index)
+            let lifetime = state.nodes[node].lifetime
+            if lifetime.isExpired(at: now) { return (nil, take(index, &state)) }
+            if let added = lifetime.accessExtension { state.nodes[node].lifetime.expires = now + added }
+            state.nodes[node].stamp = stamp
+            if state.newest != index {
+                let wasOldest = state.oldest == index
+                unlink(index, &state)
+                linkNewest(index, &state)
+                if wasOldest { publishOldest(state) }
+            } else if state.oldest == index {
+                publishOldest(state)
+            }
+            return (state.values[node], nil)
+        }
+    }
+
+    func contains(_ key: CacheKey, now: TimeInterval) -> Bool {
+        state.withLock { state in
+            let index = state.find(key)
+            return index >= 0 && !state.nodes[Int(index)].lifetime.isExpired(at: now)
+        }
+    }
+
+    /// The entry that was there before.
+    func insert(_ entry: MemoryEntry<Value>, stamp: UInt64) -> MemoryEntry<Value>? {
+        state.withLock { state in
+            let present = state.find(entry.key)
+            let replaced = present >= 0 ? take(present, &state) : nil
+            let index: Int32
+            let node = Node(stamp: stamp, lifetime: entry.lifetime, newer: -1, older: -1)
+            let details = Details(cost: entry.cost, stored: entry.stored)
+            if state.free >= 0 {
+                index = state.free
+                state.free = state.nodes[Int(index)].older
+                state.nodes[Int(index)] = node
+                state.keys[Int(index)] = entry.key
+                state.values[Int(index)] = entry.value
+                state.details[Int(index)] = details
+            } else {
+                index = Int32(state.nodes.count)
+                state.nodes.append(node)
+                state.keys.append(entry.key)
+                state.values.append(entry.value)
+                state.details.append(details)
+            }
+            state.enter(entry.key.hashCode, index)
+            linkNewest(index, &state)
+            publishOldest(state)
+            return replaced
+        }
+    }
+
+    func remove(_ key: CacheKey) -> MemoryEntry<Value>? {
+        state.withLock { state in
+            let index = state.find(key)
+            return index >= 0 ? take(index, &state) : nil
+        }
+    }
+
+    func removeOldest() -> MemoryEntry<Value>? {
+        state.withLock { state in state.oldest >= 0 ? take(state.oldest, &state) : nil }
+    }
+
+    /// Removes what the condition is true for, given its lifetime and when it was stored.
+    func remove(where condition: (Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
+        state.withLock { state in
+            var removed: [MemoryEntry<Value>] = []
+            for index in state.nodes.indices where state.keys[index] != nil {
+                if condition(state.nodes[index].lifetime, state.details[index].stored),
+                    let taken = take(Int32(index), &state)
+                {
+                    removed.append(taken)
+                }
+            }
+            return removed
+        }
+    }
+
+    // MARK: Under the lock
+
+    /// Takes an entry out and hands it over, so that the caller releases it outside the lock.
+    private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
+        guard let key = state.keys[Int(index)], let value = exchange(&state.values[Int(index)], with: nil) else {
+            return nil
+        }
+        state.leave(key.hashCode, index)
+        state.keys[Int(index)] = nil
+        unlink(index, &state)
+        let entry = MemoryEntry(
+            key: key, value: value, cost: state.details[Int(index)].cost,
+            lifetime: state.nodes[Int(index)].lifetime, stored: state.details[Int(index)].stored)
+        state.nodes[Int(index)].older = state.free
+        state.free = index
+        publishOldest(state)
+        return entry
+    }
+
+    @inline(__always)
+    private func unlink(_ index: Int32, _ state: inout State) {
+        let newer = state.nodes[Int(index)].newer
+        let older = state.nodes[Int(index)].older
+        if newer >= 0 { state.nodes[Int(newer)].older = older } else { state.newest = older }
+        if older >= 0 { state.nodes[Int(older)].newer = newer } else { state.oldest = newer }
+    }
+
+    @inline(__always)
+    private func linkNewest(_ index: Int32, _ state: inout State) {
+        let newest = state.newest
+        state.nodes[Int(index)].newer = -1
+        state.nodes[Int(index)].older = newest
+        if newest >= 0 { state.nodes[Int(newest)].newer = index } else { state.oldest = index }
+        state.newest = index
+    }
+
+    @inline(__always)
+    private func publishOldest(_ state: borrowing State) {
+        let stamp = state.oldest >= 0 ? state.nodes[Int(state.oldest)].stamp : .max
+        oldest.store(stamp, ordering: .relaxed)
+    }
+}

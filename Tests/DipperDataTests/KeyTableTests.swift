@@ -1,0 +1,37 @@
+import Testing
+
+@testable import DipperData
+
+@Suite("The table of keys")
+struct KeyTableTests {
+    @Test("it finds what a dictionary finds, over random inserts and removals with colliding hashes", arguments: [3, 60, 64])
+    func model(bits: UInt64) {
+        let seed = UInt64.random(in: .min ... .max)
+        print("key table: \(bits) bits, seed \(seed)")
+        var random = SplitMix(state: seed)
+        var table = KeyTable()
+        var model: [UInt64: Int32] = [:]
+        var hashes: [Int32: UInt64] = [:]
+        var next: Int32 = 0
+        for _ in 0..<20_000 {
+            // Few distinct hashes make long runs.
+            let hash = (random.next() % 512) &* (bits == 3 ? 1 : 0x9E37_79B9_7F4A_7C15) & (bits == 64 ? .max : (1 << bits) - 1)
+            if let slot = model[hash] {
+                #expect(table.find(hash) { hashes[$0] == hash } == slot, "seed \(seed)")
+                if random.below(2) == 0 {
+                    table.remove(hash, slot) { hashes[$0]! }
+                    model[hash] = nil
+                    hashes[slot] = nil
+                }
+            } else {
+                #expect(table.find(hash) { hashes[$0] == hash } == -1, "seed \(seed)")
+                model[hash] = next
+                hashes[next] = hash
+                table.insert(hash, next) { hashes[$0]! }
+                next += 1
+            }
+            #expect(table.count == model.count)
+        }
+        for (hash, slot) in model { #expect(table.find(hash) { hashes[$0] == hash } == slot) }
+    }
+}
