@@ -17,7 +17,7 @@ extension DataCache {
         /// The most the disk tier may hold, in bytes; `nil` for no limit.
         public var diskLimit: Int? = 512 << 20
         /// Bytes that may wait to be written before prefetching pauses; at twice as many nothing is started.
-        public var stagingLimit = 16 << 20
+        public var stagingLimit = 8 << 20
         /// How files on disk are named.
         public var fileNaming = FileNaming.sha256
 

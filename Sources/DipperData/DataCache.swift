@@ -17,12 +17,14 @@ public final class DataCache: Sendable {
     let engine: FetchEngine
     let store: DataStore
     private let configuration: Configuration
-    private let callbackQueue: CallbackQueue
+    private let defaults: Call.Defaults
     private let isShutDown = Atomic(false)
 
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
-        callbackQueue = configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)")
+        defaults = Call.Defaults(
+            retryPolicy: configuration.retryPolicy, timeout: configuration.timeout,
+            queue: configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)"))
         let backlog = BacklogRelay()
         let disk = configuration.directory.map { directory in
             DiskTier(
@@ -123,9 +125,7 @@ public final class DataCache: Sendable {
 
     private func get(_ request: DataRequest, _ lane: Lane) -> DataTask {
         let key = request.cacheKey
-        let task = DataTask(
-            request: request, key: key, lane: lane, retryPolicy: request.retryPolicy ?? configuration.retryPolicy,
-            timeout: request.timeout ?? configuration.timeout, queue: request.callbackQueue ?? callbackQueue)
+        let task = DataTask(Call(request, key: key, defaults: defaults), lane: lane)
         let policy = request.cachePolicy ?? configuration.cachePolicy
         engine.reporter.asked(key, lane)
         if let defect = request.defect {

@@ -80,6 +80,8 @@ public struct DataRequest: Sendable {
     /// Why this request can never be fetched; `nil` if it can.
     var defect: DipperError? {
         if let key, key.isEmpty { return .emptyKey }
+        guard headers.isWellFormed else { return .invalidHeader }
+        if let url, Self.isPlainlyFetchable(url.absoluteString) { return nil }
         guard let url, let scheme = url.scheme else { return .invalidURL.with(detail: "'\(urlString)'") }
         guard ["http", "https"].contains(scheme.lowercased()) else {
             return .unsupportedScheme.with(detail: scheme)
@@ -87,7 +89,19 @@ public struct DataRequest: Sendable {
         guard let host = url.host(percentEncoded: false), !host.isEmpty else {
             return .invalidURL.with(detail: "'\(urlString)'")
         }
-        guard headers.isWellFormed else { return .invalidHeader }
         return nil
+    }
+
+    /// True for what needs no closer look: nearly every URL. Taking a URL apart costs more than a memory hit.
+    private static func isPlainlyFetchable(_ text: String) -> Bool {
+        var rest = text.utf8[...]
+        guard rest.starts(with: "http".utf8) else { return false }
+        rest = rest.dropFirst(4)
+        if rest.first == UInt8(ascii: "s") { rest = rest.dropFirst() }
+        guard rest.starts(with: "://".utf8), let host = rest.dropFirst(3).first else { return false }
+        switch host {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: return true
+        default: return false
+        }
     }
 }

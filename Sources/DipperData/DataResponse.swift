@@ -16,7 +16,17 @@ public struct DataResponse: Sendable {
     /// Network attempts made for this result; 0 if the cache answered.
     public let attempts: Int
     /// Times and sizes of the last attempt; `nil` if the cache answered.
-    public let metrics: TransferMetrics?
+    public var metrics: TransferMetrics? { transfer?.metrics }
+    private let transfer: Transfer?
+
+    /// Keeps a response small.
+    private final class Transfer: Sendable {
+        let metrics: TransferMetrics
+
+        init(_ metrics: TransferMetrics) {
+            self.metrics = metrics
+        }
+    }
 
     public init(
         data: Data, source: Source, status: Int = 200, headers: HTTPHeaders = [:], attempts: Int = 0,
@@ -27,6 +37,6 @@ public struct DataResponse: Sendable {
         self.status = status
         self.headers = headers
         self.attempts = attempts
-        self.metrics = metrics
+        transfer = metrics.map(Transfer.init)
     }
 }

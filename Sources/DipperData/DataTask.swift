@@ -31,14 +31,9 @@ public final class DataTask: Sendable {
         case finished(DataResponse)
     }
 
-    public let request: DataRequest
-    /// The key the call is deduplicated and cached by.
-    public let key: CacheKey
+    let call: Call
     /// The lane the call was made in.
     public let requestedLane: Lane
-    let retryPolicy: RetryPolicy
-    let timeout: Duration?
-    private let queue: CallbackQueue
     private let log = Mutex(TaskLog())
     private let link: Mutex<Link>
 
@@ -56,18 +51,16 @@ public final class DataTask: Sendable {
         var isTimeoutArmed = false
     }
 
-    init(
-        request: DataRequest, key: CacheKey, lane: Lane, retryPolicy: RetryPolicy, timeout: Duration?,
-        queue: CallbackQueue
-    ) {
-        self.request = request
-        self.key = key
+    init(_ call: Call, lane: Lane) {
+        self.call = call
         requestedLane = lane
-        self.retryPolicy = retryPolicy
-        self.timeout = timeout
-        self.queue = queue
-        link = Mutex(Link(priority: request.priority))
+        link = Mutex(Link(priority: call.request.priority))
     }
+
+    public var request: DataRequest { call.request }
+
+    /// The key the call is deduplicated and cached by.
+    public var key: CacheKey { call.key }
 
     // MARK: The result
 
@@ -260,7 +253,7 @@ public final class DataTask: Sendable {
     /// Sees to it that waiting news reaches the hooks. True if that is to happen in place.
     private func deliver() -> Bool {
         guard log.withLock({ $0.claimDelivery() }) else { return false }
-        guard let run = queue.run else { return true }
+        guard let run = call.queue.run else { return true }
         run { self.flush() }
         return false
     }

@@ -132,7 +132,7 @@ extension FetchEngine {
         on task: DataTask, _ job: FetchJob, _ error: DipperError, isOffline: Bool, time: Duration
     ) -> Verdict {
         guard error.mayPass else { return .end }
-        let policy = task.retryPolicy
+        let policy = task.call.retryPolicy
         let (failures, elapsed) = task.withLink { link in
             if !isOffline { link.failures += 1 }
             let first = link.firstFailure ?? time
@@ -146,7 +146,7 @@ extension FetchEngine {
         }
         let context = RetryPolicy.Context(failures: failures, error: error, elapsed: elapsed)
         guard let delay = policy.delay(after: context, unit: options.random()) else { return .end }
-        if let timeout = task.timeout, job.withState({ $0.budget.spent(at: time) }) + delay >= timeout {
+        if let timeout = task.call.timeout, job.withState({ $0.budget.spent(at: time) }) + delay >= timeout {
             return .end
         }
         return .retry(after: delay)
@@ -167,7 +167,7 @@ extension FetchEngine {
     func armTimeouts(of id: JobID, _ job: FetchJob) {
         guard job.withState({ $0.budget.hasStarted }) else { return }
         for (taskID, task) in inspect({ $0.waiters(of: id) }) {
-            guard let timeout = task.timeout else { continue }
+            guard let timeout = task.call.timeout else { continue }
             let isNew = task.withLink { link in
                 defer { link.isTimeoutArmed = true }
                 return !link.isTimeoutArmed

@@ -99,7 +99,7 @@ final class FetchEngine: Sendable {
             if scheduler.isClosed { return nil }
             let (job, id) = scheduler.submit(
                 task.key, task, lane: task.requestedLane, priority: task.request.priority, reads: reads,
-                fetches: fetches, makeWork: { FetchJob(key: task.key, request: task.request) }, into: &actions)
+                fetches: fetches, makeWork: { FetchJob(task.call) }, into: &actions)
             guard let work = scheduler.work(of: job) else { return nil }
             work.withState { state in
                 if insistsOnNetwork { state.insistsOnNetwork = true }

@@ -3,8 +3,8 @@ import Synchronization
 
 /// The work behind one key: what is fetched, its attempts, and what came of them.
 final class FetchJob: SchedulableWork {
-    let key: CacheKey
-    let request: DataRequest
+    /// The call that came first: its URL, headers and expirations are the job's.
+    let call: Call
     /// Someone wants to hear how far the transfer has come.
     let wantsProgress = Atomic(false)
     private let state: Mutex<State>
@@ -26,12 +26,13 @@ final class FetchJob: SchedulableWork {
         var lastProgress: Duration?
     }
 
-    init(key: CacheKey, request: DataRequest) {
-        self.key = key
-        self.request = request
+    init(_ call: Call) {
+        self.call = call
         state = Mutex(State())
     }
 
+    var key: CacheKey { call.key }
+    var request: DataRequest { call.request }
     var host: String { request.url?.host(percentEncoded: false) ?? "" }
 
     func withState<Result>(_ body: (inout sending State) throws -> sending Result) rethrows -> Result {

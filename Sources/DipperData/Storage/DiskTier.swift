@@ -39,7 +39,7 @@ final class DiskTier: Sendable {
         var inlineLimit = 2_048
         /// Bytes that may wait to be written before prefetching pauses; at twice as many nothing is started, and at
         /// four times as many what comes is not kept.
-        var stagingLimit = 16 << 20
+        var stagingLimit = 8 << 20
         var naming = FileNaming.sha256
         /// Begins the names of the threads.
         var name = "dipper"
