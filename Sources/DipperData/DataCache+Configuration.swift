@@ -25,17 +25,24 @@ extension DataCache {
         public var cachePolicy = DataRequest.CachePolicy.useCache
         /// `nil` for the same as on disk.
         public var memoryExpiration: Expiration?
+        /// How long entries count as present on disk.
         public var diskExpiration = Expiration.days(7)
+        /// What a hit in memory does to an entry's expiration there.
         public var memoryAccessExtension = AccessExtension.unchanged
+        /// What a hit on disk does to an entry's expiration there.
         public var diskAccessExtension = AccessExtension.unchanged
+        /// When to try again after a failure that may pass.
         public var retryPolicy = RetryPolicy.default
+        /// The longest a fetch may take; see ``DataRequest/timeout``. `nil` for no limit but those of the network.
         public var timeout: Duration?
         /// Where closures run; `nil` for a serial queue of the cache's own.
         public var callbackQueue: CallbackQueue?
         /// The shortest time between two reports of a task's progress.
         public var progressInterval = Duration.milliseconds(100)
 
+        /// The rules of the fast lane at the start; see ``DataCache/fastLane``.
         public var fastLane = LaneConfiguration.fast
+        /// The rules of the slow lane at the start; see ``DataCache/slowLane``.
         public var slowLane = LaneConfiguration.slow
 
         /// Limits and options of the network; without effect if `transport` is set.
@@ -49,10 +56,12 @@ extension DataCache {
         public var clock: any Clock<Duration> = ContinuousClock()
         /// The time that expirations are measured by.
         public var now: @Sendable () -> Date = WallClock.coarse
+        /// Told of requests, responses, the store and the lanes, each as a `category` in the metadata.
         public var logger = Logger(label: "dipper")
         /// Told of everything that happens, from any thread; must return at once. See ``Timeline``.
         public var observer: (@Sendable (CacheEvent) -> Void)?
 
+        /// A cache in memory only, with defaults.
         public init() {}
 
         /// A cache with a folder.

@@ -6,26 +6,34 @@ extension DataCache {
 
     /// The bytes if the cache has them: memory, then disk, on the caller's thread.
     public func data(for url: URL) -> Data? { data(for: CacheKey(url)) }
+    /// The bytes of a request's key, if the cache has them.
     public func data(for request: DataRequest) -> Data? { data(for: request.cacheKey) }
+    /// The bytes of a key, if the cache has them.
     public func data(for key: CacheKey) -> Data? { store.peek(key)?.value.data }
 
     /// The bytes and what is known of them, if the cache has them, on the caller's thread.
     public func response(for url: URL) -> DataResponse? { response(for: CacheKey(url)) }
+    /// The same by a request's key.
     public func response(for request: DataRequest) -> DataResponse? { response(for: request.cacheKey) }
+    /// The same by key.
     public func response(for key: CacheKey) -> DataResponse? {
         store.peek(key).map { DataResponse($0.value, source: $0.source) }
     }
 
     /// Whether ``data(for:)-(URL)`` would find something. Reads no body and does not count as a use.
     public func hasData(for url: URL) -> Bool { hasData(for: CacheKey(url)) }
+    /// The same by a request's key.
     public func hasData(for request: DataRequest) -> Bool { hasData(for: request.cacheKey) }
+    /// The same by key.
     public func hasData(for key: CacheKey) -> Bool { store.contains(key) }
 
     /// Which tier would answer: `memory`, `disk`, or `nil` for none.
     public func cachedSource(for url: URL) -> DataResponse.Source? { cachedSource(for: CacheKey(url)) }
+    /// The same by a request's key.
     public func cachedSource(for request: DataRequest) -> DataResponse.Source? {
         cachedSource(for: request.cacheKey)
     }
+    /// The same by key.
     public func cachedSource(for key: CacheKey) -> DataResponse.Source? {
         if store.memory.contains(key) { return .memory }
         return store.disk?.contains(key) == true ? .disk : nil
@@ -44,6 +52,7 @@ extension DataCache {
         try add(data, request.cacheKey, request, whenWritten: nil)
     }
 
+    /// The same by key, with the cache's defaults.
     public func addData(_ data: Data, for key: CacheKey) throws(DipperError) {
         try add(data, key, DataRequest(string: ""), whenWritten: nil)
     }
@@ -68,7 +77,9 @@ extension DataCache {
 
     /// Removes the entry from both tiers. What is being fetched now is kept when it comes.
     public func removeData(for url: URL) { removeData(for: CacheKey(url)) }
+    /// The same by a request's key.
     public func removeData(for request: DataRequest) { removeData(for: request.cacheKey) }
+    /// The same by key.
     public func removeData(for key: CacheKey) { store.remove(key) }
 
     // MARK: Keeping small
@@ -93,6 +104,7 @@ extension DataCache {
         store.memory.removeAll()
     }
 
+    /// Removes everything from memory; the disk keeps what it has.
     public func clearMemory() { store.memory.removeAll() }
 
     /// Returns when the disk has carried out all that was asked of it before.
@@ -102,10 +114,12 @@ extension DataCache {
 
     /// Bytes in memory, with what surrounds the data.
     public var memorySize: Int { store.memory.totalCost }
+    /// Entries in memory.
     public var memoryCount: Int { store.memory.entryCount }
 
     /// Bytes on disk, those still to be written not included. Asks the index, not the files.
     public var diskSize: Int { store.disk?.totals.bytes ?? 0 }
+    /// Entries on disk, those still to be written not included.
     public var diskCount: Int { store.disk?.totals.entries ?? 0 }
 
     /// Changes the memory tier's limits; what is too much goes at once.

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A cache of bytes, in memory and on disk, that fetches what it does not have.
 ///
-/// ``getData(_:)`` is for what someone is looking at: many run at once. ``slowGetData(_:)`` is for what they may look
+/// ``getData(_:)-(URL)`` is for what someone is looking at: many run at once. ``slowGetData(_:)-(URL)`` is for what they may look
 /// at later: one runs at a time, and only while nothing urgent waits or runs. However many calls ask for a key, from
 /// both lanes, there is one fetch; an urgent call promotes a prefetch that waits or runs.
 ///
@@ -20,6 +20,8 @@ public final class DataCache: Sendable {
     private let defaults: Call.Defaults
     private let isShutDown = Atomic(false)
 
+    /// Opens the folder, if there is one, and starts the threads. Never fails: a folder that cannot be used means a cache
+    /// in memory only, and a line in the log.
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         defaults = Call.Defaults(
@@ -73,6 +75,7 @@ public final class DataCache: Sendable {
     @discardableResult
     public func getData(_ request: DataRequest) -> DataTask { get(request, .fast) }
 
+    /// The same for a URL with the cache's defaults.
     @discardableResult
     public func getData(_ url: URL) -> DataTask { get(DataRequest(url), .fast) }
 
@@ -82,6 +85,7 @@ public final class DataCache: Sendable {
         get(request, .fast).then(body)
     }
 
+    /// The same for a URL, with a closure for the bytes.
     @discardableResult
     public func getData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         get(DataRequest(url), .fast).then(body)
@@ -91,14 +95,17 @@ public final class DataCache: Sendable {
     @discardableResult
     public func slowGetData(_ request: DataRequest) -> DataTask { get(request, .slow) }
 
+    /// The same for a URL with the cache's defaults.
     @discardableResult
     public func slowGetData(_ url: URL) -> DataTask { get(DataRequest(url), .slow) }
 
+    /// The same, with a closure for the bytes.
     @discardableResult
     public func slowGetData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         get(request, .slow).then(body)
     }
 
+    /// The same for a URL, with a closure for the bytes.
     @discardableResult
     public func slowGetData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         get(DataRequest(url), .slow).then(body)
@@ -110,14 +117,17 @@ public final class DataCache: Sendable {
         get(request.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
+    /// The same for a URL with the cache's defaults.
     @discardableResult
     public func getRemoteData(_ url: URL) -> DataTask { getRemoteData(DataRequest(url)) }
 
+    /// The same, with a closure for the bytes.
     @discardableResult
     public func getRemoteData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         getRemoteData(request).then(body)
     }
 
+    /// The same for a URL, with a closure for the bytes.
     @discardableResult
     public func getRemoteData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         getRemoteData(DataRequest(url)).then(body)
@@ -156,12 +166,16 @@ public final class DataCache: Sendable {
 
     /// Makes every urgent call for this URL a prefetch, in place. Without effect if there is none.
     public func moveTaskToSlowQueue(_ url: URL) { engine.demote(CacheKey(url)) }
+    /// The same by a request's key.
     public func moveTaskToSlowQueue(_ request: DataRequest) { engine.demote(request.cacheKey) }
+    /// The same by key.
     public func moveTaskToSlowQueue(key: CacheKey) { engine.demote(key) }
 
     /// Ends every call for this URL as cancelled.
     public func cancel(_ url: URL) { engine.cancel(CacheKey(url)) }
+    /// The same by a request's key.
     public func cancel(_ request: DataRequest) { engine.cancel(request.cacheKey) }
+    /// The same by key.
     public func cancel(key: CacheKey) { engine.cancel(key) }
 
     /// Ends every call as cancelled.

@@ -37,17 +37,24 @@ public struct DataRequest: Sendable {
     /// The longest the fetch may take from the start of its first attempt, retries and the waits between them
     /// included; time in the queue, paused, or without a network does not count. `nil` for the cache's default.
     public var timeout: Duration?
+    /// What the cache may answer; `nil` for the cache's default, as for all that follow.
     public var cachePolicy: CachePolicy?
+    /// How long the entry counts as present in memory.
     public var memoryExpiration: Expiration?
+    /// How long the entry counts as present on disk.
     public var diskExpiration: Expiration?
+    /// What a hit in memory does to the expiration there.
     public var memoryAccessExtension: AccessExtension?
+    /// What a hit on disk does to the expiration there.
     public var diskAccessExtension: AccessExtension?
+    /// When to try again. Each call keeps its own policy, also when several share a fetch.
     public var retryPolicy: RetryPolicy?
     /// The task ends only when the entry is on disk. A disk that fails does not fail the task.
     public var waitsForDiskWrite = false
     /// Where this call's closures run; `nil` for the cache's queue.
     public var callbackQueue: CallbackQueue?
 
+    /// A request for a URL, with the cache's defaults.
     public init(_ url: URL) {
         self.url = url
         unparsed = nil

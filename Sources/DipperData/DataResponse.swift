@@ -7,7 +7,9 @@ public struct DataResponse: Sendable {
         case memory, disk, revalidated, stale, network
     }
 
+    /// The body, byte for byte.
     public let data: Data
+    /// The tier that answered.
     public let source: Source
     /// The status the server answered with when the bytes were fetched; 200 for entries added by hand.
     public let status: Int
@@ -28,6 +30,7 @@ public struct DataResponse: Sendable {
         }
     }
 
+    /// A response of one's own, for tests.
     public init(
         data: Data, source: Source, status: Int = 200, headers: HTTPHeaders = [:], attempts: Int = 0,
         metrics: TransferMetrics? = nil

@@ -57,6 +57,7 @@ public final class DataTask: Sendable {
         link = Mutex(Link(priority: call.request.priority))
     }
 
+    /// What was asked for.
     public var request: DataRequest { call.request }
 
     /// The key the call is deduplicated and cached by.
@@ -173,6 +174,7 @@ public final class DataTask: Sendable {
         link.withLock { $0.job }?.withState { $0.attempts } ?? 0
     }
 
+    /// What the task is doing now.
     public var state: State {
         if let outcome = log.withLock({ $0.outcome }) { return Self.state(outcome) }
         let (engine, id) = link.withLock { ($0.engine, $0.id) }

@@ -83,6 +83,7 @@ extension DipperError {
         }
     }
 
+    /// True if the caller took the call back.
     public var isCancelled: Bool { code == .cancelled }
 
     /// The status the server answered with, if that is the error.
@@ -117,6 +118,7 @@ extension DipperError {
 }
 
 extension DipperError: CustomStringConvertible {
+    /// The kind of error, and the detail if there is one.
     public var description: String {
         if let detail { "\(shortDescription): \(detail)" } else { shortDescription }
     }

@@ -5,6 +5,7 @@ public struct TaskProgress: Sendable, Hashable {
     /// Bytes there will be, if the server said.
     public let expected: Int?
 
+    /// So many bytes, of so many.
     public init(received: Int, expected: Int?) {
         self.received = received
         self.expected = expected

@@ -11,8 +11,10 @@ import Synchronization
 public final class ManualClock: Clock, Sendable {
     /// A moment: the time since the clock was made.
     public struct Instant: InstantProtocol {
+        /// Time since the clock was made.
         public var offset: Duration
 
+        /// A moment so long after the clock was made.
         public init(offset: Duration) {
             self.offset = offset
         }
@@ -41,6 +43,7 @@ public final class ManualClock: Clock, Sendable {
 
     private let state = Mutex(State())
 
+    /// A clock at its beginning.
     public init() {}
 
     public var now: Instant { state.withLock { $0.now } }

@@ -12,6 +12,7 @@ public final class ManualNetwork: NetworkMonitor {
 
     private let state: Mutex<State>
 
+    /// A network that is there, or is not.
     public init(isUp: Bool = true) {
         state = Mutex(State(isUp: isUp))
     }

@@ -17,13 +17,18 @@ import Synchronization
 public final class ScriptedTransport: Transport {
     /// What one attempt meets.
     public enum Step: Sendable {
+        /// A 200 with this body.
         case body(Data)
+        /// An empty answer with this status.
         case status(Int, HTTPHeaders)
+        /// A whole answer.
         case response(TransferResponse)
+        /// No answer.
         case failure(DipperError)
         /// Never answers; ends when it is cancelled.
         case silence
 
+        /// An empty answer with this status and no fields.
         public static func status(_ status: Int) -> Step { .status(status, [:]) }
     }
 
@@ -38,6 +43,7 @@ public final class ScriptedTransport: Transport {
 
     private let state = Mutex(State())
 
+    /// A transport without a script.
     public init() {}
 
     /// Sets what the attempts for a URL meet, one after the other. The last step holds for all that follow.
@@ -103,6 +109,7 @@ public final class ScriptedTransfer: Transfer {
         var isOver = false
     }
 
+    /// What was asked for.
     public let request: TransferRequest
     private let receive: @Sendable (TransferEvent) -> Void
     private let state: Mutex<State>
@@ -113,8 +120,11 @@ public final class ScriptedTransfer: Transfer {
         state = Mutex(State(isThrottled: request.isThrottled, lane: request.lane))
     }
 
+    /// Whether the cache holds the transfer back now.
     public var isThrottled: Bool { state.withLock { $0.isThrottled } }
+    /// The lane the transfer counts in now.
     public var lane: Lane { state.withLock { $0.lane } }
+    /// Whether the cache has taken it back.
     public var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
     // MARK: The test's side
@@ -124,10 +134,12 @@ public final class ScriptedTransfer: Transfer {
         receive(.progress(received: received, expected: expected))
     }
 
+    /// Answers.
     public func finish(with body: Data, status: Int = 200, headers: HTTPHeaders = [:]) {
         end(.success(TransferResponse(status: status, headers: headers, body: body)))
     }
 
+    /// Fails.
     public func fail(with error: DipperError) { end(.failure(error)) }
 
     func meet(_ step: ScriptedTransport.Step) {

@@ -8,7 +8,8 @@ struct DipperBench: AsyncParsableCommand {
         commandName: "dipper-bench",
         abstract: "Compares Dipper with its peers, side by side in one run, and writes RESULTS.md.",
         discussion: "Comparisons: "
-            + Compare.comparisons.map { "\($0.name) (\($0.title.lowercasedFirst))" }.joined(separator: ", ") + ".",
+            + Compare.comparisons.map { "\($0.name) (\($0.title.lowercasedFirst))" }.joined(separator: ", ")
+            + ".",
         subcommands: [Compare.self, WriteChild.self, PrefetchChild.self], defaultSubcommand: Compare.self)
 }
 

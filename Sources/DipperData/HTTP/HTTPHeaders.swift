@@ -7,23 +7,29 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
 
     /// One header field.
     public struct Field: Sendable, Hashable {
+        /// As given; compared without regard to case.
         public var name: String
+        /// As given.
         public var value: String
 
+        /// A field of this name and value.
         public init(_ name: String, _ value: String) {
             self.name = name
             self.value = value
         }
     }
 
+    /// Fields in this order.
     public init(_ fields: [Field] = []) {
         self.fields = fields
     }
 
+    /// Fields in the order of the literal; a name may occur more than once.
     public init(dictionaryLiteral elements: (String, String)...) {
         fields = elements.map { Field($0.0, $0.1) }
     }
 
+    /// True if there is no field.
     public var isEmpty: Bool { fields.isEmpty }
 
     /// The first value of a field; setting it replaces all values, setting `nil` removes the field.

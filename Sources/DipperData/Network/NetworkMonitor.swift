@@ -11,6 +11,7 @@ public protocol NetworkMonitor: Sendable {
 public final class NetworkObservation: Sendable {
     private let onEnd: @Sendable () -> Void
 
+    /// - Parameter onEnd: called once, when nobody holds the observation any more.
     public init(onEnd: @escaping @Sendable () -> Void) {
         self.onEnd = onEnd
     }
@@ -20,6 +21,7 @@ public final class NetworkObservation: Sendable {
 
 /// Takes every host for reachable: failures are then met by back-off alone.
 public struct AlwaysReachable: NetworkMonitor {
+    /// A monitor that watches nothing.
     public init() {}
     public func canReach(_ host: String) -> Bool { true }
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> NetworkObservation {

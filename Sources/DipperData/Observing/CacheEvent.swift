@@ -1,5 +1,6 @@
 /// Something that happened in a cache, for the timeline and other observers.
 public struct CacheEvent: Sendable {
+    /// What happened.
     public enum Kind: Sendable, Hashable {
         /// A call was made in this lane.
         case asked(Lane)
@@ -27,9 +28,12 @@ public struct CacheEvent: Sendable {
 
     /// Time since the cache was made, on its clock.
     public let time: Duration
+    /// What it happened to.
     public let key: CacheKey
+    /// What happened.
     public let kind: Kind
 
+    /// An event, for observers under test.
     public init(time: Duration, key: CacheKey, kind: Kind) {
         self.time = time
         self.key = key

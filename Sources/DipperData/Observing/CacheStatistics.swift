@@ -4,13 +4,18 @@ import Synchronization
 public struct CacheStatistics: Sendable, Hashable {
     /// Calls that ended, by what answered them.
     public var memoryHits = 0
+    /// Calls answered from disk.
     public var diskHits = 0
+    /// Calls answered by the network.
     public var networkAnswers = 0
+    /// Calls that failed, cancelled ones included.
     public var failures = 0
     /// Attempts made on the network, and bytes of bodies received.
     public var networkRequests = 0
+    /// Bytes of bodies received.
     public var networkBytes = 0
 
+    /// Nothing done yet.
     public init() {}
 }
 

@@ -9,6 +9,7 @@ public struct RetryPolicy: Sendable {
     public struct Context: Sendable {
         /// Failed attempts this call has seen, the present one included; at least 1.
         public let failures: Int
+        /// The failure of the present attempt.
         public let error: DipperError
         /// Time since the call's first failure.
         public let elapsed: Duration

@@ -12,6 +12,7 @@ public struct LaneConfiguration: Sendable, Hashable {
     public var maxConcurrent: Int
     /// How many of them may be for one host; `nil` for no limit of its own.
     public var maxPerHost: Int?
+    /// Which of two equally important jobs starts first.
     public var order: Order
     /// Nothing starts while this is true; what runs goes on.
     public var isSuspended: Bool
@@ -19,6 +20,7 @@ public struct LaneConfiguration: Sendable, Hashable {
     /// beside the fast ones, then the wait begins anew. `nil`, the default: for as long as it takes.
     public var maxPause: Duration?
 
+    /// Rules, all but the number with a default.
     public init(
         maxConcurrent: Int, maxPerHost: Int? = nil, order: Order = .fifo, isSuspended: Bool = false,
         maxPause: Duration? = nil

@@ -8,12 +8,16 @@ public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLitera
         self.value = value.isNaN ? 0.5 : min(1, max(0, value))
     }
 
+    /// See ``init(_:)``.
     public init(floatLiteral value: Double) {
         self.init(value)
     }
 
+    /// 0.25
     public static let low = Priority(0.25)
+    /// 0.5: what calls have that say nothing.
     public static let normal = Priority(0.5)
+    /// 0.75
     public static let high = Priority(0.75)
 
     public static func < (a: Self, b: Self) -> Bool { a.value < b.value }

@@ -12,11 +12,13 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
     /// Made once, so that a prepared key is found without reading its text again.
     let hashCode: UInt64
 
+    /// A key of one's own.
     public init(_ string: String) {
         self.string = string
         hashCode = Self.hash(string)
     }
 
+    /// See ``init(_:)-(String)``.
     public init(stringLiteral value: String) {
         self.init(value)
     }
@@ -45,7 +47,9 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         self.init(text)
     }
 
+    /// The key as text.
     public var description: String { string }
+    /// True for the key that every call refuses.
     public var isEmpty: Bool { string.isEmpty }
 
     public static func == (a: Self, b: Self) -> Bool {

@@ -15,6 +15,7 @@ public struct StoreReport: Sendable, Hashable {
     /// What SQLite found wrong with the index.
     public var indexProblems: [String] = []
 
+    /// Nothing found yet.
     public init() {}
 
     /// True if nothing that was written has been harmed.

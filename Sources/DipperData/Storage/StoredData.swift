@@ -28,12 +28,15 @@ final class EntryInfo: Sendable {
 
 /// An entry of the disk tier, without its bytes.
 public struct CachedEntry: Sendable, Hashable {
+    /// What the entry is found by.
     public let key: CacheKey
     /// What the bytes were fetched from; empty for entries added by hand under a key.
     public let url: String
     /// Bytes on disk, the store's own few included.
     public let size: Int
+    /// When it was written.
     public let stored: Date
+    /// When it was last read, as far as that has been noted; hits are noted in batches.
     public let accessed: Date
     /// `nil` for never.
     public let expires: Date?
@@ -45,7 +48,9 @@ public struct FileNaming: Sendable {
 
     /// The key's SHA-256.
     public static let sha256 = FileNaming(name: KeyDigest.sha256)
+    /// The key's SHA-1.
     public static let sha1 = FileNaming(name: KeyDigest.sha1)
+    /// The key's MD5.
     public static let md5 = FileNaming(name: KeyDigest.md5)
 
     /// A rule of one's own. A name that could not be a plain file's name is replaced by the key's SHA-256; two

@@ -5,6 +5,7 @@ public struct CurlConfiguration: Sendable {
     /// A transfer that moves fewer than `lowSpeedLimit` bytes a second for `lowSpeedTime` is given up, also one
     /// whose server never answers.
     public var lowSpeedLimit = 64
+    /// See ``lowSpeedLimit``. Counted in whole seconds.
     public var lowSpeedTime: Duration = .seconds(30)
     /// The largest body taken, in bytes after content decoding.
     public var maximumBodySize = 1 << 30
@@ -14,13 +15,17 @@ public struct CurlConfiguration: Sendable {
     public var caBundle: String?
     /// A certificate in PEM form to identify this client by, its key and the key's password.
     public var clientCertificate: String?
+    /// The file of the certificate's private key, in PEM form.
     public var clientKey: String?
+    /// The password of that key, if it has one.
     public var clientKeyPassword: String?
     /// Such as `http://proxy:3128`; `nil` for what the environment says (`http_proxy` and so on).
     public var proxy: String?
+    /// The `User-Agent` field, unless a request has its own.
     public var userAgent = "Dipper"
     /// Connections each lane keeps open for use again.
     public var keptConnections = 64
 
+    /// Limits fit for the open web.
     public init() {}
 }

@@ -10,7 +10,9 @@ public final class CurlTransport: Transport {
     private let fast: CurlPool
     private let slow: CurlPool
 
-    /// - Parameter name: begins the names of its threads.
+    /// - Parameters:
+    ///   - configuration: limits and options, for both lanes.
+    ///   - name: begins the names of its threads.
     public init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
         CurlLibrary.prepare
         fast = CurlPool(configuration, name: JoinableThread.name(name, "fast"))

@@ -8,14 +8,17 @@ public struct TransferMetrics: Sendable, Hashable {
     public var tls: Duration = .zero
     /// Until the first byte of the answer.
     public var firstByte: Duration = .zero
+    /// Until the last byte.
     public var total: Duration = .zero
     /// Bytes of the body as they came over the network, before content decoding.
     public var bytesReceived = 0
     /// Such as `HTTP/1.1` or `HTTP/2`.
     public var httpVersion = ""
+    /// The connection was there before.
     public var reusedConnection = false
     /// Redirects followed.
     public var redirects = 0
 
+    /// Nothing measured.
     public init() {}
 }

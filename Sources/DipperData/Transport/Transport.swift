@@ -24,13 +24,16 @@ public protocol Transfer: Sendable {
 
 /// What to move.
 public struct TransferRequest: Sendable {
+    /// Where from.
     public var url: URL
+    /// Fields to send.
     public var headers: HTTPHeaders
     /// The pool of connections to use.
     public var lane: Lane
     /// The transfer starts throttled.
     public var isThrottled: Bool
 
+    /// A transfer in the fast lane, unless said otherwise.
     public init(url: URL, headers: HTTPHeaders = [:], lane: Lane = .fast, isThrottled: Bool = false) {
         self.url = url
         self.headers = headers
@@ -48,11 +51,15 @@ public enum TransferEvent: Sendable {
 
 /// A complete answer, whatever its status.
 public struct TransferResponse: Sendable {
+    /// The status of the last answer, after redirects.
     public var status: Int
     public var headers: HTTPHeaders
+    /// The body, content codings undone.
     public var body: Data
+    /// What was measured.
     public var metrics: TransferMetrics
 
+    /// An answer, for transports of one's own.
     public init(status: Int = 200, headers: HTTPHeaders = [:], body: Data, metrics: TransferMetrics = .init()) {
         self.status = status
         self.headers = headers

@@ -44,7 +44,9 @@ struct PrefetchChild: AsyncParsableCommand {
     private static func memory(_ name: String) throws -> Double {
         let lines = try String(contentsOfFile: "/proc/self/status", encoding: .utf8).split(separator: "\n")
         guard let line = lines.first(where: { $0.hasPrefix(name + ":") }),
-            let kilobytes = line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Double($0) })
+            let kilobytes = line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({
+                Double($0)
+            })
         else { throw BenchError("/proc/self/status has no \(name)") }
         return kilobytes / 1_024
     }

@@ -18,7 +18,9 @@ struct WriteChild: AsyncParsableCommand {
             try cache.addData(body, for: CacheKey("https://images.example.com/photos/\(number)"))
         }
         await cache.synchronize()
-        guard cache.diskCount == count else { throw BenchError("only \(cache.diskCount) entries were written") }
+        guard cache.diskCount == count else {
+            throw BenchError("only \(cache.diskCount) entries were written")
+        }
         await cache.shutdown()
     }
 }

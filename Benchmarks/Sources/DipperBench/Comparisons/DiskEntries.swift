@@ -61,7 +61,8 @@ struct DiskEntries: Comparison {
     private func readTable(_ figures: Figures, _ remark: String) -> Table {
         var table = Table(
             "Hit",
-            says: "`data(for: key)` from a cold memory tier, each entry once, against open, fstat, read and close. "
+            says:
+                "`data(for: key)` from a cold memory tier, each entry once, against open, fstat, read and close. "
                 + "Like is held against like: our memory tier keeps every body it is given, so the peer keeps its "
                 + "bodies too; with our memory tier off, neither keeps any.",
             unit: "µs per hit",
@@ -70,8 +71,12 @@ struct DiskEntries: Comparison {
         for setting in Self.settings {
             guard let hit = setting.hit else { continue }
             table.checks += [
-                Check("hit ÷ plain files, bodies kept, \(setting.name)", figures.ratio(Self.ours, Self.plainKept, setting.name), .atMost, hit),
-                Check("hit ÷ plain files, none kept, \(setting.name)", figures.ratio(Self.oursNotKept, Self.plain, setting.name), .atMost, hit),
+                Check(
+                    "hit ÷ plain files, bodies kept, \(setting.name)",
+                    figures.ratio(Self.ours, Self.plainKept, setting.name), .atMost, hit),
+                Check(
+                    "hit ÷ plain files, none kept, \(setting.name)",
+                    figures.ratio(Self.oursNotKept, Self.plain, setting.name), .atMost, hit),
             ]
         }
         table.remarks = [remark]
@@ -81,14 +86,17 @@ struct DiskEntries: Comparison {
     private func writeTable(_ figures: Figures, _ remark: String) -> Table {
         var table = Table(
             "Write",
-            says: "`addData` of new entries and `synchronize()` at the end, against a file written beside and "
+            says:
+                "`addData` of new entries and `synchronize()` at the end, against a file written beside and "
                 + "renamed; the device is idle at the start of each turn.",
             unit: "µs per write", competitors: [Self.ours, Self.plain, Self.python],
             settings: Self.settings.map(\.name), figures: figures)
         for setting in Self.settings {
             guard let write = setting.write else { continue }
             table.checks.append(
-                Check("write ÷ plain files, \(setting.name)", figures.ratio(Self.ours, Self.plain, setting.name), .atMost, write))
+                Check(
+                    "write ÷ plain files, \(setting.name)",
+                    figures.ratio(Self.ours, Self.plain, setting.name), .atMost, write))
         }
         table.remarks = [remark]
         return table

@@ -33,7 +33,8 @@ final class DiskLoad {
     }
 
     static func configuration(_ folder: String, memoryLimit: Int) -> DataCache.Configuration {
-        var configuration = DataCache.Configuration(directory: URL(fileURLWithPath: folder, isDirectory: true))
+        var configuration = DataCache.Configuration(
+            directory: URL(fileURLWithPath: folder, isDirectory: true))
         configuration.memoryLimit = memoryLimit
         configuration.diskLimit = nil
         return configuration
@@ -83,7 +84,8 @@ final class DiskLoad {
             disk.settle()
         }
         return try Command.number(
-            pythonProgram[0], [pythonProgram[1], action, pythonFolder, "\(pythonRound)", "\(count)", "\(size)"])
+            pythonProgram[0],
+            [pythonProgram[1], action, pythonFolder, "\(pythonRound)", "\(count)", "\(size)"])
     }
 
     // MARK: Reading, µs per entry

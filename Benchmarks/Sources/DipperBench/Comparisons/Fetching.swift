@@ -30,11 +30,15 @@ struct Fetching: Comparison {
             try await figures.measure(
                 setting, rounds: bench.rounds(9),
                 [
-                    Competitor(name: Self.ours) { try await Self.fetch(urls, atOnce: atOnce, folder: nil).rate },
+                    Competitor(name: Self.ours) {
+                        try await Self.fetch(urls, atOnce: atOnce, folder: nil).rate
+                    },
                     Competitor(name: Self.loop) { try peers.multiLoop(atOnce: atOnce) },
                     Competitor(name: Self.curl) { try peers.parallel(atOnce: atOnce) },
                     Competitor(name: Self.curlAlone) { try peers.parallelWithoutStart(atOnce: atOnce) },
-                    Competitor(name: Self.client) { try await HTTPPeers.asyncHTTPClient(texts, atOnce: atOnce) },
+                    Competitor(name: Self.client) {
+                        try await HTTPPeers.asyncHTTPClient(texts, atOnce: atOnce)
+                    },
                     Competitor(name: Self.oursOnDisk) {
                         let folder = try disk.make("fetch")
                         disk.settle()
@@ -49,8 +53,11 @@ struct Fetching: Comparison {
     }
 
     /// All urgent, all at once, awaited one after the other; a new cache for the turn.
-    private static func fetch(_ urls: [URL], atOnce: Int, folder: String?) async throws -> (rate: Double, written: Int) {
-        var configuration = DataCache.Configuration(directory: folder.map { URL(fileURLWithPath: $0, isDirectory: true) })
+    private static func fetch(_ urls: [URL], atOnce: Int, folder: String?) async throws -> (
+        rate: Double, written: Int
+    ) {
+        var configuration = DataCache.Configuration(
+            directory: folder.map { URL(fileURLWithPath: $0, isDirectory: true) })
         configuration.memoryLimit = 4 << 20
         configuration.fastLane.maxConcurrent = atOnce
         let cache = DataCache(configuration)
@@ -70,16 +77,23 @@ struct Fetching: Comparison {
     private func table(_ figures: Figures, _ settings: [String], _ onDisk: [Int], _ remark: String) -> Table {
         var table = Table(
             "2,000 files of 20 KB from nginx on the loopback",
-            says: "Files per second from the first request to the last body; a new client, so new connections, in "
+            says:
+                "Files per second from the first request to the last body; a new client, so new connections, in "
                 + "each turn; all but curl, which writes to /dev/null, keep the bodies in memory. curl is "
                 + "timed as a command, and once more less what one file takes; the others without their start.",
             unit: "files/s",
-            competitors: [Self.ours, Self.oursOnDisk, Self.loop, Self.curl, Self.curlAlone, Self.client, Self.session],
+            competitors: [
+                Self.ours, Self.oursOnDisk, Self.loop, Self.curl, Self.curlAlone, Self.client, Self.session,
+            ],
             settings: settings, figures: figures)
         for setting in settings {
             table.checks += [
-                Check("memory only ÷ C loop, \(setting)", figures.ratio(Self.ours, Self.loop, setting), .atLeast, 0.7),
-                Check("memory only ÷ curl --parallel, \(setting)", figures.ratio(Self.ours, Self.curl, setting), .atLeast, 1.3),
+                Check(
+                    "memory only ÷ C loop, \(setting)", figures.ratio(Self.ours, Self.loop, setting),
+                    .atLeast, 0.7),
+                Check(
+                    "memory only ÷ curl --parallel, \(setting)", figures.ratio(Self.ours, Self.curl, setting),
+                    .atLeast, 1.3),
                 Check(
                     "memory only ÷ curl --parallel less its start, \(setting)",
                     figures.ratio(Self.ours, Self.curlAlone, setting), .atLeast, 1.3),

@@ -66,7 +66,8 @@ final class LayoutLoad {
         keys[layout] = own
         let records = own.enumerated().map { number, key in
             EntryRecord(
-                key: key, value: StoredData(data: bodies[number % 16], info: EntryInfo(url: key.string, stored: now)),
+                key: key,
+                value: StoredData(data: bodies[number % 16], info: EntryInfo(url: key.string, stored: now)),
                 lifetime: Lifetime(expires: now + 604_800, accessExtension: nil))
         }
         return await seconds {
@@ -84,7 +85,9 @@ final class LayoutLoad {
             let tier = try tier(layout)
             time = try seconds {
                 for key in keys[layout] ?? [] {
-                    guard tier.entry(for: key)?.value.data.count == size else { throw BenchError("\(key) is missing") }
+                    guard tier.entry(for: key)?.value.data.count == size else {
+                        throw BenchError("\(key) is missing")
+                    }
                 }
             }
         }

@@ -24,7 +24,8 @@ struct Layouts: Comparison {
         var spaces = Figures()
         for (setting, size, count) in Self.settings {
             let load = try LayoutLoad(disk, size: size, count: count)
-            func competitors(_ measure: @escaping (LayoutLoad.Layout) async throws -> Double) -> [Competitor] {
+            func competitors(_ measure: @escaping (LayoutLoad.Layout) async throws -> Double) -> [Competitor]
+            {
                 zip(Self.all, LayoutLoad.Layout.allCases).map { name, layout in
                     Competitor(name: name) { try await measure(layout) }
                 }
@@ -56,9 +57,13 @@ struct Layouts: Comparison {
         ]
         return [
             write,
-            table("Read", "Each of the latest entries once, checked, from the page cache.", "µs per entry", reads),
+            table(
+                "Read", "Each of the latest entries once, checked, from the page cache.", "µs per entry",
+                reads),
             table("Open", "Open what the writes have left and know the total.", "ms", opens),
-            table("Space", "Blocks on the device divided by the entries, index included.", "bytes per entry", spaces),
+            table(
+                "Space", "Blocks on the device divided by the entries, index included.", "bytes per entry",
+                spaces),
         ]
     }
 }

@@ -16,7 +16,8 @@ struct MemoryHit: Comparison {
         let count = 10_000
         var random = SeededGenerator(seed: 1)
         let urls = try (0..<count).map { number in
-            guard let url = URL(string: "https://images.example.com/photos/2024/\(number)/thumbnail.jpg?w=400")
+            guard
+                let url = URL(string: "https://images.example.com/photos/2024/\(number)/thumbnail.jpg?w=400")
             else { throw BenchError("not a URL") }
             return url
         }
@@ -51,7 +52,9 @@ struct MemoryHit: Comparison {
                     },
                     competitor(Self.strings) { order in
                         var bytes = 0
-                        for index in order { bytes += strings.data(for: urls[index].absoluteString)?.count ?? 0 }
+                        for index in order {
+                            bytes += strings.data(for: urls[index].absoluteString)?.count ?? 0
+                        }
                         return bytes
                     },
                     competitor(Self.byKey) { order in
@@ -91,7 +94,8 @@ struct MemoryHit: Comparison {
     private func table(_ figures: Figures) -> Table {
         var table = Table(
             "A hit among 10,000 entries",
-            says: "A lookup that finds its 200 bytes, in random order; wall time divided by the operations of all "
+            says:
+                "A lookup that finds its 200 bytes, in random order; wall time divided by the operations of all "
                 + "threads. Ours keeps the order of use, limits and expirations; the dictionaries keep nothing.",
             unit: "ns per hit",
             competitors: [Self.byURL, Self.strings, Self.byKey, Self.digests, Self.foundation],
@@ -99,12 +103,16 @@ struct MemoryHit: Comparison {
         for threads in [1, 2] {
             let setting = Self.setting(threads)
             table.checks.append(
-                Check("by url ÷ Dictionary<String>, \(setting)", figures.ratio(Self.byURL, Self.strings, setting), .atMost, 1.6))
+                Check(
+                    "by url ÷ Dictionary<String>, \(setting)",
+                    figures.ratio(Self.byURL, Self.strings, setting), .atMost, 1.6))
         }
         for threads in [1, 2] {
             let setting = Self.setting(threads)
             table.checks.append(
-                Check("by key ÷ Dictionary of digests, \(setting)", figures.ratio(Self.byKey, Self.digests, setting), .atMost, 2))
+                Check(
+                    "by key ÷ Dictionary of digests, \(setting)",
+                    figures.ratio(Self.byKey, Self.digests, setting), .atMost, 2))
         }
         for (name, what) in [(Self.byURL, "by url"), (Self.byKey, "by key")] {
             table.checks.append(

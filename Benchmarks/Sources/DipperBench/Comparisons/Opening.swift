@@ -37,7 +37,9 @@ struct Opening: Comparison {
         }
         var figures = Figures()
         for name in [Self.tier, Self.cache] {
-            for setting in [Self.few, Self.many] { figures[name, setting] = samples[name + setting]?.median ?? .nan }
+            for setting in [Self.few, Self.many] {
+                figures[name, setting] = samples[name + setting]?.median ?? .nan
+            }
         }
         return [table(figures, disk.remark)]
     }
@@ -52,7 +54,8 @@ struct Opening: Comparison {
         let rows = (0..<count).map { number in
             let url = "https://images.example.com/photos/\(number)/thumbnail.jpg"
             return EntryIndex.Row(
-                name: random.digestName(), key: url, url: url, size: number % 2 == 0 ? 400 : 20_000, stored: now,
+                name: random.digestName(), key: url, url: url, size: number % 2 == 0 ? 400 : 20_000,
+                stored: now,
                 accessed: now, lifetime: Lifetime(expires: now + 604_800, accessExtension: nil),
                 record: number % 2 == 0 ? record : nil)
         }
@@ -73,7 +76,9 @@ struct Opening: Comparison {
         let totals = tier.totals
         let time = monotonicSeconds() - start
         await tier.shutdown()
-        guard totals.entries == count, totals.bytes == count / 2 * 20_400 else { throw BenchError("\(totals)") }
+        guard totals.entries == count, totals.bytes == count / 2 * 20_400 else {
+            throw BenchError("\(totals)")
+        }
         return time * 1e3
     }
 
@@ -91,11 +96,14 @@ struct Opening: Comparison {
         var table = Table(
             "Open and know the size",
             says: "From nothing to the total number of bytes, files in the page cache.",
-            unit: "ms", competitors: [Self.tier, Self.cache], settings: [Self.few, Self.many], figures: figures)
+            unit: "ms", competitors: [Self.tier, Self.cache], settings: [Self.few, Self.many],
+            figures: figures)
         for name in [Self.tier, Self.cache] {
             table.checks += [
                 Check("\(name), \(Self.many)", figures[name, Self.many], .atMost, 3, " ms"),
-                Check("\(name), 200,000 ÷ 2,000", figures[name, Self.many] / figures[name, Self.few], .atMost, 1.25),
+                Check(
+                    "\(name), 200,000 ÷ 2,000", figures[name, Self.many] / figures[name, Self.few], .atMost,
+                    1.25),
             ]
         }
         table.remarks = [remark, "Not growing: the larger store may take a quarter longer, for noise."]

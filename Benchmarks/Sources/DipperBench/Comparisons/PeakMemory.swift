@@ -16,10 +16,15 @@ struct PeakMemory: Comparison {
             let folder = try disk.make("rss-\(round)")
             let output = try Command.run(
                 Command.myself,
-                ["prefetch-child", "--base", server.base, "--into", folder, "--count", "10000", "--files", "500",
-                    "--memory-limit", "\(limit << 20)"]
+                [
+                    "prefetch-child", "--base", server.base, "--into", folder, "--count", "10000", "--files",
+                    "500",
+                    "--memory-limit", "\(limit << 20)",
+                ]
             ).output
-            let numbers = output.split(separator: " ").compactMap { Double($0.trimmingCharacters(in: .newlines)) }
+            let numbers = output.split(separator: " ").compactMap {
+                Double($0.trimmingCharacters(in: .newlines))
+            }
             guard numbers.count == 5 else { throw BenchError("the child printed \(output)") }
             samples.append(numbers)
         }
@@ -29,11 +34,14 @@ struct PeakMemory: Comparison {
             says: "VmHWM of a child process with a memory limit of \(limit) MB and a directory.",
             header: ["", "median"],
             rows: [
-                ["before the cache is made, MB", median(0).short], ["all queued, none started, MB", median(1).short],
+                ["before the cache is made, MB", median(0).short],
+                ["all queued, none started, MB", median(1).short],
                 ["peak, MB", median(2).short], ["entries on disk in the end", median(3).short],
                 ["prefetches per second", median(4).short],
             ])
-        table.checks = [Check("peak", samples.map { $0[2] }.max() ?? .nan, .atMost, Double(limit + 64), " MB")]
+        table.checks = [
+            Check("peak", samples.map { $0[2] }.max() ?? .nan, .atMost, Double(limit + 64), " MB")
+        ]
         table.remarks = [
             "The highest of \(samples.count) runs is held against the target. The child is this program, with all the "
                 + "libraries of the peers in it. \(disk.remark)"

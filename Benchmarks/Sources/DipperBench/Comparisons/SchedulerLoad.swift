@@ -60,7 +60,8 @@ final class SchedulerLoad {
     }
 
     private func pick() -> [Int] {
-        Set((0..<batch).map { _ in queued[Int(random.next() % UInt64(queued.count))] }).shuffled(using: &random)
+        Set((0..<batch).map { _ in queued[Int(random.next() % UInt64(queued.count))] }).shuffled(
+            using: &random)
     }
 
     private func submitNext() {
@@ -120,7 +121,9 @@ final class SchedulerLoad {
         // The fast lane is full, so that what is promoted queues there.
         for key in urgentKeys {
             urgent.append(
-                scheduler.submit(key, -1, lane: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions).task)
+                scheduler.submit(
+                    key, -1, lane: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions
+                ).task)
         }
         actions.removeAll(keepingCapacity: true)
         let picks = pick().map(key)
@@ -129,7 +132,9 @@ final class SchedulerLoad {
         let promote = seconds {
             for key in picks {
                 tasks.append(
-                    scheduler.submit(key, -1, lane: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions).task)
+                    scheduler.submit(
+                        key, -1, lane: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions
+                    ).task)
                 actions.removeAll(keepingCapacity: true)
             }
         }

@@ -7,11 +7,15 @@ struct SchedulerOperations: Comparison {
 
     private static let few = "1,000 queued"
     private static let many = "1,000,000 queued"
-    private static let events = ["submit a prefetch", "finish one and start the next", "promote", "demote",
-        "cancel a task", "cancel a job"]
+    private static let events = [
+        "submit a prefetch", "finish one and start the next", "promote", "demote",
+        "cancel a task", "cancel a job",
+    ]
 
     func run(_ bench: Bench) async throws -> [Table] {
-        let loads = [(Self.few, try SchedulerLoad(queued: 1_000)), (Self.many, try SchedulerLoad(queued: 1_000_000))]
+        let loads = [
+            (Self.few, try SchedulerLoad(queued: 1_000)), (Self.many, try SchedulerLoad(queued: 1_000_000)),
+        ]
         var samples: [String: [String: [Double]]] = [:]
         for round in 0...bench.rounds(15) {
             for (setting, load) in loads {
@@ -48,15 +52,19 @@ struct SchedulerOperations: Comparison {
     private func table(_ figures: Figures) -> Table {
         var table = Table(
             "An event, by the number of queued prefetches",
-            says: "The scheduler alone, without lock or thread. Promotions, demotions and cancellations pick queued "
+            says:
+                "The scheduler alone, without lock or thread. Promotions, demotions and cancellations pick queued "
                 + "jobs at random; submitting and finishing go round the queue.",
             unit: "ns per event", competitors: Self.events, settings: [Self.few, Self.many], figures: figures)
         for event in Self.events {
             for setting in [Self.few, Self.many] {
-                table.checks.append(Check("\(event), \(setting)", figures[event, setting] / 1e3, .atMost, 1, " µs"))
+                table.checks.append(
+                    Check("\(event), \(setting)", figures[event, setting] / 1e3, .atMost, 1, " µs"))
             }
             table.checks.append(
-                Check("\(event), 1,000,000 ÷ 1,000", figures[event, Self.many] / figures[event, Self.few], .atMost, 1.5))
+                Check(
+                    "\(event), 1,000,000 ÷ 1,000", figures[event, Self.many] / figures[event, Self.few],
+                    .atMost, 1.5))
         }
         return table
     }

@@ -25,7 +25,8 @@ enum Command {
         let result = Output(output: output.text, errors: errors.text)
         guard process.terminationStatus == 0 else {
             let command = ([program] + arguments).joined(separator: " ")
-            throw BenchError("\(command) ended with \(process.terminationStatus): \(result.errors)\(result.output)")
+            throw BenchError(
+                "\(command) ended with \(process.terminationStatus): \(result.errors)\(result.output)")
         }
         return result
     }

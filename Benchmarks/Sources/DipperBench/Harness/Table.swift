@@ -50,7 +50,8 @@ struct Table {
 
     /// A row for each competitor, a column for each setting.
     init(
-        _ title: String, says: String, unit: String, competitors: [String], settings: [String], figures: Figures
+        _ title: String, says: String, unit: String, competitors: [String], settings: [String],
+        figures: Figures
     ) {
         self.init(
             title, says: says, header: [unit] + settings,
@@ -76,7 +77,10 @@ struct Table {
             }
             return "| " + padded.joined(separator: " | ") + " |\n"
         }
-        let rule = widths.enumerated().map { $0 == 0 ? String(repeating: "-", count: $1) : String(repeating: "-", count: max(1, $1 - 1)) + ":" }
-        return line(header) + "| " + rule.joined(separator: " | ") + " |\n" + rows.dropFirst().map(line).joined()
+        let rule = widths.enumerated().map {
+            $0 == 0 ? String(repeating: "-", count: $1) : String(repeating: "-", count: max(1, $1 - 1)) + ":"
+        }
+        return line(header) + "| " + rule.joined(separator: " | ") + " |\n"
+            + rows.dropFirst().map(line).joined()
     }
 }

@@ -44,8 +44,11 @@ struct CurlPeers {
     private func time(_ list: String, _ atOnce: Int) throws -> Double {
         try seconds {
             try Command.run(
-                curl, ["-q", "-sS", "-f", "--parallel", "--parallel-immediate", "--parallel-max", "\(atOnce)",
-                    "-K", list])
+                curl,
+                [
+                    "-q", "-sS", "-f", "--parallel", "--parallel-immediate", "--parallel-max", "\(atOnce)",
+                    "-K", list,
+                ])
         }
     }
 }

@@ -32,7 +32,9 @@ enum HTTPPeers {
             try await fetchAll(urls, atOnce: atOnce) { text in
                 guard let url = URL(string: text) else { throw BenchError("not a URL") }
                 let (data, response) = try await session.data(from: url)
-                guard (response as? HTTPURLResponse)?.statusCode == 200 else { throw BenchError("\(url) failed") }
+                guard (response as? HTTPURLResponse)?.statusCode == 200 else {
+                    throw BenchError("\(url) failed")
+                }
                 return data
             }
         }
@@ -49,7 +51,9 @@ enum HTTPPeers {
             for _ in 0..<atOnce {
                 group.addTask {
                     var bodies: [Body] = []
-                    while let index = turnstile.next(below: urls.count) { bodies.append(try await fetch(urls[index])) }
+                    while let index = turnstile.next(below: urls.count) {
+                        bodies.append(try await fetch(urls[index]))
+                    }
                     return bodies
                 }
             }

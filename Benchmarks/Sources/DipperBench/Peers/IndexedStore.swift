@@ -14,7 +14,9 @@ final class IndexedStore {
 
     init(root: String) throws {
         self.root = root
-        for folder in ["new"] + (0..<256).map({ String(format: "%02x", $0) }) { mkdir(root + "/" + folder, 0o700) }
+        for folder in ["new"] + (0..<256).map({ String(format: "%02x", $0) }) {
+            mkdir(root + "/" + folder, 0o700)
+        }
         var configuration = GRDB.Configuration()
         configuration.maximumReaderCount = 2
         configuration.prepareDatabase { db in
@@ -45,7 +47,9 @@ final class IndexedStore {
     /// Entries and bytes.
     func totals() throws -> (entries: Int, bytes: Int) {
         try pool.read { db in
-            guard let row = try Row.fetchOne(db, sql: "SELECT entries, bytes FROM total") else { return (0, 0) }
+            guard let row = try Row.fetchOne(db, sql: "SELECT entries, bytes FROM total") else {
+                return (0, 0)
+            }
             return (row[0], row[1])
         }
     }
@@ -54,7 +58,9 @@ final class IndexedStore {
     func write(_ entries: [(name: String, key: String, body: Data)]) throws {
         for start in stride(from: 0, to: entries.count, by: 64) {
             let batch = entries[start..<min(start + 64, entries.count)]
-            for entry in batch where entry.body.count > Self.inlineLimit { try writeFile(entry.name, entry.body) }
+            for entry in batch where entry.body.count > Self.inlineLimit {
+                try writeFile(entry.name, entry.body)
+            }
             try pool.write { db in
                 let add = try db.cachedStatement(
                     sql: """
@@ -65,7 +71,8 @@ final class IndexedStore {
                 let now = Date.now.timeIntervalSince1970
                 for entry in batch {
                     try add.execute(arguments: [
-                        entry.name, entry.key, entry.key, entry.body.count, Self.checksum(entry.body), now, now,
+                        entry.name, entry.key, entry.key, entry.body.count, Self.checksum(entry.body), now,
+                        now,
                         now + 604_800,
                     ])
                     if entry.body.count <= Self.inlineLimit {
@@ -95,7 +102,9 @@ final class IndexedStore {
         } else {
             body = try PlainFiles.read(path(name))
         }
-        guard body.count == size, Self.checksum(body) == checksum else { throw BenchError("\(name) is damaged") }
+        guard body.count == size, Self.checksum(body) == checksum else {
+            throw BenchError("\(name) is damaged")
+        }
         return body
     }
 
