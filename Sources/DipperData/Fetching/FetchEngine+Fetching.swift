@@ -165,7 +165,7 @@ extension FetchEngine {
 
     /// Watches the time limits of the tasks that wait for a job, once it has started.
     func armTimeouts(of id: JobID, _ job: FetchJob) {
-        guard job.withState({ $0.budget.hasStarted }) else { return }
+        guard job.withState({ $0.hasTimeLimits && $0.budget.hasStarted }) else { return }
         for (taskID, task) in inspect({ $0.waiters(of: id) }) {
             guard let timeout = task.call.timeout else { continue }
             let isNew = task.withLink { link in

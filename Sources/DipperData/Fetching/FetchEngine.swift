@@ -104,6 +104,7 @@ final class FetchEngine: Sendable {
             work.withState { state in
                 if insistsOnNetwork { state.insistsOnNetwork = true }
                 if keepsOnDisk { state.keepsOnDisk = true }
+                if task.call.timeout != nil { state.hasTimeLimits = true }
             }
             task.attach(self, id: id, job: work)
             return (job, id, work, scheduler.isParked(job))

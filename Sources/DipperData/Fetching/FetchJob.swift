@@ -19,6 +19,7 @@ final class FetchJob: SchedulableWork {
         /// Someone will have nothing but what the network says now.
         var insistsOnNetwork = false
         var keepsOnDisk = false
+        var hasTimeLimits = false
         /// Calls whose end waits for the disk write.
         var isWritten = true
         var whenWritten: [@Sendable () -> Void] = []

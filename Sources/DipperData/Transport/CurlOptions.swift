@@ -47,9 +47,7 @@ enum CurlOptions {
     private static let takeHeader: dipper_curl_data_fn = { data, size, count, context in
         let length = size * count
         guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
-        var line = String(decoding: UnsafeRawBufferPointer(start: data, count: length), as: UTF8.self)[...]
-        while line.last?.isNewline == true { line.removeLast() }
-        transfer.takeHeaderLine(line.utf8)
+        transfer.takeHeaderLine(UnsafeRawBufferPointer(start: data, count: length))
         return length
     }
 }

@@ -39,8 +39,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     // MARK: On the pool's thread
 
-    /// A line of the header section, without its line break.
-    func takeHeaderLine(_ line: Substring.UTF8View) {
+    /// A line of the header section, line break included.
+    func takeHeaderLine(_ line: UnsafeRawBufferPointer) {
         if line.starts(with: "HTTP/".utf8) {
             // A new section: after an informational answer or a redirect only the last one counts.
             fields = HTTPHeaders()
@@ -49,9 +49,12 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             return
         }
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return }
-        let value = Substring(line[line.index(after: colon)...]).trimmingPrefix { $0 == " " || $0 == "\t" }
+        let value = line[(colon + 1)...]
+        let isSpace: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D || $0 == 0x0A }
+        let start = value.firstIndex { !isSpace($0) } ?? value.endIndex
+        let end = value.lastIndex { !isSpace($0) }.map { $0 + 1 } ?? start
         fields.append(
-            String(Substring(line[..<colon])), value.trimmingCharacters(in: .whitespaces))
+            String(decoding: line[..<colon], as: UTF8.self), String(decoding: value[start..<end], as: UTF8.self))
     }
 
     /// Takes a piece of the body; false if it is not wanted.
