@@ -8,16 +8,24 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     ],
     targets: [
         // The checksum of the layout prototype: the same function as the library's.
         .systemLibrary(
             name: "CBenchHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
+        // Links to the library's scheduler; SchedulerNames.swift says why.
+        .target(
+            name: "SchedulerLoad",
+            dependencies: [
+                .product(name: "DipperData", package: "Dipper"),
+                .product(name: "HeapModule", package: "swift-collections"),
+            ]),
         .executableTarget(
             name: "dipper-bench",
             dependencies: [
-                "CBenchHash",
+                "CBenchHash", "SchedulerLoad",
                 .product(name: "DipperData", package: "Dipper"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

@@ -9,7 +9,9 @@ extension DataCache {
     /// The bytes of a request's key, if the cache has them.
     public func data(for request: DataRequest) -> Data? { data(for: request.cacheKey) }
     /// The bytes of a key, if the cache has them.
-    public func data(for key: CacheKey) -> Data? { store.peek(key)?.value.data }
+    public func data(for key: CacheKey) -> Data? {
+        store.memory.part(of: key, \.data) ?? store.readThrough(key)?.data
+    }
 
     /// The bytes and what is known of them, if the cache has them, on the caller's thread.
     public func response(for url: URL) -> DataResponse? { response(for: CacheKey(url)) }

@@ -23,9 +23,14 @@ final class DataStore: Sendable {
     /// Memory, then disk, on the caller's thread. What the disk had goes to memory.
     func peek(_ key: CacheKey) -> (value: StoredData, source: DataResponse.Source)? {
         if let value = memory.value(for: key) { return (value, .memory) }
+        return readThrough(key).map { ($0, .disk) }
+    }
+
+    /// What the disk has; it goes to memory.
+    func readThrough(_ key: CacheKey) -> StoredData? {
         guard let record = disk?.entry(for: key) else { return nil }
         warm(record)
-        return (record.value, .disk)
+        return record.value
     }
 
     /// The same on a reader's thread.

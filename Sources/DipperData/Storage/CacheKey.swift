@@ -12,6 +12,11 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
     /// Made once, so that a prepared key is found without reading its text again.
     let hashCode: UInt64
 
+    private init(_ string: String, hash: UInt64) {
+        self.string = string
+        hashCode = hash
+    }
+
     /// A key of one's own.
     public init(_ string: String) {
         self.string = string
@@ -25,7 +30,17 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
 
     /// The key of a URL asked for without headers.
     public init(_ url: URL) {
-        self.init(Self.withoutFragment(url.absoluteString))
+        let text = url.absoluteString
+        // The common case in one pass over the text.
+        let hash = text.utf8.withContiguousStorageIfAvailable { bytes -> UInt64? in
+            guard let start = bytes.baseAddress, memchr(start, 0x23, bytes.count) == nil else { return nil }
+            return dipper_xxh3_seeded(start, bytes.count, Self.seed)
+        }
+        if let hash, let hash {
+            self.init(text, hash: hash)
+        } else {
+            self.init(Self.withoutFragment(text))
+        }
     }
 
     /// The key of a URL asked for with headers: names lower-cased, fields sorted, each part preceded by its

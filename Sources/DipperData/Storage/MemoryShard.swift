@@ -5,13 +5,16 @@ import Synchronization
 ///
 /// What a hit reads and changes lies apart from the rest, so that it touches little memory and copies no entry.
 final class MemoryShard<Value: Sendable>: Sendable {
+    /// What a hit reads and changes, side by side.
     private struct Node: Sendable {
+        var key: CacheKey?
+        var value: Value?
         var stamp: UInt64
         var lifetime: Lifetime
         /// Towards the more recently used.
-        var newer: Int32
+        var newer: Int32 = -1
         /// Towards the less recently used; the next free node while free.
-        var older: Int32
+        var older: Int32 = -1
     }
 
     private struct Details: Sendable {
@@ -22,8 +25,6 @@ final class MemoryShard<Value: Sendable>: Sendable {
     private struct State: Sendable {
         var table = KeyTable()
         var nodes: [Node] = []
-        var keys: [CacheKey?] = []
-        var values: [Value?] = []
         var details: [Details] = []
         var newest: Int32 = -1
         var oldest: Int32 = -1
@@ -31,15 +32,15 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
         @inline(__always)
         func find(_ key: CacheKey) -> Int32 {
-            table.find(key.hashCode) { keys[Int($0)] == key }
+            table.find(key.hashCode) { nodes[Int($0)].key == key }
         }
 
         mutating func enter(_ hash: UInt64, _ index: Int32) {
-            table.insert(hash, index) { [keys] in keys[Int($0)]?.hashCode ?? 0 }
+            table.insert(hash, index) { [nodes] in nodes[Int($0)].key?.hashCode ?? 0 }
         }
 
         mutating func leave(_ hash: UInt64, _ index: Int32) {
-            table.remove(hash, index) { [keys] in keys[Int($0)]?.hashCode ?? 0 }
+            table.remove(hash, index) { [nodes] in nodes[Int($0)].key?.hashCode ?? 0 }
         }
     }
 
@@ -50,7 +51,9 @@ final class MemoryShard<Value: Sendable>: Sendable {
     var oldestStamp: UInt64 { oldest.load(ordering: .relaxed) }
 
     @inline(__always)
-    func access(_ key: CacheKey, stamp: UInt64, now: TimeInterval) -> (value: Value?, expired: MemoryEntry<Value>?) {
+    func access<Part: Sendable>(
+        _ key: CacheKey, stamp: UInt64, now: TimeInterval, part: (borrowing Value) -> Part
+    ) -> (part: Part?, expired: MemoryEntry<Value>?) {
         state.withLock { state in
             let index = state.find(key)
             guard index >= 0 else { return (nil, nil) }
@@ -67,7 +70,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
             } else if state.oldest == index {
                 publishOldest(state)
             }
-            return (state.values[node], nil)
+            return (state.nodes[node].value.map(part), nil)
         }
     }
 
@@ -84,20 +87,16 @@ final class MemoryShard<Value: Sendable>: Sendable {
             let present = state.find(entry.key)
             let replaced = present >= 0 ? take(present, &state) : nil
             let index: Int32
-            let node = Node(stamp: stamp, lifetime: entry.lifetime, newer: -1, older: -1)
+            let node = Node(key: entry.key, value: entry.value, stamp: stamp, lifetime: entry.lifetime)
             let details = Details(cost: entry.cost, stored: entry.stored)
             if state.free >= 0 {
                 index = state.free
                 state.free = state.nodes[Int(index)].older
                 state.nodes[Int(index)] = node
-                state.keys[Int(index)] = entry.key
-                state.values[Int(index)] = entry.value
                 state.details[Int(index)] = details
             } else {
                 index = Int32(state.nodes.count)
                 state.nodes.append(node)
-                state.keys.append(entry.key)
-                state.values.append(entry.value)
                 state.details.append(details)
             }
             state.enter(entry.key.hashCode, index)
@@ -122,7 +121,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     func remove(where condition: (Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
             var removed: [MemoryEntry<Value>] = []
-            for index in state.nodes.indices where state.keys[index] != nil {
+            for index in state.nodes.indices where state.nodes[index].key != nil {
                 if condition(state.nodes[index].lifetime, state.details[index].stored),
                     let taken = take(Int32(index), &state)
                 {
@@ -137,11 +136,12 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
     /// Takes an entry out and hands it over, so that the caller releases it outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
-        guard let key = state.keys[Int(index)], let value = exchange(&state.values[Int(index)], with: nil) else {
+        guard let key = state.nodes[Int(index)].key, let value = exchange(&state.nodes[Int(index)].value, with: nil)
+        else {
             return nil
         }
         state.leave(key.hashCode, index)
-        state.keys[Int(index)] = nil
+        state.nodes[Int(index)].key = nil
         unlink(index, &state)
         let entry = MemoryEntry(
             key: key, value: value, cost: state.details[Int(index)].cost,

@@ -37,10 +37,16 @@ final class MemoryTier<Value: Sendable>: Sendable {
     /// The value, which becomes the most recently used; `nil` if there is none or it has expired.
     @inline(__always)
     func value(for key: CacheKey) -> Value? {
-        let shard = shard(of: key)
-        let found = shard.access(key, stamp: Self.stamp(), now: now().timeIntervalSince1970)
+        part(of: key) { copy $0 }
+    }
+
+    /// The same for a part of the value, so that a hit copies no more than is wanted.
+    @inline(__always)
+    func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
+        let found = shard(of: key).access(
+            key, stamp: Self.stamp(), now: now().timeIntervalSince1970, part: part)
         if let expired = found.expired { account(removed: expired) }
-        return found.value
+        return found.part
     }
 
     func contains(_ key: CacheKey) -> Bool {

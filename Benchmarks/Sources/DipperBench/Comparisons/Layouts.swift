@@ -24,8 +24,7 @@ struct Layouts: Comparison {
         var spaces = Figures()
         for (setting, size, count) in Self.settings {
             let load = try LayoutLoad(disk, size: size, count: count)
-            func competitors(_ measure: @escaping (LayoutLoad.Layout) async throws -> Double) -> [Competitor]
-            {
+            func competitors(_ measure: @escaping (LayoutLoad.Layout) async throws -> Double) -> [Competitor] {
                 zip(Self.all, LayoutLoad.Layout.allCases).map { name, layout in
                     Competitor(name: name) { try await measure(layout) }
                 }

@@ -1,4 +1,5 @@
 import Foundation
+import SchedulerLoad
 
 /// What an event costs the scheduler, and whether a long queue makes it dearer.
 struct SchedulerOperations: Comparison {

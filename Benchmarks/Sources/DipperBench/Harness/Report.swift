@@ -43,6 +43,7 @@ enum Machine {
     static var facts: String {
         let date = Date.now.formatted(.iso8601.year().month().day())
         var facts = ["\(ProcessInfo.processInfo.activeProcessorCount) cores", processor, kernel, date]
+        if let load { facts.append("load average \(load) when done") }
         if let commit { facts.append("commit \(commit)") }
         return "*\(facts.compactMap { $0 }.joined(separator: ", ")).*"
     }
@@ -51,6 +52,11 @@ enum Machine {
         (try? String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8)).map {
             "Linux " + $0.trimmingCharacters(in: .whitespacesAndNewlines)
         }
+    }
+
+    /// Of the last minute. Ours alone is 1 to 2; more means that others were at work.
+    private static var load: Substring? {
+        (try? String(contentsOfFile: "/proc/loadavg", encoding: .utf8))?.split(separator: " ").first
     }
 
     private static var processor: String? {

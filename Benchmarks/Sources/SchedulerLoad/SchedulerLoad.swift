@@ -1,9 +1,7 @@
-import DipperData
-
 /// A scheduler with so many queued jobs, and what is timed on it.
 ///
 /// Each function times a batch of operations and leaves the number of queued jobs as it was.
-final class SchedulerLoad {
+public final class SchedulerLoad {
     private struct Work: SchedulableWork {
         let number: Int
         var host: String { "example.com" }
@@ -11,32 +9,32 @@ final class SchedulerLoad {
 
     private typealias Scheduler = LaneScheduler<Int, Work>
 
-    let batch = 100
+    /// Operations in a batch.
+    public let batch = 100
     private let urgentKeys: [CacheKey]
     private var scheduler = Scheduler()
     private var actions: [Scheduler.Action] = []
     private var running: (id: JobID, number: Int)?
-    private var random = SeededGenerator(seed: 3)
     /// The numbers of keys that have no job, and those whose job is queued; where in `queued` a number stands.
     private var idle: [Int] = []
     private var queued: [Int] = []
     private var places: [Int]
     private let wanted: Int
 
-    init(queued wanted: Int) throws {
+    public init(queued wanted: Int) throws {
         self.wanted = wanted
         let count = wanted + 1_000
         urgentKeys = (0..<8).map { CacheKey("https://images.example.com/urgent/\($0)") }
         places = Array(repeating: 0, count: count)
         scheduler.makesNotes = false
-        idle = Array(0..<count).shuffled(using: &random)
+        idle = Array(0..<count).shuffled()
         for _ in 0...wanted { submitNext() }
         try check(slow: wanted)
     }
 
     private func check(slow count: Int) throws {
         guard scheduler.slow.queued == count, queued.count == count else {
-            throw BenchError("\(scheduler.slow.queued) jobs are queued, not \(count)")
+            throw UnexpectedLoad(description: "\(scheduler.slow.queued) jobs are queued, not \(count)")
         }
     }
 
@@ -60,8 +58,7 @@ final class SchedulerLoad {
     }
 
     private func pick() -> [Int] {
-        Set((0..<batch).map { _ in queued[Int(random.next() % UInt64(queued.count))] }).shuffled(
-            using: &random)
+        Set((0..<batch).map { _ in queued[Int.random(in: 0..<queued.count)] }).shuffled()
     }
 
     private func submitNext() {
@@ -87,7 +84,7 @@ final class SchedulerLoad {
     }
 
     /// A prefetch comes in.
-    func submit() -> Double {
+    public func submit() -> Double {
         let numbers = Array(idle.suffix(batch))
         idle.removeLast(batch)
         let keys = numbers.map(key)
@@ -97,7 +94,7 @@ final class SchedulerLoad {
     }
 
     /// The running prefetch ends and the next one starts.
-    func finish() throws -> Double {
+    public func finish() throws -> Double {
         var started: [Int] = []
         started.reserveCapacity(batch)
         if let running { idle.insert(running.number, at: 0) }
@@ -116,7 +113,7 @@ final class SchedulerLoad {
     }
 
     /// Queued prefetches are asked for urgently, made prefetches again, and the urgent calls cancelled.
-    func promoteDemoteCancel() throws -> (promote: Double, demote: Double, cancel: Double) {
+    public func promoteDemoteCancel() throws -> (promote: Double, demote: Double, cancel: Double) {
         var urgent: [TaskID] = []
         // The fast lane is full, so that what is promoted queues there.
         for key in urgentKeys {
@@ -138,7 +135,7 @@ final class SchedulerLoad {
                 actions.removeAll(keepingCapacity: true)
             }
         }
-        guard scheduler.fast.queued == picks.count else { throw BenchError("nothing was promoted") }
+        guard scheduler.fast.queued == picks.count else { throw UnexpectedLoad(description: "nothing was promoted") }
         let demote = seconds {
             for key in picks {
                 scheduler.demote(key, into: &actions)
@@ -159,7 +156,7 @@ final class SchedulerLoad {
     }
 
     /// Queued prefetches are cancelled; asked for again outside the time.
-    func cancelJobs() throws -> Double {
+    public func cancelJobs() throws -> Double {
         let numbers = pick()
         let picks = numbers.map(key)
         let time = seconds {
@@ -168,9 +165,21 @@ final class SchedulerLoad {
                 actions.removeAll(keepingCapacity: true)
             }
         }
-        guard scheduler.slow.queued == wanted - picks.count else { throw BenchError("nothing was cancelled") }
+        guard scheduler.slow.queued == wanted - picks.count else {
+            throw UnexpectedLoad(description: "nothing was cancelled")
+        }
         for number in numbers { submit(number, key(number)) }
         try check(slow: wanted)
         return time * Double(batch) / Double(picks.count)
     }
+}
+
+/// The scheduler did not do what was asked of it.
+public struct UnexpectedLoad: Error, CustomStringConvertible {
+    public let description: String
+}
+
+private func seconds(_ body: () -> Void) -> Double {
+    let time = ContinuousClock().measure(body).components
+    return Double(time.seconds) + Double(time.attoseconds) * 1e-18
 }

@@ -1,0 +1,1 @@
+../../../../Sources/DipperData/HTTP/HTTPHeaders.swift
