@@ -39,7 +39,10 @@ final class EntryIndex: Sendable {
         configuration.label = "dipper.index"
         configuration.prepareDatabase { db in
             // A power cut may lose the latest entries, never the database; nothing is flushed per entry.
-            try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA mmap_size = 67108864")
+            try db.execute(
+                sql: """
+                    PRAGMA synchronous = NORMAL; PRAGMA mmap_size = 67108864; PRAGMA wal_autocheckpoint = 4000
+                    """)
         }
         pool = try DatabasePool(path: path, configuration: configuration)
         let version = try pool.read { db -> Int? in
@@ -67,7 +70,7 @@ final class EntryIndex: Sendable {
                     id INTEGER PRIMARY KEY,
                     name TEXT NOT NULL UNIQUE,
                     key TEXT NOT NULL,
-                    url TEXT NOT NULL,
+                    url TEXT,
                     size INTEGER NOT NULL,
                     stored REAL NOT NULL,
                     accessed REAL NOT NULL,
@@ -87,13 +90,22 @@ final class EntryIndex: Sendable {
                     UPDATE total SET bytes = bytes - OLD.size, entries = entries - 1;
                     DELETE FROM small WHERE id = OLD.id;
                 END;
-                CREATE TRIGGER entry_resized AFTER UPDATE OF size ON entry BEGIN
+                CREATE TRIGGER entry_replaced AFTER UPDATE OF size ON entry BEGIN
                     UPDATE total SET bytes = bytes + NEW.size - OLD.size;
+                    DELETE FROM small WHERE id = OLD.id;
                 END;
                 """)
     }
 
-    func close() throws { try pool.close() }
+    /// Brings the log into the database, so that the next one to open it finds nothing to do, and closes it.
+    func close() throws {
+        try? pool.writeWithoutTransaction { db in
+            // Not if that means waiting for another process.
+            try db.execute(sql: "PRAGMA busy_timeout = 0")
+            try db.checkpoint(.truncate)
+        }
+        try pool.close()
+    }
 
     // MARK: Reading
 
@@ -147,7 +159,7 @@ final class EntryIndex: Sendable {
 
     private static func row(_ row: GRDB.Row) -> Row {
         Row(
-            name: row[0], key: row[1], url: row[2], size: row[3], stored: row[4], accessed: row[5],
+            name: row[0], key: row[1], url: row[2] ?? row[1], size: row[3], stored: row[4], accessed: row[5],
             lifetime: Lifetime(expires: row[6] ?? .infinity, accessExtension: row[7]))
     }
 
@@ -195,27 +207,12 @@ final class EntryIndex: Sendable {
                     ON CONFLICT (name) DO UPDATE SET key = excluded.key, url = excluded.url, size = excluded.size,
                         stored = excluded.stored, accessed = excluded.accessed, expires = excluded.expires,
                         extension = excluded.extension
-                    RETURNING id
                     """)
             let addSmall = try db.cachedStatement(
-                sql:
-                    "INSERT INTO small (id, record) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record"
-            )
-            let removeSmall = try db.cachedStatement(sql: "DELETE FROM small WHERE id = ?")
+                sql: "INSERT INTO small (id, record) SELECT id, ? FROM entry WHERE name = ?")
             for row in rows {
-                let expires = row.lifetime.expires.isFinite ? row.lifetime.expires : nil
-                let id = try Int64.fetchOne(
-                    upsert,
-                    arguments: [
-                        row.name, row.key, row.url, row.size, row.stored, row.accessed, expires,
-                        row.lifetime.accessExtension,
-                    ])
-                guard let id else { continue }
-                if let record = row.record {
-                    try addSmall.execute(arguments: [id, record])
-                } else {
-                    try removeSmall.execute(arguments: [id])
-                }
+                try upsert.execute(arguments: Self.arguments(row))
+                if let record = row.record { try addSmall.execute(arguments: [record, row.name]) }
             }
             try Self.remove(names, db)
         }
@@ -229,14 +226,16 @@ final class EntryIndex: Sendable {
                     INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
                     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING
                     """)
-            for row in rows {
-                let expires = row.lifetime.expires.isFinite ? row.lifetime.expires : nil
-                try insert.execute(arguments: [
-                    row.name, row.key, row.url, row.size, row.stored, row.accessed, expires,
-                    row.lifetime.accessExtension,
-                ])
-            }
+            for row in rows { try insert.execute(arguments: Self.arguments(row)) }
         }
+    }
+
+    /// A URL that is the key is not written twice.
+    private static func arguments(_ row: Row) -> StatementArguments {
+        [
+            row.name, row.key, row.url == row.key ? nil : row.url, row.size, row.stored, row.accessed,
+            row.lifetime.expires.isFinite ? row.lifetime.expires : nil, row.lifetime.accessExtension,
+        ]
     }
 
     func remove(_ names: [String]) throws {

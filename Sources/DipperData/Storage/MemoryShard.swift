@@ -7,7 +7,7 @@ import Synchronization
 final class MemoryShard<Value: Sendable>: Sendable {
     /// What a hit reads and changes, side by side.
     private struct Node: Sendable {
-        var key: CacheKey?
+        var key: CacheKey
         var value: Value?
         var stamp: UInt64
         var lifetime: Lifetime
@@ -22,9 +22,9 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var stored: TimeInterval = 0
     }
 
-    private struct State: Sendable {
+    private struct State: ~Copyable {
         var table = KeyTable()
-        var nodes: [Node] = []
+        var nodes = SlotStorage<Node>()
         var details: [Details] = []
         var newest: Int32 = -1
         var oldest: Int32 = -1
@@ -32,19 +32,23 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
         @inline(__always)
         func find(_ key: CacheKey) -> Int32 {
-            table.find(key.hashCode) { nodes[Int($0)].key == key }
+            let nodes = nodes.start
+            return table.find(key.hashCode) { nodes[Int($0)].key == key }
         }
 
         mutating func enter(_ hash: UInt64, _ index: Int32) {
-            table.insert(hash, index) { [nodes] in nodes[Int($0)].key?.hashCode ?? 0 }
+            let nodes = nodes.start
+            table.insert(hash, index) { nodes[Int($0)].key.hashCode }
         }
 
         mutating func leave(_ hash: UInt64, _ index: Int32) {
-            table.remove(hash, index) { [nodes] in nodes[Int($0)].key?.hashCode ?? 0 }
+            let nodes = nodes.start
+            table.remove(hash, index) { nodes[Int($0)].key.hashCode }
         }
     }
 
     private let state = Mutex(State())
+    private let noKey = CacheKey("")
     /// The stamp of the least recently used entry, to be read without the lock.
     private let oldest = Atomic<UInt64>(.max)
 
@@ -57,11 +61,11 @@ final class MemoryShard<Value: Sendable>: Sendable {
         state.withLock { state in
             let index = state.find(key)
             guard index >= 0 else { return (nil, nil) }
-            let node = Int(index)
-            let lifetime = state.nodes[node].lifetime
+            let node = state.nodes.start + Int(index)
+            let lifetime = node.pointee.lifetime
             if lifetime.isExpired(at: now) { return (nil, take(index, &state)) }
-            if let added = lifetime.accessExtension { state.nodes[node].lifetime.expires = now + added }
-            state.nodes[node].stamp = stamp
+            if let added = lifetime.accessExtension { node.pointee.lifetime.expires = now + added }
+            node.pointee.stamp = stamp
             if state.newest != index {
                 let wasOldest = state.oldest == index
                 unlink(index, &state)
@@ -70,14 +74,14 @@ final class MemoryShard<Value: Sendable>: Sendable {
             } else if state.oldest == index {
                 publishOldest(state)
             }
-            return (state.nodes[node].value.map(part), nil)
+            return (node.pointee.value.map(part), nil)
         }
     }
 
     func contains(_ key: CacheKey, now: TimeInterval) -> Bool {
         state.withLock { state in
             let index = state.find(key)
-            return index >= 0 && !state.nodes[Int(index)].lifetime.isExpired(at: now)
+            return index >= 0 && !state.nodes.start[Int(index)].lifetime.isExpired(at: now)
         }
     }
 
@@ -91,8 +95,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
             let details = Details(cost: entry.cost, stored: entry.stored)
             if state.free >= 0 {
                 index = state.free
-                state.free = state.nodes[Int(index)].older
-                state.nodes[Int(index)] = node
+                state.free = state.nodes.start[Int(index)].older
+                state.nodes.start[Int(index)] = node
                 state.details[Int(index)] = details
             } else {
                 index = Int32(state.nodes.count)
@@ -121,8 +125,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
     func remove(where condition: (Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
             var removed: [MemoryEntry<Value>] = []
-            for index in state.nodes.indices where state.nodes[index].key != nil {
-                if condition(state.nodes[index].lifetime, state.details[index].stored),
+            for index in 0..<state.nodes.count where state.nodes.start[index].value != nil {
+                if condition(state.nodes.start[index].lifetime, state.details[index].stored),
                     let taken = take(Int32(index), &state)
                 {
                     removed.append(taken)
@@ -136,17 +140,14 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
     /// Takes an entry out and hands it over, so that the caller releases it outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
-        guard let key = state.nodes[Int(index)].key, let value = exchange(&state.nodes[Int(index)].value, with: nil)
-        else {
-            return nil
-        }
-        state.leave(key.hashCode, index)
-        state.nodes[Int(index)].key = nil
+        guard let value = exchange(&state.nodes.start[Int(index)].value, with: nil) else { return nil }
+        state.leave(state.nodes.start[Int(index)].key.hashCode, index)
+        let key = exchange(&state.nodes.start[Int(index)].key, with: noKey)
         unlink(index, &state)
         let entry = MemoryEntry(
             key: key, value: value, cost: state.details[Int(index)].cost,
-            lifetime: state.nodes[Int(index)].lifetime, stored: state.details[Int(index)].stored)
-        state.nodes[Int(index)].older = state.free
+            lifetime: state.nodes.start[Int(index)].lifetime, stored: state.details[Int(index)].stored)
+        state.nodes.start[Int(index)].older = state.free
         state.free = index
         publishOldest(state)
         return entry
@@ -154,24 +155,24 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
     @inline(__always)
     private func unlink(_ index: Int32, _ state: inout State) {
-        let newer = state.nodes[Int(index)].newer
-        let older = state.nodes[Int(index)].older
-        if newer >= 0 { state.nodes[Int(newer)].older = older } else { state.newest = older }
-        if older >= 0 { state.nodes[Int(older)].newer = newer } else { state.oldest = newer }
+        let newer = state.nodes.start[Int(index)].newer
+        let older = state.nodes.start[Int(index)].older
+        if newer >= 0 { state.nodes.start[Int(newer)].older = older } else { state.newest = older }
+        if older >= 0 { state.nodes.start[Int(older)].newer = newer } else { state.oldest = newer }
     }
 
     @inline(__always)
     private func linkNewest(_ index: Int32, _ state: inout State) {
         let newest = state.newest
-        state.nodes[Int(index)].newer = -1
-        state.nodes[Int(index)].older = newest
-        if newest >= 0 { state.nodes[Int(newest)].newer = index } else { state.oldest = index }
+        state.nodes.start[Int(index)].newer = -1
+        state.nodes.start[Int(index)].older = newest
+        if newest >= 0 { state.nodes.start[Int(newest)].newer = index } else { state.oldest = index }
         state.newest = index
     }
 
     @inline(__always)
     private func publishOldest(_ state: borrowing State) {
-        let stamp = state.oldest >= 0 ? state.nodes[Int(state.oldest)].stamp : .max
+        let stamp = state.oldest >= 0 ? state.nodes.start[Int(state.oldest)].stamp : .max
         oldest.store(stamp, ordering: .relaxed)
     }
 }
