@@ -4,7 +4,6 @@
 /* curl's setters and getters are variadic, which Swift cannot call. */
 
 typedef size_t (*dipper_curl_data_fn)(char *data, size_t size, size_t count, void *context);
-typedef int (*dipper_curl_progress_fn)(void *context, curl_off_t dltotal, curl_off_t dlnow, curl_off_t ultotal, curl_off_t ulnow);
 
 static inline CURLcode dipper_curl_set_long(CURL *h, CURLoption o, long v) { return curl_easy_setopt(h, o, v); }
 static inline CURLcode dipper_curl_set_off(CURL *h, CURLoption o, curl_off_t v) { return curl_easy_setopt(h, o, v); }
@@ -12,11 +11,6 @@ static inline CURLcode dipper_curl_set_string(CURL *h, CURLoption o, const char 
 static inline CURLcode dipper_curl_set_pointer(CURL *h, CURLoption o, void *v) { return curl_easy_setopt(h, o, v); }
 static inline CURLcode dipper_curl_set_list(CURL *h, CURLoption o, struct curl_slist *v) { return curl_easy_setopt(h, o, v); }
 static inline CURLcode dipper_curl_set_data_fn(CURL *h, CURLoption o, dipper_curl_data_fn v) { return curl_easy_setopt(h, o, v); }
-static inline CURLcode dipper_curl_set_progress_fn(CURL *h, dipper_curl_progress_fn v) { return curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, v); }
-static inline CURLcode dipper_curl_set_share(CURL *h, CURLSH *v) { return curl_easy_setopt(h, CURLOPT_SHARE, v); }
 static inline CURLcode dipper_curl_get_long(CURL *h, CURLINFO i, long *v) { return curl_easy_getinfo(h, i, v); }
 static inline CURLcode dipper_curl_get_off(CURL *h, CURLINFO i, curl_off_t *v) { return curl_easy_getinfo(h, i, v); }
-static inline CURLcode dipper_curl_get_string(CURL *h, CURLINFO i, char **v) { return curl_easy_getinfo(h, i, v); }
-static inline CURLcode dipper_curl_get_pointer(CURL *h, CURLINFO i, void **v) { return curl_easy_getinfo(h, i, v); }
 static inline CURLMcode dipper_curl_multi_set_long(CURLM *m, CURLMoption o, long v) { return curl_multi_setopt(m, o, v); }
-static inline CURLSHcode dipper_curl_share_lock_data(CURLSH *s, curl_lock_data v) { return curl_share_setopt(s, CURLSHOPT_SHARE, v); }

@@ -6,6 +6,8 @@ struct BodyFiles {
     private let folder: URL
     private var names: [CacheKey: String] = [:]
     private var taken: Set<String> = []
+    /// The number to try next for a name that is taken.
+    private var numbers: [String: Int] = [:]
 
     /// - Throws: if the folder cannot be made.
     init(folder: String) throws {
@@ -18,12 +20,13 @@ struct BodyFiles {
         if let name = names[key] { return folder.appendingPathComponent(name) }
         let wanted = Self.name(from: url)
         var name = wanted
-        var number = 2
+        var number = numbers[wanted] ?? 2
         while !taken.insert(name).inserted {
             let (stem, ending) = Self.split(wanted)
             name = "\(stem)-\(number)\(ending)"
             number += 1
         }
+        numbers[wanted] = number
         names[key] = name
         return folder.appendingPathComponent(name)
     }
@@ -47,6 +50,14 @@ struct BodyFiles {
         let beside = file.deletingLastPathComponent().appendingPathComponent(".\(file.lastPathComponent).part")
         guard FileManager.default.createFile(atPath: beside.path, contents: data),
             rename(beside.path, file.path) == 0
-        else { throw CocoaError(.fileWriteUnknown, userInfo: [NSFilePathErrorKey: file.path]) }
+        else {
+            unlink(beside.path)
+            throw CannotWrite(path: file.path)
+        }
     }
+}
+
+struct CannotWrite: Error, CustomStringConvertible {
+    let path: String
+    var description: String { "'\(path)' cannot be written." }
 }

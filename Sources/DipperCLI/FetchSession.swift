@@ -70,7 +70,7 @@ final class FetchSession: Sendable {
                 try BodyFiles.write(response.data, to: file)
                 report.file = file.path
             } catch {
-                report.fileError = "cannot write \(file.path)"
+                report.fileError = "\(error)"
             }
         }
         terminal.clear()
@@ -112,15 +112,19 @@ final class FetchSession: Sendable {
     // MARK: The whole run
 
     /// Runs commands to their end, also when interrupted, and returns the exit status.
-    func run(_ body: @Sendable (FetchSession) async throws -> Void) async throws -> ExitCode {
-        let interrupt = Interrupt { self.interrupt() }
+    func run(_ body: @escaping @Sendable (FetchSession) async throws -> Void) async throws -> ExitCode {
+        let work = Task { try await body(self) }
+        let interrupt = Interrupt {
+            self.interrupt()
+            work.cancel()
+        }
         let ticker = Task {
             while terminal.isShown, !Task.isCancelled {
                 showProgress()
                 try await Task.sleep(for: .milliseconds(200))
             }
         }
-        try await body(self)
+        try await work.value
         await wait()
         ticker.cancel()
         await cache.shutdown()

@@ -20,6 +20,7 @@ enum URLList {
 }
 
 /// The lines of standard input as they come, read on a thread of their own because reading blocks.
+/// Ends early if the task that iterates is cancelled.
 func linesOfStandardInput() -> AsyncStream<String> {
     AsyncStream { continuation in
         Thread.detachNewThread {

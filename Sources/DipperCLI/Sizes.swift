@@ -41,7 +41,7 @@ struct Age: ExpressibleByArgument {
     }
 
     static func describe(since date: Date) -> String {
-        let seconds = Int(max(0, Date().timeIntervalSince(date)))
+        let seconds = Int(min(1e12, max(0, Date().timeIntervalSince(date))))
         return switch seconds {
         case ..<120: "\(seconds) s"
         case ..<7_200: "\(seconds / 60) min"

@@ -76,7 +76,7 @@ struct ExportCommand: AsyncParsableCommand {
         try await store.withCache { cache in
             guard let data = cache.data(for: entry.key) else { throw NotInCache(url: entry.url) }
             if file == "-" {
-                FileHandle.standardOutput.write(data)
+                try FileHandle.standardOutput.write(contentsOf: data)
             } else {
                 try BodyFiles.write(data, to: URL(fileURLWithPath: file))
             }

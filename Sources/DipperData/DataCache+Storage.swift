@@ -74,7 +74,7 @@ extension DataCache {
         let info = EntryInfo(url: request.urlString, stored: store.now().timeIntervalSince1970)
         store.add(
             StoredData(data: data, info: info), for: key, request: request,
-            onDisk: request.cachePolicy != .memoryOnly, whenWritten: whenWritten)
+            onDisk: (request.cachePolicy ?? configuration.cachePolicy) != .memoryOnly, whenWritten: whenWritten)
     }
 
     /// Removes the entry from both tiers. What is being fetched now is kept when it comes.

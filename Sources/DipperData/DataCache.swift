@@ -16,9 +16,10 @@ public final class DataCache: Sendable {
 
     let engine: FetchEngine
     let store: DataStore
-    private let configuration: Configuration
+    let configuration: Configuration
     private let defaults: Call.Defaults
     private let isShutDown = Atomic(false)
+    private let ending = Mutex<Task<Void, Never>?>(nil)
 
     /// Opens the folder, if there is one, and starts the threads. Never fails: a folder that cannot be used means a cache
     /// in memory only, and a line in the log.
@@ -53,7 +54,7 @@ public final class DataCache: Sendable {
             transport: configuration.transport ?? CurlTransport(configuration.network, name: configuration.name),
             network: configuration.networkMonitor, time: time, now: configuration.now,
             options: .init(progressInterval: configuration.progressInterval), reporter: reporter)
-        backlog.engine.withLock { [engine] in $0 = engine }
+        backlog.connect(engine)
     }
 
     deinit {
@@ -65,8 +66,13 @@ public final class DataCache: Sendable {
     /// Ends all tasks as cancelled, writes what is staged and joins the threads. Calls made afterwards end with
     /// ``DipperError/shutDown``.
     public func shutdown() async {
-        guard !isShutDown.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        await engine.shutdown()
+        isShutDown.store(true, ordering: .releasing)
+        let ending = ending.withLock { [engine] ending in
+            let task = ending ?? Task { await engine.shutdown() }
+            ending = task
+            return task
+        }
+        await ending.value
     }
 
     // MARK: Fetching
@@ -202,12 +208,20 @@ public final class DataCache: Sendable {
     public var statistics: CacheStatistics { engine.reporter.statistics.snapshot }
 }
 
-/// Passes the disk tier's word on to the engine, which is made after it.
+/// Passes the disk tier's word on to the engine, which is made after it, and which owns it.
 private final class BacklogRelay: Sendable {
-    let engine = Mutex<FetchEngine?>(nil)
+    private struct Target {
+        weak var engine: FetchEngine?
+    }
 
-    func send(_ backlog: StorageBacklog) {
-        engine.withLock { $0 }?.storageBacklogged(backlog)
+    private let target = Mutex(Target())
+
+    func connect(_ engine: FetchEngine) {
+        target.withLock { $0.engine = engine }
+    }
+
+    func send(_ notice: BacklogNotice) {
+        target.withLock { $0.engine }?.storageBacklogged(notice)
     }
 }
 

@@ -183,6 +183,39 @@ struct CommandLineTests {
         await server.stop()
     }
 
+    @Test("an interrupt ends a batch that waits for its next line, or sleeps", arguments: ["", "sleep 1000\n"])
+    func interruptedBatch(script: String) async throws {
+        let server = try await FaultServer.start()
+        let folder = TemporaryFolder()
+        let url = server.url("/bytes/10/a?noanswer=1").absoluteString
+        let running = try Dipper.Running(
+            ["batch", "--json", "--cache-dir", folder.path], input: "get \(url)\n" + script, keepsInputOpen: true)
+        await server.waitForRequests(1)
+        kill(running.process.processIdentifier, SIGINT)
+        let output = try await running.output()
+        #expect(output.status == 130)
+        #expect(output.calls.first?["error"] as? String == "cancelled")
+        await server.stop()
+    }
+
+    @Test("an export that cannot be written is told, not a crash")
+    func fullOutput() async throws {
+        let server = try await FaultServer.start()
+        let folder = TemporaryFolder()
+        let url = server.url("/bytes/9000/a").absoluteString
+        _ = try await Dipper.run(["prefetch", url, "--cache-dir", folder.path + "/cache"])
+        let process = Process()
+        process.executableURL = Dipper.executable
+        process.arguments = ["export", url, "-", "--cache-dir", folder.path + "/cache"]
+        process.standardOutput = FileHandle(forWritingAtPath: "/dev/full")
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit)
+        #expect(process.terminationStatus == 1)
+        await server.stop()
+    }
+
     @Test("two runs share a folder at the same time")
     func shared() async throws {
         let server = try await FaultServer.start()

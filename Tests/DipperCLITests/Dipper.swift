@@ -36,10 +36,15 @@ struct Dipper {
         let process = Process()
         private let out = Pipe()
         private let err = Pipe()
+        private var inputPipe: Pipe?
         private let outText: Task<String, Never>
         private let errText: Task<String, Never>
 
-        init(_ arguments: [String], input: String? = nil, environment: [String: String] = [:]) throws {
+        /// - Parameter keepsInputOpen: standard input does not end with the input given.
+        init(
+            _ arguments: [String], input: String? = nil, environment: [String: String] = [:],
+            keepsInputOpen: Bool = false
+        ) throws {
             process.executableURL = Dipper.executable
             process.arguments = arguments
             process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
@@ -49,7 +54,7 @@ struct Dipper {
                 let pipe = Pipe()
                 process.standardInput = pipe
                 pipe.fileHandleForWriting.write(Data(input.utf8))
-                try pipe.fileHandleForWriting.close()
+                if keepsInputOpen { inputPipe = pipe } else { try pipe.fileHandleForWriting.close() }
             } else {
                 process.standardInput = FileHandle.nullDevice
             }

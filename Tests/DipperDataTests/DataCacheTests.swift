@@ -338,6 +338,72 @@ struct DataCacheTests {
         await test.cache.shutdown()
     }
 
+    @Test("a cache with a folder is let go of as a whole after its shutdown")
+    func noLeak() async throws {
+        let folder = TemporaryFolder()
+        weak let engine: FetchEngine?
+        weak let disk: DiskTier?
+        do {
+            let test = TestCache(folder: folder)
+            test.transport.script(url("a"), [.body(bytes)])
+            _ = try await test.cache.getData(DataRequest(url("a")).with(\.timeout, .seconds(600))).value
+            engine = test.cache.engine
+            disk = test.cache.store.disk
+            await test.cache.shutdown()
+        }
+        #expect(engine == nil)
+        #expect(disk == nil)
+    }
+
+    @Test("a time limit keeps nothing of what was fetched")
+    func timeLimitLetsGo() async throws {
+        var configuration = DataCache.Configuration()
+        configuration.transport = InstantTransport()
+        let cache = DataCache(configuration)
+        weak let call: Call?
+        do {
+            let task = cache.getData(DataRequest(url("a")).with(\.timeout, .seconds(600)))
+            _ = try await task.value
+            call = task.call
+        }
+        #expect(call == nil)
+        await cache.shutdown()
+    }
+
+    @Test("those who wait for the disk are each answered once, whatever replaces or clears their entry")
+    func waitingForDisk() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<300 {
+                group.addTask {
+                    try? await test.cache.addDataAndWait(Data(count: number * 10), for: "one")
+                    if number % 20 == 0 { test.cache.clear() }
+                }
+            }
+        }
+        await test.cache.shutdown()
+        for _ in 0..<3 { try await test.cache.addDataAndWait(bytes, for: "late") }
+    }
+
+    @Test("what was read from disk does not take the place of what came meanwhile")
+    func staleRead() {
+        let tier = MemoryTier<Int>(limits: .init(cost: 1_000, count: nil), now: { Date() })
+        let before = tier.changes(of: "a")
+        tier.insert(2, for: "a", cost: 1, lifetime: .forever)
+        tier.insert(1, for: "a", cost: 1, lifetime: .forever, unlessChangedSince: before)
+        #expect(tier.value(for: "a") == 2)
+        let between = tier.changes(of: "a")
+        tier.remove("a")
+        tier.insert(2, for: "a", cost: 1, lifetime: .forever, unlessChangedSince: between)
+        #expect(tier.value(for: "a") == nil)
+        let last = tier.changes(of: "a")
+        tier.removeAll()
+        tier.insert(2, for: "a", cost: 1, lifetime: .forever, unlessChangedSince: last)
+        #expect(tier.value(for: "a") == nil)
+        #expect(tier.totalCost == 0)
+    }
+
     // MARK: Storage by hand
 
     @Test("data added by hand is found in both tiers, and removed from both")

@@ -202,19 +202,19 @@ struct LaneSchedulerRuleTests {
     @Test("a disk that falls behind holds prefetching up, and urgent work only when nothing more can wait")
     func backlog() {
         var bench = Bench()
-        bench.apply { $0.storageBacklogged(.high, into: &$1) }
+        bench.apply { $0.storageBacklogged(BacklogNotice(backlog: .high, number: 1), into: &$1) }
         bench.get("s", .slow)
         #expect(bench.started.isEmpty)
         let u = bench.get("u", .fast)
         #expect(bench.started == ["u"])
         bench.apply { $0.finished(u.job, into: &$1) }
-        bench.apply { $0.storageBacklogged(.full, into: &$1) }
+        bench.apply { $0.storageBacklogged(BacklogNotice(backlog: .full, number: 2), into: &$1) }
         bench.get("v", .fast)
         #expect(bench.started.isEmpty)
-        bench.apply { $0.storageBacklogged(.high, into: &$1) }
+        bench.apply { $0.storageBacklogged(BacklogNotice(backlog: .high, number: 3), into: &$1) }
         #expect(bench.started == ["v"])
         bench.apply { $0.cancel("v", into: &$1) }
-        bench.apply { $0.storageBacklogged(.none, into: &$1) }
+        bench.apply { $0.storageBacklogged(BacklogNotice(backlog: .none, number: 4), into: &$1) }
         #expect(bench.started == ["s"])
     }
 
@@ -269,6 +269,25 @@ struct LaneSchedulerRuleTests {
         #expect(delays.count == 1_001)
         #expect(Set(delays).count == 1_001, "no two in one instant")
         #expect(delays.last == .milliseconds(4_000))
+    }
+
+    @Test("a notice of the disk that was overtaken by a later one changes nothing")
+    func overtakenNotice() {
+        var bench = Bench()
+        bench.apply { $0.storageBacklogged(BacklogNotice(backlog: .none, number: 2), into: &$1) }
+        bench.apply { $0.storageBacklogged(BacklogNotice(backlog: .full, number: 1), into: &$1) }
+        bench.get("a", .fast)
+        #expect(bench.started == ["a"])
+    }
+
+    @Test("a failure that is final ends those too who joined since")
+    func lateJoinerOfFinalFailure() {
+        var bench = Bench()
+        let a = bench.get("a", .fast)
+        bench.get("a", .fast)
+        bench.apply { $0.failed(a.job, ending: [a.task], parking: nil, into: &$1) }
+        #expect(bench.ended == [1: .failed, 2: .failed])
+        #expect(bench.scheduler.jobCount == 0)
     }
 
     @Test("a task that joins between a failure and its verdict is not lost")

@@ -217,6 +217,26 @@ struct RetryTests {
         await test.cache.shutdown()
     }
 
+    @Test("the wait for a place after a back-off does not use up the time limit")
+    func timeLimitAfterBackOff() async throws {
+        let test = TestCache { $0.fastLane.maxConcurrent = 1 }
+        let limited = test.cache.slowGetData(
+            DataRequest(url("s")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(1))))
+        await test.transport.nextTransfer().fail(with: .connectionLost)
+        let urgent = test.cache.getData(url("u"))
+        let urgentTransfer = await test.transport.nextTransfer()
+        await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(1))
+        // Its back-off is over when the lane has it again.
+        while test.cache.laneCounts.slowWaiting == 0 { await Task.yield() }
+        test.clock.advance(by: .seconds(100))
+        urgentTransfer.finish(with: Data())
+        _ = try await urgent.value
+        await test.transport.nextTransfer().finish(with: Data())
+        _ = try await limited.value
+        await test.cache.shutdown()
+    }
+
     @Test("a prefetch held back for urgent work does not use up its time limit")
     func heldBackTimeLimit() async throws {
         let test = TestCache()

@@ -28,8 +28,10 @@ final class DataStore: Sendable {
 
     /// What the disk has; it goes to memory.
     func readThrough(_ key: CacheKey) -> StoredData? {
-        guard let record = disk?.entry(for: key) else { return nil }
-        warm(record)
+        guard let disk else { return nil }
+        let changes = memory.changes(of: key)
+        guard let record = disk.entry(for: key) else { return nil }
+        warm(record, unlessChangedSince: changes)
         return record.value
     }
 
@@ -48,7 +50,7 @@ final class DataStore: Sendable {
         memory.contains(key) || disk?.contains(key) == true
     }
 
-    private func warm(_ record: EntryRecord) {
+    private func warm(_ record: EntryRecord, unlessChangedSince changes: UInt64) {
         let lifetime = Lifetime(
             defaults.memoryExpiration ?? .seconds(.infinity), extendedBy: defaults.memoryAccessExtension, now: now())
         // Memory does not hold what the disk would no longer give.
@@ -56,7 +58,8 @@ final class DataStore: Sendable {
             lifetime.expires, record.lifetime.expires(accessedAt: now().timeIntervalSince1970))
         memory.insert(
             record.value, for: record.key, cost: record.value.cost(for: record.key),
-            lifetime: Lifetime(expires: expires, accessExtension: lifetime.accessExtension))
+            lifetime: Lifetime(expires: expires, accessExtension: lifetime.accessExtension),
+            unlessChangedSince: changes)
     }
 
     // MARK: Changing
@@ -97,11 +100,6 @@ final class DataStore: Sendable {
     func shutdown() async {
         await readers?.shutdown()
         await disk?.shutdown()
-    }
-
-    /// Ends the threads without waiting for them.
-    func end() {
-        readers?.end()
     }
 }
 

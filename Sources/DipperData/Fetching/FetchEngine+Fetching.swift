@@ -115,7 +115,8 @@ extension FetchEngine {
             }
         }
         reporter.failedAttempt(job.key, error, willRetry: isOffline || delay != nil)
-        let parking: Scheduler.Parking = isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
+        let parking: Scheduler.Parking? =
+            !error.mayPass ? nil : isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
         apply { $0.failed(id, ending: ending, parking: parking, into: &$1) }
         // The network may have returned between the question and the parking.
         if isOffline, network.canReach(job.host) { networkChanged() }
@@ -166,14 +167,16 @@ extension FetchEngine {
     /// Watches the time limits of the tasks that wait for a job, once it has started.
     func armTimeouts(of id: JobID, _ job: FetchJob) {
         guard job.withState({ $0.hasTimeLimits && $0.budget.hasStarted }) else { return }
-        for (taskID, task) in inspect({ $0.waiters(of: id) }) {
-            guard let timeout = task.call.timeout else { continue }
-            let isNew = task.withLink { link in
-                defer { link.isTimeoutArmed = true }
-                return !link.isTimeoutArmed
-            }
-            if isNew { watch(taskID, job, since: job.withState { $0.budget.spent(at: time.now()) }, timeout) }
+        for (taskID, task) in inspect({ $0.waiters(of: id) }) { armTimeout(of: taskID, task, job) }
+    }
+
+    func armTimeout(of id: TaskID, _ task: DataTask, _ job: FetchJob) {
+        guard let timeout = task.call.timeout, job.withState({ $0.budget.hasStarted }) else { return }
+        let isNew = task.withLink { link in
+            defer { link.isTimeoutArmed = true }
+            return !link.isTimeoutArmed
         }
+        if isNew { watch(id, job, since: job.withState { $0.budget.spent(at: time.now()) }, timeout) }
     }
 
     private func watch(_ task: TaskID, _ job: FetchJob, since start: Duration, _ timeout: Duration) {
@@ -182,8 +185,9 @@ extension FetchEngine {
             apply { $0.cancel(task, as: .timedOut, into: &$1) }
             return
         }
-        timers.schedule(after: left) { [weak self] in
-            guard let self, self.inspect({ $0.lane(of: task) }) != nil else { return }
+        // The timer must not keep what the job has fetched.
+        timers.schedule(after: left) { [weak self, weak job] in
+            guard let self, let job, self.inspect({ $0.lane(of: task) }) != nil else { return }
             self.watch(task, job, since: start, timeout)
         }
     }

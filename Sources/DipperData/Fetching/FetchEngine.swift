@@ -116,7 +116,7 @@ final class FetchEngine: Sendable {
         if ids.isParked, let failure = ids.work.withState({ $0.failure }) {
             if task.tell(.failure(failure, isFatal: false)) { task.flush() }
         }
-        armTimeouts(of: ids.job, ids.work)
+        armTimeout(of: ids.task, task, ids.work)
     }
 
     func cancel(_ id: TaskID) { apply { $0.cancel(id, into: &$1) } }
@@ -125,7 +125,7 @@ final class FetchEngine: Sendable {
     func demote(_ id: TaskID) { apply { $0.demote(id, into: &$1) } }
     func demote(_ key: CacheKey) { apply { $0.demote(key, into: &$1) } }
     func setPriority(_ priority: Priority, of id: TaskID) { apply { s, _ in s.setPriority(priority, of: id) } }
-    func storageBacklogged(_ backlog: StorageBacklog) { apply { $0.storageBacklogged(backlog, into: &$1) } }
+    func storageBacklogged(_ notice: BacklogNotice) { apply { $0.storageBacklogged(notice, into: &$1) } }
     func lane(of id: TaskID) -> Lane? { inspect { $0.lane(of: id) } }
     func state(of id: TaskID) -> DataTask.State? { inspect { $0.state(of: id) } }
 
@@ -161,6 +161,9 @@ final class FetchEngine: Sendable {
                 return state.transfer
             }
             transfer?.setThrottled(isThrottled)
+        case .waitForTurn(let job):
+            let time = time.now()
+            job.withState { $0.budget.hold(at: time) }
         case .setLane(let job, let lane):
             job.withState { $0.transfer }?.setLane(lane)
         case .abort(let job):

@@ -39,19 +39,20 @@ struct FetchReporter: Sendable {
     func requested(_ key: CacheKey) {
         statistics.networkRequests.add(1, ordering: .relaxed)
         metrics.requested()
-        requests.debug("request", metadata: ["key": "\(key)"])
+        requests.debug("request", metadata: ["key": "\(key.loggable)"])
     }
 
     func received(_ response: TransferResponse, _ key: CacheKey) {
         statistics.networkBytes.add(response.body.count, ordering: .relaxed)
         metrics.transferred(response.metrics)
         responses.debug(
-            "response", metadata: ["key": "\(key)", "status": "\(response.status)", "bytes": "\(response.body.count)"])
+            "response",
+            metadata: ["key": "\(key.loggable)", "status": "\(response.status)", "bytes": "\(response.body.count)"])
     }
 
     func failedAttempt(_ key: CacheKey, _ error: DipperError, willRetry: Bool) {
         responses.info(
-            "attempt failed", metadata: ["key": "\(key)", "error": "\(error)", "retry": "\(willRetry)"])
+            "attempt failed", metadata: ["key": "\(key.loggable)", "error": "\(error)", "retry": "\(willRetry)"])
     }
 
     func ended(_ key: CacheKey, _ result: Result<DataResponse, DipperError>) {
@@ -72,7 +73,7 @@ struct FetchReporter: Sendable {
     }
 
     func note(_ key: CacheKey, _ note: JobNote) {
-        queues.trace("\(note)", metadata: ["key": "\(key)"])
+        queues.trace("\(note)", metadata: ["key": "\(key.loggable)"])
         let kind: CacheEvent.Kind =
             switch note {
             case .queued(let lane): .queued(lane)

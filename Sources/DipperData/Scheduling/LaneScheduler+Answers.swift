@@ -44,14 +44,17 @@ extension LaneScheduler {
     }
 
     /// The network has failed. The tasks named end with the failure; the others wait with the job, which is
-    /// parked for them.
-    mutating func failed(_ id: JobID, ending: [TaskID], parking: Parking, into actions: inout [Action]) {
+    /// parked for them. Without a parking the failure is final, also for those who have joined since.
+    mutating func failed(_ id: JobID, ending: [TaskID], parking: Parking?, into actions: inout [Action]) {
         guard slots.isCurrent(id), slots.jobs[Int(id.index)].phase == .running else { return }
         let job = id.index
         for task in ending where slots.isCurrent(task) && slots.tasks[Int(task.index)].job == job {
             end(task.index, .failed, into: &actions)
         }
-        guard slots.jobs[Int(job)].firstTask >= 0, let work = slots.jobs[Int(job)].work else {
+        if parking == nil {
+            for task in slots.taskIndices(of: job) { end(task, .failed, into: &actions) }
+        }
+        guard let parking, slots.jobs[Int(job)].firstTask >= 0, let work = slots.jobs[Int(job)].work else {
             settle(job, finishing: true, into: &actions)
             dispatch(into: &actions)
             return
@@ -101,8 +104,10 @@ extension LaneScheduler {
     }
 
     /// The disk falls behind, or has caught up.
-    mutating func storageBacklogged(_ backlog: StorageBacklog, into actions: inout [Action]) {
-        self.backlog = backlog
+    mutating func storageBacklogged(_ notice: BacklogNotice, into actions: inout [Action]) {
+        guard notice.number > backlogNumber else { return }
+        backlogNumber = notice.number
+        backlog = notice.backlog
         dispatch(into: &actions)
     }
 }

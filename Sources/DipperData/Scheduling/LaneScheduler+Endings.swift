@@ -115,7 +115,15 @@ extension LaneScheduler {
 
     /// Brings a queued job to the place that its most important task deserves.
     mutating func refreshLevel(_ job: Int32) {
-        let level = highestLevel(job)
+        setLevel(job, highestLevel(job))
+    }
+
+    /// The same when a task has come: no other needs to be looked at.
+    mutating func raiseLevel(_ job: Int32, to level: UInt8) {
+        if level > slots.jobs[Int(job)].level { setLevel(job, level) }
+    }
+
+    private mutating func setLevel(_ job: Int32, _ level: UInt8) {
         guard level != slots.jobs[Int(job)].level else { return }
         guard slots.jobs[Int(job)].phase == .queued else {
             slots.jobs[Int(job)].level = level

@@ -51,6 +51,7 @@ extension LaneScheduler {
     mutating func wake(_ job: Int32, into actions: inout [Action]) {
         parked -= 1
         slots.jobs[Int(job)].timerToken &+= 1
+        if let work = slots.jobs[Int(job)].work { actions.append(.waitForTurn(work)) }
         enqueue(job, first: false, into: &actions)
     }
 

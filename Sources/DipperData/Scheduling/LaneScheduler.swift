@@ -34,6 +34,7 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     /// Fast work is on the network: running slow jobs are throttled until the fast lane is drained.
     var isThrottling = false
     var backlog = StorageBacklog.none
+    var backlogNumber: UInt64 = 0
     /// No more calls are taken.
     var isClosed = false
     /// Whether ``SchedulerAction/note(_:_:)`` is wanted.

@@ -6,6 +6,8 @@ enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     case transfer(JobID, Work, lane: Lane, throttled: Bool)
     /// Stop a running transfer from using the link, or let it use the link again.
     case setThrottled(Work, Bool)
+    /// A parked job has woken and waits for a slot.
+    case waitForTurn(Work)
     /// The running transfer is now in this lane.
     case setLane(Work, Lane)
     /// Nobody waits for the job any more: stop what it does.

@@ -9,3 +9,9 @@ enum StorageBacklog: Int, Sendable, Comparable {
 
     static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
+
+/// A change of the backlog. Notices may overtake one another: the one with the highest number holds.
+struct BacklogNotice: Sendable {
+    var backlog: StorageBacklog
+    var number: UInt64
+}

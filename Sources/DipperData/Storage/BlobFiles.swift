@@ -53,7 +53,7 @@ final class BlobFiles: Sendable {
 
     /// The whole file, in memory from `malloc` that the caller takes over; `nil` if there is no such file.
     func read(_ name: String) throws(FileError) -> (bytes: UnsafeMutableRawPointer, count: Int)? {
-        let file = openat(blobs, path(name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        let file = openat(blobs, path(name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard file >= 0 else {
             if errno == ENOENT { return nil }
             throw FileError("open", name)
@@ -61,6 +61,8 @@ final class BlobFiles: Sendable {
         defer { close(file) }
         var status = stat()
         guard fstat(file, &status) == 0 else { throw FileError("fstat", name) }
+        // Anything else that somebody has put there might never end.
+        guard status.st_mode & S_IFMT == S_IFREG else { return nil }
         let size = Int(status.st_size)
         guard let bytes = malloc(max(size, 1)) else { throw FileError("malloc", name) }
         var count = 0
@@ -80,11 +82,11 @@ final class BlobFiles: Sendable {
 
     /// The metadata of a file and its size, without its body; `nil` if there is no file or it is no record.
     func readMetadata(_ name: String) -> (size: Int, bytes: [UInt8])? {
-        let file = openat(blobs, path(name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        let file = openat(blobs, path(name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard file >= 0 else { return nil }
         defer { close(file) }
         var status = stat()
-        guard fstat(file, &status) == 0 else { return nil }
+        guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
         let size = Int(status.st_size)
         var tail = [UInt8](repeating: 0, count: min(size, 4_096))
         guard pread(file, &tail, tail.count, off_t(size - tail.count)) == tail.count,
@@ -213,6 +215,17 @@ final class BlobFiles: Sendable {
             close(descriptor)
         }
         throw FileError("claim", folder)
+    }
+
+    /// Whether another store that may write is open on the folder, in this process or in another.
+    func hasOtherWriters() -> Bool {
+        Self.names(in: root + "/staging").contains { name in
+            guard name != stagingName else { return false }
+            let descriptor = open(root + "/staging/" + name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            guard descriptor >= 0 else { return false }
+            defer { close(descriptor) }
+            return flock(descriptor, LOCK_EX | LOCK_NB) != 0
+        }
     }
 
     private func removeAbandonedStaging() {

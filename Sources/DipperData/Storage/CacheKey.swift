@@ -62,6 +62,9 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         self.init(text)
     }
 
+    /// What may stand in a log: the URL. Headers, which may hold secrets, follow a line break in default keys.
+    var loggable: Substring { string.prefix { $0 != "\n" } }
+
     /// The key as text.
     public var description: String { string }
     /// True for the key that every call refuses.

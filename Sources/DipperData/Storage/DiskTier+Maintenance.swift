@@ -33,10 +33,14 @@ extension DiskTier {
     func remove(storedBefore limit: TimeInterval) {
         writer.run {
             self.removeExpired()
-            var last = ""
-            while let rows = try? self.opened.index?.rows(after: last, limit: 256), let end = rows.last {
-                self.removeNow(rows.filter { $0.stored < limit }.map(\.name))
-                last = end.name
+            do {
+                var last = ""
+                while let rows = try self.opened.index?.rows(after: last, limit: 256), let end = rows.last {
+                    self.removeNow(rows.filter { $0.stored < limit }.map(\.name))
+                    last = end.name
+                }
+            } catch {
+                self.indexFailed(error)
             }
         }
     }
@@ -48,10 +52,14 @@ extension DiskTier {
 
     /// Calls back with each entry, in the order of their names.
     func forEachEntry(_ body: (CachedEntry) -> Void) {
-        var last = ""
-        while let rows = try? opened.index?.rows(after: last, limit: 256), let end = rows.last {
-            for row in rows { body(CachedEntry(row)) }
-            last = end.name
+        do {
+            var last = ""
+            while let rows = try opened.index?.rows(after: last, limit: 256), let end = rows.last {
+                for row in rows { body(CachedEntry(row)) }
+                last = end.name
+            }
+        } catch {
+            indexFailed(error)
         }
     }
 
@@ -77,7 +85,10 @@ extension DiskTier {
 
     private func verifyNow() -> StoreReport {
         var report = StoreReport()
-        guard let index = opened.index, let files = opened.files else { return report }
+        guard let index = opened.index, let files = opened.files else {
+            report.indexProblems = ["the store cannot be opened"]
+            return report
+        }
         do {
             report.indexProblems = try index.integrityProblems()
             for shard in files.shards() {
@@ -122,8 +133,11 @@ extension DiskTier {
         } else if let small = try index.smallRecord(row.name) {
             record = small.withUnsafeBytes { EntryRecord.decode($0) { _ in Data() } }
         } else {
+            // Another process may be about to put the file in place.
+            let isYoung = abs(now().timeIntervalSince1970 - row.accessed) < 60
+            if isYoung, files.hasOtherWriters() { return }
             report.unfinished += 1
-            removeNow([row.name])
+            try index.remove(row.name) { !files.exists(row.name) }
             return
         }
         guard let record, record.key.string == row.key else {

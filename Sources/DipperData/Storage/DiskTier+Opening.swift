@@ -61,12 +61,15 @@ extension DiskTier {
     }
 
     private static func isDamage(_ error: any Error) -> Bool {
-        if error is EntryIndex.ForeignDatabase { return true }
-        guard let error = error as? DatabaseError else { return false }
+        guard let error = error as? DatabaseError else { return !(error is FileError) }
         switch error.resultCode {
-        // A missing table means that somebody else's hand, or a flipped byte, was at the schema.
-        case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR, .SQLITE_FORMAT, .SQLITE_SCHEMA: return true
-        default: return false
+        // What the machine may do to a sound database. A read that comes up short is the database's own fault.
+        case .SQLITE_IOERR: return error.extendedResultCode == .SQLITE_IOERR_SHORT_READ
+        case .SQLITE_FULL, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY, .SQLITE_CANTOPEN, .SQLITE_NOMEM,
+            .SQLITE_INTERRUPT, .SQLITE_PERM, .SQLITE_AUTH, .SQLITE_ABORT:
+            return false
+        // All else, such as a missing table or a broken constraint, comes of a flipped byte or another's hand.
+        default: return true
         }
     }
 
@@ -81,8 +84,10 @@ extension DiskTier {
             // The first to notice has done it for all.
             guard let failed, self.opened.index === failed else { return }
             self.logger.warning("the index is damaged and is made anew", metadata: ["error": "\(error)"])
+            let isStillThere = self.opened.indexFile == FileIdentity(self.indexPath)
             try? failed.close()
-            self.setIndexAside()
+            // Another process may have put a sound one in its place.
+            if isStillThere { self.setIndexAside() }
             self.reopen()
         }
     }

@@ -32,7 +32,11 @@ extension DiskTier {
                 rows.append(row)
             }
         }
-        guard commit(rows, removing: removed) else { return }
+        guard commit(rows, removing: removed) else {
+            // What was to be replaced or removed must not be found any more.
+            for item in batch { files.remove(options.naming.name(item.key)) }
+            return
+        }
         var failed: [String] = []
         for entry in large {
             do {
@@ -45,6 +49,7 @@ extension DiskTier {
             }
         }
         if !failed.isEmpty { removeNow(failed) }
+        listAgain(rows.filter { $0.record == nil && !failed.contains($0.name) })
         keepLimit()
     }
 
@@ -56,6 +61,17 @@ extension DiskTier {
         } catch {
             indexFailed(error)
             return false
+        }
+    }
+
+    /// Another process may have removed rows before their files were in place.
+    private func listAgain(_ rows: [EntryIndex.Row]) {
+        guard !rows.isEmpty, let index = opened.index else { return }
+        do {
+            let missing = try index.missing(rows.map(\.name))
+            if !missing.isEmpty { try index.addMissing(rows.filter { missing.contains($0.name) }) }
+        } catch {
+            indexFailed(error)
         }
     }
 
@@ -103,7 +119,7 @@ extension DiskTier {
                 }
                 guard !names.isEmpty else { return }
                 for name in names { opened.files?.remove(name) }
-                try index.remove(names)
+                try index.removeListed(names)
             }
         } catch {
             indexFailed(error)
@@ -117,7 +133,7 @@ extension DiskTier {
                 !names.isEmpty
             {
                 for name in names { opened.files?.remove(name) }
-                try opened.index?.remove(names)
+                try opened.index?.removeListed(names)
             }
         } catch {
             indexFailed(error)

@@ -17,7 +17,8 @@ import Synchronization
 // Writing a large entry: (1) its row is committed, (2) the file is written under staging, (3) renamed into place.
 //   Killed before 2: a row without a file. A reader finds no file: a miss. Eviction and `verify` drop the row.
 //   Killed before 3: the staging folder's lock is gone; whoever opens the store next removes the folder.
-//   So no file is ever without a row, and none is half written under its name.
+//   So no file is ever half written under its name, and none is without a row, unless another process clears or evicts
+//   at that very moment; the writer looks for that afterwards, and `verify` lists such files again.
 // Writing a small entry: a file of that name is removed, then row and record are committed in one transaction.
 // Removing: the file first, then the row.
 // Nothing is flushed to the device per entry. After a power cut a file may be torn: its checksum says so, and it is
@@ -53,7 +54,7 @@ final class DiskTier: Sendable {
     let accesses = Mutex<[String: TimeInterval]>([:])
     private let staged = Mutex(Staged())
     /// Told when staging is filling up and when there is room again.
-    private let onBacklog: @Sendable (StorageBacklog) -> Void
+    private let onBacklog: @Sendable (BacklogNotice) -> Void
 
     /// What is open; replaced as a whole when the folder or the index has to be made anew.
     struct Opened: Sendable {
@@ -73,26 +74,32 @@ final class DiskTier: Sendable {
         var area = StagingArea()
         var isWriting = false
         var backlog = StorageBacklog.none
+        var notices: UInt64 = 0
+        /// The store has been shut down: nothing more is taken.
+        var isClosed = false
 
         /// The new backlog if it has changed. It ends only when half of the limit is free again.
-        mutating func updateBacklog(limit: Int) -> StorageBacklog? {
+        mutating func updateBacklog(limit: Int) -> BacklogNotice? {
             let new: StorageBacklog =
                 switch area.bytes {
-                case ..<(limit / 2): .none
+                case ...(limit / 2): .none
                 case ...limit: min(backlog, .high)
                 case ...(limit * 2): .high
                 default: .full
                 }
             guard new != backlog else { return nil }
             backlog = new
-            return new
+            notices += 1
+            return BacklogNotice(backlog: new, number: notices)
         }
     }
 
     init(
         _ options: Options, logger: Logger, now: @escaping @Sendable () -> Date,
-        onBacklog: @escaping @Sendable (StorageBacklog) -> Void = { _ in }
+        onBacklog: @escaping @Sendable (BacklogNotice) -> Void = { _ in }
     ) {
+        var options = options
+        options.stagingLimit = min(max(1, options.stagingLimit), 1 << 40)
         self.options = options
         writer = WorkerPool(name: JoinableThread.name(options.name, "disk"), threads: 1)
         self.logger = logger
@@ -212,7 +219,8 @@ final class DiskTier: Sendable {
 
     private func stage(_ change: StagingArea.Change, for key: CacheKey, whenDone: (@Sendable () -> Void)?) {
         let (replaced, starts, backlog, isDropped) = staged.withLock {
-            staged -> (StagingArea.Item?, Bool, StorageBacklog?, Bool) in
+            staged -> (StagingArea.Item?, Bool, BacklogNotice?, Bool) in
+            if staged.isClosed { return (nil, false, nil, true) }
             // One entry may be larger than all that may wait; it waits alone.
             if case .write(let record) = change, staged.area.bytes > 0,
                 staged.area.bytes + record.value.data.count > options.stagingLimit * 4
@@ -225,13 +233,13 @@ final class DiskTier: Sendable {
             return (replaced, starts, staged.updateBacklog(limit: options.stagingLimit), false)
         }
         if isDropped {
-            complain("the disk cannot keep up: an entry stays in memory only", nil)
+            complain("an entry stays in memory only: the disk is behind, or the cache has been shut down", nil)
             whenDone?()
             return
         }
         replaced?.whenDone?()
         if let backlog { onBacklog(backlog) }
-        if starts, !writer.run({ self.writeStaged() }) { whenDone?() }
+        if starts { writer.run { self.writeStaged() } }
     }
 
     /// Forgets everything, at once for readers.
@@ -257,6 +265,7 @@ final class DiskTier: Sendable {
 
     /// Writes what is staged and ends the thread.
     func shutdown() async {
+        staged.withLock { $0.isClosed = true }
         writer.run {
             self.writeAccesses()
             try? self.opened.index?.close()
@@ -277,12 +286,11 @@ final class DiskTier: Sendable {
             }
             if batch.isEmpty { return }
             carryOut(batch)
-            let backlog = staged.withLock { staged in
-                staged.area.finish(batch)
-                return staged.updateBacklog(limit: options.stagingLimit)
+            let (done, backlog) = staged.withLock { staged in
+                (staged.area.finish(batch), staged.updateBacklog(limit: options.stagingLimit))
             }
             if let backlog { onBacklog(backlog) }
-            for item in batch { item.whenDone?() }
+            for item in done { item.whenDone?() }
         }
     }
 

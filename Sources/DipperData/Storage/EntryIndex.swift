@@ -25,6 +25,9 @@ final class EntryIndex: Sendable {
     /// The file is a database, but not one of ours, or of a later version.
     struct ForeignDatabase: Error {}
 
+    /// The index says what cannot be: it has been damaged.
+    struct Damage: Error {}
+
     private static let applicationID = 0x4449_5052
     private static let version = 1
 
@@ -117,7 +120,7 @@ final class EntryIndex: Sendable {
         guard let row = try GRDB.Row.fetchOne(db.cachedStatement(sql: "SELECT bytes, entries FROM total")) else {
             return Totals()
         }
-        return Totals(bytes: row[0], entries: row[1])
+        return try Totals(bytes: number(row, 0), entries: number(row, 1))
     }
 
     func smallRecord(_ name: String) throws -> Data? {
@@ -129,21 +132,12 @@ final class EntryIndex: Sendable {
         }
     }
 
-    func hasSmallRecord(_ name: String) throws -> Bool {
-        try pool.unsafeRead { db in
-            try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: "SELECT EXISTS (SELECT 1 FROM small WHERE id = (SELECT id FROM entry WHERE name = ?))"),
-                arguments: [name]) ?? false
-        }
-    }
-
     /// When the entry expires by now, accesses counted; `nil` if there is no such entry.
     func expiration(_ name: String) throws -> TimeInterval? {
         try pool.unsafeRead { db in
             try GRDB.Row.fetchOne(
                 db.cachedStatement(sql: "SELECT expires FROM entry WHERE name = ?"), arguments: [name]
-            ).map { $0[0] ?? .infinity }
+            ).map { try Self.time($0, 0) ?? .infinity }
         }
     }
 
@@ -157,19 +151,42 @@ final class EntryIndex: Sendable {
 
     private static let columns = "name, key, url, size, stored, accessed, expires, extension"
 
-    private static func row(_ row: GRDB.Row) -> Row {
-        Row(
-            name: row[0], key: row[1], url: row[2] ?? row[1], size: row[3], stored: row[4], accessed: row[5],
-            lifetime: Lifetime(expires: row[6] ?? .infinity, accessExtension: row[7]))
+    private static func row(_ row: GRDB.Row) throws -> Row {
+        guard let name = String.fromDatabaseValue(row[0]), let key = String.fromDatabaseValue(row[1]),
+            let stored = try time(row, 4), let accessed = try time(row, 5)
+        else { throw Damage() }
+        return Row(
+            name: name, key: key, url: String.fromDatabaseValue(row[2]) ?? key, size: try number(row, 3),
+            stored: stored, accessed: accessed,
+            lifetime: Lifetime(expires: try time(row, 6) ?? .infinity, accessExtension: try time(row, 7)))
+    }
+
+    /// A count or a size. GRDB's own subscript traps on a value of another type, which damage can bring about.
+    private static func number(_ row: GRDB.Row, _ column: Int) throws -> Int {
+        guard let number = Int.fromDatabaseValue(row[column]), (0...1 << 50).contains(number) else {
+            throw Damage()
+        }
+        return number
+    }
+
+    /// Seconds; `nil` for NULL.
+    private static func time(_ row: GRDB.Row, _ column: Int) throws -> TimeInterval? {
+        let value: DatabaseValue = row[column]
+        if value.isNull { return nil }
+        guard let time = TimeInterval.fromDatabaseValue(value), abs(time) < 1e15 else { throw Damage() }
+        return time
     }
 
     /// Entries in the order of their names, some at a time.
     func rows(after name: String, limit: Int) throws -> [Row] {
         try pool.unsafeRead { db in
-            try GRDB.Row.fetchAll(
+            let rows = try GRDB.Row.fetchAll(
                 db.cachedStatement(sql: "SELECT \(Self.columns) FROM entry WHERE name > ? ORDER BY name LIMIT ?"),
                 arguments: [name, limit]
             ).map(Self.row)
+            // Whoever goes on from the last one must come to an end.
+            guard rows.last.map({ $0.name > name }) ?? true else { throw Damage() }
+            return rows
         }
     }
 
@@ -184,7 +201,10 @@ final class EntryIndex: Sendable {
 
     private func names(_ sql: String, _ arguments: StatementArguments) throws -> [(name: String, size: Int)] {
         try pool.unsafeRead { db in
-            try GRDB.Row.fetchAll(db.cachedStatement(sql: sql), arguments: arguments).map { ($0[0], $0[1]) }
+            try GRDB.Row.fetchAll(db.cachedStatement(sql: sql), arguments: arguments).map { row in
+                guard let name = String.fromDatabaseValue(row[0]) else { throw Damage() }
+                return (name, try Self.number(row, 1))
+            }
         }
     }
 
@@ -212,7 +232,9 @@ final class EntryIndex: Sendable {
                 sql: "INSERT INTO small (id, record) SELECT id, ? FROM entry WHERE name = ?")
             for row in rows {
                 try upsert.execute(arguments: Self.arguments(row))
-                if let record = row.record { try addSmall.execute(arguments: [record, row.name]) }
+                guard let record = row.record else { continue }
+                try addSmall.execute(arguments: [record, row.name])
+                guard db.changesCount == 1 else { throw Damage() }
             }
             try Self.remove(names, db)
         }
@@ -240,13 +262,42 @@ final class EntryIndex: Sendable {
 
     func remove(_ names: [String]) throws {
         guard !names.isEmpty else { return }
-        try transaction { db in try Self.remove(names, db) }
+        try transaction { db in _ = try Self.remove(names, db) }
     }
 
-    private static func remove(_ names: [String], _ db: Database) throws {
-        guard !names.isEmpty else { return }
+    /// Removes entries that the index itself has named. If none of them can be removed, the index is damaged: whoever
+    /// asks for more of them would never come to an end.
+    func removeListed(_ names: [String]) throws {
+        try transaction { db in
+            guard try Self.remove(names, db) > 0 else { throw Damage() }
+        }
+    }
+
+    /// Removes an entry if the condition holds while nobody else can change the index.
+    func remove(_ name: String, onlyIf condition: () -> Bool) throws {
+        try transaction { db in
+            if condition() { try Self.remove([name], db) }
+        }
+    }
+
+    /// Those of the names that have no row.
+    func missing(_ names: [String]) throws -> Set<String> {
+        try pool.unsafeRead { db in
+            let find = try db.cachedStatement(sql: "SELECT 1 FROM entry WHERE name = ?")
+            return try Set(names.filter { try Int.fetchOne(find, arguments: [$0]) == nil })
+        }
+    }
+
+    @discardableResult
+    private static func remove(_ names: [String], _ db: Database) throws -> Int {
+        guard !names.isEmpty else { return 0 }
         let remove = try db.cachedStatement(sql: "DELETE FROM entry WHERE name = ?")
-        for name in names { try remove.execute(arguments: [name]) }
+        var removed = 0
+        for name in names {
+            try remove.execute(arguments: [name])
+            removed += db.changesCount
+        }
+        return removed
     }
 
     func removeAll() throws {

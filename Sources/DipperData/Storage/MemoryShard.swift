@@ -29,6 +29,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var newest: Int32 = -1
         var oldest: Int32 = -1
         var free: Int32 = -1
+        /// Insertions and removals so far.
+        var changes: UInt64 = 0
 
         @inline(__always)
         func find(_ key: CacheKey) -> Int32 {
@@ -85,9 +87,17 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// The entry that was there before.
-    func insert(_ entry: MemoryEntry<Value>, stamp: UInt64) -> MemoryEntry<Value>? {
+    /// Insertions and removals so far, also of keys that were not there.
+    var changes: UInt64 { state.withLock { $0.changes } }
+
+    /// The entry that was there before, and whether the new one is there now: not if something has changed since
+    /// `changes` was as given.
+    func insert(
+        _ entry: MemoryEntry<Value>, stamp: UInt64, unlessChangedSince changes: UInt64?
+    ) -> (replaced: MemoryEntry<Value>?, isInserted: Bool) {
         state.withLock { state in
+            if let changes, changes != state.changes { return (nil, false) }
+            state.changes += 1
             let present = state.find(entry.key)
             let replaced = present >= 0 ? take(present, &state) : nil
             let index: Int32
@@ -106,12 +116,13 @@ final class MemoryShard<Value: Sendable>: Sendable {
             state.enter(entry.key.hashCode, index)
             linkNewest(index, &state)
             publishOldest(state)
-            return replaced
+            return (replaced, true)
         }
     }
 
     func remove(_ key: CacheKey) -> MemoryEntry<Value>? {
         state.withLock { state in
+            state.changes += 1
             let index = state.find(key)
             return index >= 0 ? take(index, &state) : nil
         }
@@ -124,6 +135,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     /// Removes what the condition is true for, given its lifetime and when it was stored.
     func remove(where condition: (Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
+            state.changes += 1
             var removed: [MemoryEntry<Value>] = []
             for index in 0..<state.nodes.count where state.nodes.start[index].value != nil {
                 if condition(state.nodes.start[index].lifetime, state.details[index].stored),

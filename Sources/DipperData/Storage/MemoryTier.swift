@@ -55,23 +55,30 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     /// Keeps a value in place of the one its key had. A value that costs more than a tenth of the limit is not
     /// kept, and neither is the old one.
-    func insert(_ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime) {
+    /// - Parameter changes: what ``changes(of:)`` said before the value was read elsewhere: if something has changed
+    ///   since, the value may be out of date and is not kept.
+    func insert(
+        _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime,
+        unlessChangedSince changes: UInt64? = nil
+    ) {
         let limits = limits.withLock { $0 }
-        guard entryCost <= limits.cost / Limits.largestShare,
-            !lifetime.isExpired(at: now().timeIntervalSince1970)
-        else {
-            remove(key)
+        let now = now().timeIntervalSince1970
+        guard entryCost <= limits.cost / Limits.largestShare, !lifetime.isExpired(at: now) else {
+            if changes == nil { remove(key) }
             return
         }
-        let replaced = shard(of: key).insert(
-            MemoryEntry(
-                key: key, value: value, cost: entryCost, lifetime: lifetime, stored: now().timeIntervalSince1970),
-            stamp: Self.stamp())
+        let entry = MemoryEntry(key: key, value: value, cost: entryCost, lifetime: lifetime, stored: now)
+        let (replaced, isInserted) = shard(of: key).insert(
+            entry, stamp: Self.stamp(), unlessChangedSince: changes)
+        guard isInserted else { return }
         cost.add(entryCost, ordering: .relaxed)
         count.add(1, ordering: .relaxed)
         if let replaced { account(removed: replaced) }
         trim(toCost: limits.cost, count: limits.count)
     }
+
+    /// A number that changes with every insertion and removal that may concern the key.
+    func changes(of key: CacheKey) -> UInt64 { shard(of: key).changes }
 
     func remove(_ key: CacheKey) {
         if let removed = shard(of: key).remove(key) { account(removed: removed) }

@@ -21,11 +21,10 @@ struct StagingArea {
     private var nextNumber: UInt64 = 0
     /// Bytes of all entries that wait to be written.
     private(set) var bytes = 0
-    /// Everything older than this has been cleared, though the files may still be there.
-    private(set) var isClearing = false
+    /// Clears under way: everything older has been cleared, though the files may still be there.
+    private var clears = 0
 
-    var isEmpty: Bool { items.isEmpty }
-    var count: Int { items.count }
+    var isClearing: Bool { clears > 0 }
 
     subscript(key: CacheKey) -> Item? { items[key] }
 
@@ -63,23 +62,26 @@ struct StagingArea {
         return batch
     }
 
-    mutating func finish(_ batch: [Item]) {
-        for item in batch where items[item.key]?.number == item.number {
+    /// Takes out what has been carried out, and gives it back; what was replaced or cleared meanwhile is not there.
+    mutating func finish(_ batch: [Item]) -> [Item] {
+        batch.filter { item in
+            guard items[item.key]?.number == item.number else { return false }
             items[item.key] = nil
             bytes -= item.bytes
+            return true
         }
     }
 
     /// Forgets all that waits; until ``endClearing()`` nothing on disk counts.
     mutating func beginClearing() -> [CacheKey: Item] {
-        isClearing = true
+        clears += 1
         queue = []
         head = 0
         bytes = 0
         return exchange(&items, with: [:])
     }
 
-    mutating func endClearing() { isClearing = false }
+    mutating func endClearing() { clears -= 1 }
 }
 
 extension StagingArea.Item {

@@ -1,9 +1,11 @@
 import Dispatch
 import Foundation
+import Synchronization
 
 /// A thread of our own, for work that blocks. It ends when its body returns, and can be waited for.
 final class JoinableThread: Sendable {
     private let handle: pthread_t
+    private let isJoined = Atomic(false)
 
     private final class Body {
         let name: String
@@ -36,8 +38,13 @@ final class JoinableThread: Sendable {
         "\(owner.prefix(14 - role.utf8.count))-\(role)"
     }
 
+    deinit {
+        if !isJoined.load(ordering: .acquiring) { pthread_detach(handle) }
+    }
+
     /// Returns when the thread has ended. To be called once.
     func join() async {
+        isJoined.store(true, ordering: .releasing)
         let handle = handle
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             // Waiting blocks, which a thread of Swift's concurrency must not.

@@ -29,7 +29,8 @@ final class TimerQueue: Sendable {
 
     /// Runs `work` once after the wait. Nothing runs after ``end()``.
     func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
-        let due = time.now() + delay
+        // Clocks trap where a sum does not fit.
+        let due = time.now() + min(delay, .seconds(1_000_000_000))
         let replaced = state.withLock { state -> Task<Void, Never>? in
             guard !state.isEnded else { return nil }
             state.entries.insert(Entry(due: due, number: state.nextNumber, run: work))

@@ -1,3 +1,4 @@
+import DequeModule
 import Foundation
 import Synchronization
 
@@ -6,23 +7,14 @@ final class WorkerPool: Sendable {
     private final class Queue: @unchecked Sendable {
         // Every access is made while holding `condition`.
         let condition = NSCondition()
-        var work: [@Sendable () -> Void] = []
-        var nextWork = 0
+        var work = Deque<@Sendable () -> Void>()
         var isEnding = false
 
         func take() -> (@Sendable () -> Void)? {
             condition.lock()
             defer { condition.unlock() }
             while true {
-                if nextWork < work.count {
-                    let next = work[nextWork]
-                    nextWork += 1
-                    if nextWork == work.count || nextWork > 1_024 {
-                        work.removeFirst(nextWork)
-                        nextWork = 0
-                    }
-                    return next
-                }
+                if let next = work.popFirst() { return next }
                 if isEnding { return nil }
                 condition.wait()
             }

@@ -16,7 +16,8 @@ enum CurlOptions {
         set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https")
         set(CURLOPT_FOLLOWLOCATION, 1)
         set(CURLOPT_MAXREDIRS, configuration.maximumRedirects)
-        set(CURLOPT_CONNECTTIMEOUT_MS, configuration.connectTimeout.milliseconds)
+        // Zero would mean libcurl's own five minutes.
+        set(CURLOPT_CONNECTTIMEOUT_MS, max(1, configuration.connectTimeout.milliseconds))
         set(CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)
         set(CURLOPT_LOW_SPEED_TIME, max(1, configuration.lowSpeedTime.milliseconds / 1_000))
         // Every coding that this libcurl can decode.

@@ -25,6 +25,8 @@ final class CurlPool: @unchecked Sendable {
     private let inbox = Mutex(Inbox())
     private let thread = Mutex<JoinableThread?>(nil)
     private var active: [UnsafeMutableRawPointer: CurlTransfer] = [:]
+    /// Transfers that have not begun because they may not use the link.
+    private var held: [ObjectIdentifier: CurlTransfer] = [:]
     private var idleHandles: [UnsafeMutableRawPointer] = []
 
     init(_ configuration: CurlConfiguration, name: String) {
@@ -100,8 +102,9 @@ final class CurlPool: @unchecked Sendable {
         switch command {
         case .start(let transfer):
             // A throttled transfer does not even ask before it may.
-            if !transfer.isThrottled { begin(transfer) }
+            if transfer.isThrottled { held[ObjectIdentifier(transfer)] = transfer } else { begin(transfer) }
         case .cancel(let transfer):
+            held[ObjectIdentifier(transfer)] = nil
             release(transfer)
             transfer.end(.failure(.cancelled))
         case .setThrottled(let transfer, let isThrottled):
@@ -110,6 +113,7 @@ final class CurlPool: @unchecked Sendable {
             if let handle = transfer.handle {
                 curl_easy_pause(handle, isThrottled ? CURLPAUSE_RECV : CURLPAUSE_CONT)
             } else if !isThrottled {
+                held[ObjectIdentifier(transfer)] = nil
                 begin(transfer)
             }
         case .end:
@@ -139,7 +143,10 @@ final class CurlPool: @unchecked Sendable {
         _ = dipper_curl_set_pointer(handle, CURLOPT_HEADERDATA, context)
         transfer.handle = handle
         active[handle] = transfer
-        curl_multi_add_handle(multi, handle)
+        if curl_multi_add_handle(multi, handle) != CURLM_OK {
+            release(transfer)
+            transfer.end(.failure(.transport.with(detail: "libcurl takes no more transfers")))
+        }
     }
 
     private func takeEnded() -> Bool {
@@ -152,7 +159,9 @@ final class CurlPool: @unchecked Sendable {
             any = true
             let code = message.pointee.data.result
             let metrics = CurlMetrics.read(handle)
-            let error = code == CURLE_OK ? nil : CurlErrors.error(code, handle, isTooLarge: transfer.isTooLarge)
+            let isDone = code == CURLE_OK || transfer.hasSaidEnough
+            let error =
+                isDone ? nil : CurlErrors.error(code, handle, isTooLarge: transfer.isTooLarge)
             if let error {
                 release(transfer)
                 transfer.end(.failure(error))
@@ -181,10 +190,11 @@ final class CurlPool: @unchecked Sendable {
     }
 
     private func close() {
-        for transfer in active.values {
+        for transfer in Array(active.values) + Array(held.values) {
             release(transfer)
             transfer.end(.failure(.cancelled))
         }
+        held = [:]
         let left = inbox.withLock { inbox in
             inbox.isEnded = true
             return exchange(&inbox.commands, with: [])

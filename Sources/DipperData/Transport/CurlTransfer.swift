@@ -19,6 +19,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var body = ByteBuffer()
     private var expected: Int?
     private(set) var isTooLarge = false
+    private var errorBytes = 0
 
     init(
         _ request: TransferRequest, pool: CurlPool, receive: @escaping @Sendable (TransferEvent) -> Void
@@ -60,8 +61,12 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// Takes a piece of the body; false if it is not wanted.
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if status == 0 { readStatus() }
-        // The body of an error is not handed out; it is read so that the connection can be used again.
-        guard (200...299).contains(status) else { return true }
+        // The body of an error is not handed out; it is read so that the connection can be used again, unless that
+        // takes longer than a new connection.
+        guard (200...299).contains(status) else {
+            errorBytes += bytes.count
+            return errorBytes <= Self.longestErrorBody
+        }
         guard body.count + bytes.count <= limit else {
             isTooLarge = true
             return false
@@ -74,6 +79,10 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     /// A server may announce what it likes: past this the buffer grows with what arrives.
     private static let largestReservation = 16 << 20
+    private static let longestErrorBody = 64 << 10
+
+    /// The transfer was broken off because it had said enough: its status.
+    var hasSaidEnough: Bool { errorBytes > Self.longestErrorBody }
 
     private func readStatus() {
         guard let handle else { return }
