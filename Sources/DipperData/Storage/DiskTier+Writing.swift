@@ -66,7 +66,7 @@ extension DiskTier {
 
     /// Another process may have removed rows before their files were in place.
     private func listAgain(_ rows: [EntryIndex.Row]) {
-        guard !rows.isEmpty, let index = opened.index else { return }
+        guard !rows.isEmpty, let index = opened.index, opened.files?.hasOtherWriters() == true else { return }
         do {
             let missing = try index.missing(rows.map(\.name))
             if !missing.isEmpty { try index.addMissing(rows.filter { missing.contains($0.name) }) }

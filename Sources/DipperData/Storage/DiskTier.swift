@@ -280,7 +280,7 @@ final class DiskTier: Sendable {
     private func writeStaged() {
         while true {
             let batch = staged.withLock { staged in
-                let batch = staged.area.nextBatch(count: 64, bytes: 4 << 20)
+                let batch = staged.area.nextBatch(count: 128, bytes: 4 << 20)
                 if batch.isEmpty { staged.isWriting = false }
                 return batch
             }

@@ -44,7 +44,7 @@ final class EntryIndex: Sendable {
             // A power cut may lose the latest entries, never the database; nothing is flushed per entry.
             try db.execute(
                 sql: """
-                    PRAGMA synchronous = NORMAL; PRAGMA mmap_size = 67108864; PRAGMA wal_autocheckpoint = 4000
+                    PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -1024
                     """)
         }
         pool = try DatabasePool(path: path, configuration: configuration)
