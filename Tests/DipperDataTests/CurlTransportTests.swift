@@ -66,6 +66,17 @@ struct CurlTransportTests {
         await server.stop()
     }
 
+    @Test("the long body of an error is not waited for", arguments: ["", "&chunked=1"])
+    func longError(more: String) async throws {
+        let server = try await FaultServer.start()
+        let target = server.url("/bytes/10/a?status=404&errorBody=20000000&drip=70000,500" + more)
+        let response = try await fetch(target).get()
+        #expect(response.status == 404)
+        await server.waitForEnds(1)
+        #expect(server.requests[0].bytesSent < 5_000_000)
+        await server.stop()
+    }
+
     @Test("a connection refused and a host without an address are failures that may pass")
     func refused() async throws {
         let server = try await FaultServer.start()

@@ -7,6 +7,7 @@ extension Faults {
             case "delay": delay = try Self.milliseconds(name, value)
             case "bodyDelay": bodyDelay = try Self.milliseconds(name, value)
             case "status": status = try Self.number(name, value, in: 200...599)
+            case "errorBody": errorBody = try Self.number(name, value)
             case "times": times = try Self.number(name, value)
             case "cut": cut = try Self.number(name, value)
             case "reset": reset = try Self.number(name, value)

@@ -7,6 +7,7 @@ import NIOCore
 /// | `delay=MS` | waits before the head |
 /// | `bodyDelay=MS` | waits between head and body |
 /// | `status=N` | answers status N (200–599) with a short body; a 3xx beside `redirect`, `hops`, `loop` becomes their status |
+/// | `errorBody=BYTES` | the body of `status` is that long |
 /// | `times=N` | `status`, `cut`, `reset`, `length` and `close` apply only to the first N requests of the same target |
 /// | `cut=BYTES` | right Content-Length, but closes after that many bytes of the body |
 /// | `reset=BYTES` | the same with a TCP reset, once the client's kernel has those bytes (or after 2 s) |
@@ -37,6 +38,7 @@ struct Faults: Sendable {
     var delay = TimeAmount.zero
     var bodyDelay = TimeAmount.zero
     var status: Int?
+    var errorBody = 0
     var times: Int?
     var cut: Int?
     var reset: Int?

@@ -30,7 +30,11 @@ struct Responder {
     }
 
     private func short(_ status: Int, headers: [(name: String, value: String)] = []) -> Answer {
-        Answer(status: status, headers: headers, gzipped: faults.isGzipped)
+        if faults.errorBody > 0 {
+            let body = ByteBuffer(repeating: UInt8(ascii: "x"), count: faults.errorBody)
+            return Answer(status: status, type: "text/plain", headers: headers, body: body)
+        }
+        return Answer(status: status, headers: headers, gzipped: faults.isGzipped)
     }
 
     private var location: String? {

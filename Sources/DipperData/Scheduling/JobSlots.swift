@@ -100,7 +100,7 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
             freeJob = jobs[Int(index)].next
         } else {
             index = Int32(jobs.count)
-            jobs.append(Job())
+            jobs.appendLarge(Job())
         }
         let generation = jobs[Int(index)].generation &+ 1
         let hash = key.hashCode
@@ -127,7 +127,7 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
             freeTask = tasks[Int(index)].next
         } else {
             index = Int32(tasks.count)
-            tasks.append(Task())
+            tasks.appendLarge(Task())
         }
         let last = jobs[Int(job)].lastTask
         tasks[Int(index)] = Task(

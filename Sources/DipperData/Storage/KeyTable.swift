@@ -42,7 +42,10 @@ struct KeyTable {
 
     private mutating func grow(_ hashOf: (Int32) -> UInt64) {
         let old = entries
-        entries = [Entry](repeating: Entry(tag: 0, slot: -1), count: old.count * 2)
+        entries = []
+        entries.reserveCapacity(old.count * 2)
+        entries.adviseLargePages()
+        entries.append(contentsOf: repeatElement(Entry(tag: 0, slot: -1), count: old.count * 2))
         for entry in old where entry.slot >= 0 { place(hashOf(entry.slot), entry.slot) }
     }
 
