@@ -20,7 +20,7 @@ struct KeyTableTests {
             if let slot = model[hash] {
                 #expect(table.find(hash) { hashes[$0] == hash } == slot, "seed \(seed)")
                 if random.below(2) == 0 {
-                    table.remove(hash, slot) { hashes[$0]! }
+                    table.remove(hash, slot)
                     model[hash] = nil
                     hashes[slot] = nil
                 }
@@ -28,7 +28,7 @@ struct KeyTableTests {
                 #expect(table.find(hash) { hashes[$0] == hash } == -1, "seed \(seed)")
                 model[hash] = next
                 hashes[next] = hash
-                table.insert(hash, next) { hashes[$0]! }
+                table.insert(hash, next)
                 next += 1
             }
             #expect(table.count == model.count)

@@ -100,20 +100,18 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
             freeJob = jobs[Int(index)].next
         } else {
             index = Int32(jobs.count)
-            jobs.appendLarge(Job())
+            jobs.append(Job())
         }
         let generation = jobs[Int(index)].generation &+ 1
         let hash = key.hashCode
         jobs[Int(index)] = Job(generation: generation, key: key, work: work)
-        jobsByKey.insert(hash, index) { [jobs] in jobs[Int($0)].key?.hashCode ?? 0 }
+        jobsByKey.insert(hash, index)
         return index
     }
 
     mutating func removeJob(_ index: Int32) {
         let generation = jobs[Int(index)].generation
-        if let key = jobs[Int(index)].key {
-            jobsByKey.remove(key.hashCode, index) { [jobs] in jobs[Int($0)].key?.hashCode ?? 0 }
-        }
+        if let key = jobs[Int(index)].key { jobsByKey.remove(key.hashCode, index) }
         jobs[Int(index)] = Job(generation: generation, next: freeJob)
         freeJob = index
     }
@@ -127,7 +125,7 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
             freeTask = tasks[Int(index)].next
         } else {
             index = Int32(tasks.count)
-            tasks.appendLarge(Task())
+            tasks.append(Task())
         }
         let last = jobs[Int(job)].lastTask
         tasks[Int(index)] = Task(

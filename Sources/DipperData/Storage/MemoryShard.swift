@@ -37,16 +37,6 @@ final class MemoryShard<Value: Sendable>: Sendable {
             let nodes = nodes.start
             return table.find(key.hashCode) { nodes[Int($0)].key == key }
         }
-
-        mutating func enter(_ hash: UInt64, _ index: Int32) {
-            let nodes = nodes.start
-            table.insert(hash, index) { nodes[Int($0)].key.hashCode }
-        }
-
-        mutating func leave(_ hash: UInt64, _ index: Int32) {
-            let nodes = nodes.start
-            table.remove(hash, index) { nodes[Int($0)].key.hashCode }
-        }
     }
 
     private let state = Mutex(State())
@@ -113,7 +103,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
                 state.nodes.append(node)
                 state.details.append(details)
             }
-            state.enter(entry.key.hashCode, index)
+            state.table.insert(entry.key.hashCode, index)
             linkNewest(index, &state)
             publishOldest(state)
             return (replaced, true)
@@ -153,7 +143,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     /// Takes an entry out and hands it over, so that the caller releases it outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
         guard let value = exchange(&state.nodes.start[Int(index)].value, with: nil) else { return nil }
-        state.leave(state.nodes.start[Int(index)].key.hashCode, index)
+        state.table.remove(state.nodes.start[Int(index)].key.hashCode, index)
         let key = exchange(&state.nodes.start[Int(index)].key, with: noKey)
         unlink(index, &state)
         let entry = MemoryEntry(
