@@ -4,7 +4,7 @@ import Synchronization
 /// The memory tier: the least recently used entry goes first, limited by cost and by number.
 ///
 /// Entries are spread over shards, each with a lock of its own, so that threads do not wait for one another.
-/// Every access stamps its entry with the time; an eviction takes the oldest of all shards' oldest entries, so
+/// Every access stamps its entry with its number; an eviction takes the oldest of all shards' oldest entries, so
 /// that the order is that of one list.
 final class MemoryTier<Value: Sendable>: Sendable {
     struct Limits: Sendable, Hashable {
@@ -20,6 +20,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     private let shards: [MemoryShard<Value>]
     private let limits: Mutex<Limits>
+    private let accesses = Atomic<UInt64>(0)
     private let cost = Atomic<Int>(0)
     private let count = Atomic<Int>(0)
     private let now: @Sendable () -> Date
@@ -44,7 +45,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     @inline(__always)
     func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         let found = shard(of: key).access(
-            key, stamp: Self.stamp(), now: now().timeIntervalSince1970, part: part)
+            key, stamp: stamp(), now: now().timeIntervalSince1970, part: part)
         if let expired = found.expired { account(removed: expired) }
         return found.part
     }
@@ -69,7 +70,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
         let entry = MemoryEntry(key: key, value: value, cost: entryCost, lifetime: lifetime, stored: now)
         let (replaced, isInserted) = shard(of: key).insert(
-            entry, stamp: Self.stamp(), unlessChangedSince: changes)
+            entry, stamp: stamp(), unlessChangedSince: changes)
         guard isInserted else { return }
         cost.add(entryCost, ordering: .relaxed)
         count.add(1, ordering: .relaxed)
@@ -126,11 +127,10 @@ final class MemoryTier<Value: Sendable>: Sendable {
         shards[Int(truncatingIfNeeded: key.hashCode >> 60)]
     }
 
+    /// A number higher than all before it.
     @inline(__always)
-    private static func stamp() -> UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
+    private func stamp() -> UInt64 {
+        accesses.add(1, ordering: .relaxed).newValue
     }
 }
 
