@@ -4,8 +4,8 @@ import Synchronization
 
 /// A few threads that run closures in the order given. For work that blocks, such as files and SQLite.
 final class WorkerPool: Sendable {
+    // Every access is made while holding `condition`.
     private final class Queue: @unchecked Sendable {
-        // Every access is made while holding `condition`.
         let condition = NSCondition()
         var work = Deque<@Sendable () -> Void>()
         var isEnding = false
