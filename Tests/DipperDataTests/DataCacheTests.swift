@@ -355,7 +355,7 @@ struct DataCacheTests {
         #expect(disk == nil)
     }
 
-    @Test("a time limit keeps nothing of what was fetched")
+    @Test("nothing keeps what was fetched: no time limit, and no transfer that ended before it was known")
     func timeLimitLetsGo() async throws {
         var configuration = DataCache.Configuration()
         configuration.transport = InstantTransport()

@@ -82,9 +82,10 @@ extension DataTask {
     }
 }
 
-/// Answers at once, and remembers nothing.
+/// Answers before it has handed its transfer out, which holds what it was given as libcurl's does.
 struct InstantTransport: Transport {
     struct Done: Transfer {
+        let receive: @Sendable (TransferEvent) -> Void
         func cancel() {}
         func setThrottled(_ isThrottled: Bool) {}
         func setLane(_ lane: Lane) {}
@@ -94,7 +95,7 @@ struct InstantTransport: Transport {
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer {
         receive(.finished(.success(TransferResponse(body: Data("here".utf8)))))
-        return Done()
+        return Done(receive: receive)
     }
 
     func shutdown() async {}

@@ -35,7 +35,7 @@ final class DataStore: Sendable {
         return record.value
     }
 
-    /// The same on a reader's thread.
+    /// Memory, then disk, on a reader's thread.
     func lookUp(
         _ key: CacheKey,
         _ answer: @escaping @Sendable ((value: StoredData, source: DataResponse.Source)?) -> Void

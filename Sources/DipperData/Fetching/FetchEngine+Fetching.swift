@@ -21,6 +21,7 @@ extension FetchEngine {
         let time = time.now()
         job.withState { state in
             state.attempts += 1
+            state.isTransferring = true
             state.lastProgress = nil
             state.budget.run(at: time)
             if isThrottled { state.budget.hold(at: time) }
@@ -29,7 +30,8 @@ extension FetchEngine {
         armTimeouts(of: id, job)
         let request = TransferRequest(url: url, headers: job.request.headers, lane: lane, isThrottled: isThrottled)
         let transfer = transport.start(request) { [weak self] event in self?.receive(event, id, job) }
-        job.withState { $0.transfer = transfer }
+        // A transfer that has ended holds the job: kept by it, neither would ever go.
+        job.withState { if $0.isTransferring { $0.transfer = transfer } }
     }
 
     private func receive(_ event: TransferEvent, _ id: JobID, _ job: FetchJob) {
@@ -80,6 +82,7 @@ extension FetchEngine {
                 attempts: state.attempts, metrics: response.metrics)
             state.isWritten = !state.keepsOnDisk
             state.transfer = nil
+            state.isTransferring = false
             return state.keepsOnDisk
         }
         store.add(value, for: job.key, request: job.request, onDisk: keepsOnDisk) {
@@ -100,6 +103,7 @@ extension FetchEngine {
         job.withState { state in
             state.failure = error
             state.transfer = nil
+            state.isTransferring = false
             if isOffline { state.budget.hold(at: time) }
         }
         var ending: [TaskID] = []

@@ -11,6 +11,8 @@ final class FetchJob: SchedulableWork {
 
     struct State {
         var transfer: (any Transfer)?
+        /// An attempt has begun and not ended; it may end before its transfer is known here.
+        var isTransferring = false
         var attempts = 0
         /// What the disk tier had, and what the network delivered.
         var cached: DataResponse?

@@ -169,11 +169,6 @@ final class BlobFiles: Sendable {
         Self.names(in: root + "/blobs/" + shard)
     }
 
-    /// Files that are being written now, by this store and by others.
-    func stagedFiles() -> Int {
-        Self.names(in: root + "/staging").reduce(0) { $0 + Self.names(in: root + "/staging/" + $1).count }
-    }
-
     /// Where a record lies.
     func location(_ name: String) -> String { root + "/blobs/" + path(name) }
 
@@ -268,8 +263,6 @@ struct FileError: Error, CustomStringConvertible {
         self.call = call
         self.path = path
     }
-
-    var isFull: Bool { code == ENOSPC || code == EDQUOT }
 
     var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
 }

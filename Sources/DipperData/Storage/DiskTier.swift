@@ -10,7 +10,7 @@ import Synchronization
 //                        table `entry` one row per entry, small or large, for listing and limits; table `total`
 //                        their number and size, kept by triggers, so that opening costs the same at any size.
 //     index.broken       a database that was set aside because it could not be read.
-//     staging/XXXX/      files being written by one process, which holds a lock on the folder.
+//     staging/ID/        files being written by one process, which holds a lock on the folder.
 //
 // NAME is the key's SHA-256 unless configured otherwise; "ab" are its first two characters.
 //

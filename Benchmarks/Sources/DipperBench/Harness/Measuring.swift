@@ -25,26 +25,26 @@ func seconds(_ body: () async throws -> Void) async rethrows -> Double {
 
 /// Runs the body on so many threads at once; seconds from their common start to the last one's end.
 func seconds(threads count: Int, _ body: @escaping @Sendable (_ thread: Int) -> Void) -> Double {
-    let ready = Arrivals()
+    let arrived = DispatchSemaphore(value: 0)
+    let gate = Gate()
     let group = DispatchGroup()
     for number in 0..<count {
         group.enter()
         Thread {
-            ready.count.add(1, ordering: .acquiringAndReleasing)
-            while !ready.isOpen.load(ordering: .acquiring) {}
+            arrived.signal()
+            while !gate.isOpen.load(ordering: .acquiring) {}
             body(number)
             group.leave()
         }.start()
     }
-    while ready.count.load(ordering: .acquiring) < count { usleep(100) }
+    for _ in 0..<count { arrived.wait() }
     let start = monotonicSeconds()
-    ready.isOpen.store(true, ordering: .releasing)
+    gate.isOpen.store(true, ordering: .releasing)
     group.wait()
     return monotonicSeconds() - start
 }
 
-private final class Arrivals: Sendable {
-    let count = Atomic(0)
+private final class Gate: Sendable {
     let isOpen = Atomic(false)
 }
 
