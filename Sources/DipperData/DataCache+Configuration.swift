@@ -18,15 +18,21 @@ extension DataCache {
         public var diskLimit: Int? = 512 << 20
         /// Bytes that may wait to be written before prefetching pauses; at twice as many nothing is started.
         public var stagingLimit = 8 << 20
+        /// The most that the beginnings of broken off bodies may take on disk, in bytes, beside ``diskLimit``. They are
+        /// kept for a week, so that what follows can be asked for; zero keeps none.
+        public var partialLimit = 128 << 20
         /// How files on disk are named.
         public var fileNaming = FileNaming.sha256
 
         /// Defaults of requests.
         public var cachePolicy = DataRequest.CachePolicy.useCache
+        /// What decides whether a stored answer may be used without asking the server.
+        public var freshness = FreshnessPolicy.http()
         /// `nil` for the same as on disk.
         public var memoryExpiration: Expiration?
-        /// How long entries count as present on disk.
-        public var diskExpiration = Expiration.days(7)
+        /// How long entries count as present on disk, also where the server is silent. `nil`, the default: as long as
+        /// there is room; whether they may be used is for ``freshness`` to say.
+        public var diskExpiration: Expiration?
         /// What a hit in memory does to an entry's expiration there.
         public var memoryAccessExtension = AccessExtension.unchanged
         /// What a hit on disk does to an entry's expiration there.
@@ -45,6 +51,8 @@ extension DataCache {
         /// The rules of the slow lane at the start; see ``DataCache/slowLane``.
         public var slowLane = LaneConfiguration.slow
 
+        /// Redirects followed before giving up.
+        public var maximumRedirects = 10
         /// Limits and options of the network; without effect if `transport` is set.
         public var network = CurlConfiguration()
         /// Moves the bytes; `nil` for libcurl.

@@ -72,9 +72,10 @@ extension DataCache {
     ) throws(DipperError) {
         guard !key.isEmpty else { throw .emptyKey }
         let info = EntryInfo(url: request.urlString, stored: store.now().timeIntervalSince1970)
+        let call = Call(request, key: key, defaults: defaults)
         store.add(
-            StoredData(data: data, info: info), for: key, request: request,
-            onDisk: (request.cachePolicy ?? configuration.cachePolicy) != .memoryOnly, whenWritten: whenWritten)
+            StoredData(data: data, info: info), for: key, call, onDisk: call.cachePolicy != .memoryOnly,
+            whenWritten: whenWritten)
     }
 
     /// Removes the entry from both tiers. What is being fetched now is kept when it comes.
@@ -83,6 +84,22 @@ extension DataCache {
     public func removeData(for request: DataRequest) { removeData(for: request.cacheKey) }
     /// The same by key.
     public func removeData(for key: CacheKey) { store.remove(key) }
+
+    /// Removes what a request that changes things on the server makes out of date (RFC 9111, section 4.4): the entry of
+    /// its URL, and those of `Location` and `Content-Location` if they are of the same origin. For programs that send
+    /// such requests themselves; only after an answer that is no error.
+    /// - Parameters:
+    ///   - url: what was changed, such as by POST, PUT, PATCH or DELETE.
+    ///   - headers: the fields of the answer.
+    public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
+        removeData(for: url)
+        for name in ["Location", "Content-Location"] {
+            guard let other = headers[name].flatMap({ URL(string: $0, relativeTo: url)?.absoluteURL }),
+                Redirect.isSameOrigin(url, other)
+            else { continue }
+            removeData(for: other)
+        }
+    }
 
     // MARK: Keeping small
 

@@ -17,7 +17,7 @@ public final class DataCache: Sendable {
     let engine: FetchEngine
     let store: DataStore
     let configuration: Configuration
-    private let defaults: Call.Defaults
+    let defaults: Call.Defaults
     private let isShutDown = Atomic(false)
     private let ending = Mutex<Task<Void, Never>?>(nil)
 
@@ -25,16 +25,14 @@ public final class DataCache: Sendable {
     /// in memory only, and a line in the log.
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
-        defaults = Call.Defaults(
-            retryPolicy: configuration.retryPolicy, timeout: configuration.timeout,
-            queue: configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)"))
+        defaults = Call.Defaults(configuration)
         let backlog = BacklogRelay()
         let disk = configuration.directory.map { directory in
             DiskTier(
                 .init(
                     folder: directory.path, sizeLimit: configuration.diskLimit,
-                    stagingLimit: configuration.stagingLimit, naming: configuration.fileNaming,
-                    name: configuration.name),
+                    stagingLimit: configuration.stagingLimit, partialLimit: configuration.partialLimit,
+                    naming: configuration.fileNaming, name: configuration.name),
                 logger: configuration.logger.category("cache"), now: configuration.now,
                 onBacklog: backlog.send)
         }
@@ -53,7 +51,9 @@ public final class DataCache: Sendable {
             scheduler: scheduler, store: store,
             transport: configuration.transport ?? CurlTransport(configuration.network, name: configuration.name),
             network: configuration.networkMonitor, time: time, now: configuration.now,
-            options: .init(progressInterval: configuration.progressInterval), reporter: reporter)
+            options: .init(
+                progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects),
+            reporter: reporter)
         backlog.connect(engine)
     }
 
@@ -140,9 +140,11 @@ public final class DataCache: Sendable {
     }
 
     private func get(_ request: DataRequest, _ lane: Lane) -> DataTask {
+        let request = request.hasHooks ? substitute(request) : request
         let key = request.cacheKey
-        let task = DataTask(Call(request, key: key, defaults: defaults), lane: lane)
-        let policy = request.cachePolicy ?? configuration.cachePolicy
+        let call = Call(request, key: key, defaults: defaults)
+        let task = DataTask(call, lane: lane)
+        let policy = call.cachePolicy
         engine.reporter.asked(key, lane)
         if let defect = request.defect {
             engine.finish(task, nil, .failure(defect))
@@ -152,20 +154,44 @@ public final class DataCache: Sendable {
             engine.finish(task, nil, .failure(.shutDown))
             return task
         }
-        if policy != .ignoreCache, let value = store.memory.value(for: key) {
-            engine.reporter.memoryHit(key)
-            _ = task.end(.success(DataResponse(value, source: .memory)))
-            return task
-        }
+        if policy != .ignoreCache, let value = store.memory.value(for: key), answer(task, with: value) { return task }
         let reads = store.disk != nil && (policy == .useCache || policy == .cacheOnly)
-        guard reads || policy != .cacheOnly else {
+        let fetches = call.mayFetch
+        guard reads || fetches else {
             engine.finish(task, nil, .failure(.notCached))
             return task
         }
         engine.submit(
-            task, reads: reads, fetches: policy != .cacheOnly, insistsOnNetwork: policy == .ignoreCache,
-            keepsOnDisk: policy != .memoryOnly && policy != .cacheOnly)
+            task, reads: reads, fetches: fetches, insistsOnNetwork: policy == .ignoreCache,
+            keepsOnDisk: call.keepsOnDisk)
         return task
+    }
+
+    /// Ends the task with what memory has, if that will do.
+    @inline(__always)
+    private func answer(_ task: DataTask, with value: StoredData) -> Bool {
+        let now = value.info.freshness.until == .infinity ? 0 : configuration.now().timeIntervalSince1970
+        switch task.call.use(of: value.info, at: now) {
+        case .fresh:
+            engine.reporter.memoryHit(task.key)
+            _ = task.end(.success(DataResponse(value, source: .memory)))
+            return true
+        case .staleWhileRevalidating where task.call.mayFetch:
+            engine.answerWhileRevalidating(task, with: value)
+            return true
+        case .staleWhileRevalidating, .stale, .revalidate:
+            guard task.call.isAnswered(by: value.info, at: now) else { return false }
+            engine.finish(task, nil, .success(DataResponse(value, source: .stale)))
+            return true
+        }
+    }
+
+    /// What is fetched while the network is constrained.
+    private func substitute(_ request: DataRequest) -> DataRequest {
+        guard let small = request.lowDataURL, configuration.networkMonitor.conditions.isConstrained,
+            !store.contains(request.cacheKey)
+        else { return request }
+        return request.replacingURL(small)
     }
 
     // MARK: Changing one's mind

@@ -11,11 +11,13 @@ import Foundation
 public struct DataRequest: Sendable {
     /// What the cache may answer, and where the answer is kept.
     public enum CachePolicy: Sendable, Hashable, CaseIterable {
-        /// Memory, disk, network; kept in both tiers.
+        /// Memory, disk, network; kept in both tiers. What is stored must be fresh, or the server says that it still
+        /// holds (see ``FreshnessPolicy``).
         case useCache
         /// Memory, network; kept in memory. The disk is neither read nor written.
         case memoryOnly
-        /// Memory, disk; else ``DipperError/notCached``.
+        /// Memory, disk, also what is out of date unless the server has forbidden that; else
+        /// ``DipperError/notCached``.
         case cacheOnly
         /// Network; kept in both tiers.
         case ignoreCache
@@ -23,12 +25,22 @@ public struct DataRequest: Sendable {
         case fromMemoryOrRefresh
     }
 
+    private var box: RequestHooks.Box?
+
+    var hasHooks: Bool { box != nil }
+
+    var hooks: RequestHooks {
+        get { box?.hooks ?? .standard }
+        set { box = RequestHooks.Box(newValue) }
+    }
+
     /// The text the request was made from, if it is not a URL that can be fetched.
     let unparsed: String?
     /// What to fetch; `nil` if the text given was not a URL, in which case each call ends with
     /// ``DipperError/invalidURL``.
     public let url: URL?
-    /// Fields to send. They are part of the default key.
+    /// Fields to send. They are part of the default key, but for `Cache-Control` and `Pragma`, which tell the cache what
+    /// will do (RFC 9111, section 5.2.1).
     public var headers: HTTPHeaders = [:]
     /// The entry's identity; `nil` for the default one, made from URL and headers.
     public var key: CacheKey?
@@ -39,6 +51,8 @@ public struct DataRequest: Sendable {
     public var timeout: Duration?
     /// What the cache may answer; `nil` for the cache's default, as for all that follow.
     public var cachePolicy: CachePolicy?
+    /// What decides whether a stored answer may be used without asking the server.
+    public var freshness: FreshnessPolicy?
     /// How long the entry counts as present in memory.
     public var memoryExpiration: Expiration?
     /// How long the entry counts as present on disk.
@@ -65,6 +79,26 @@ public struct DataRequest: Sendable {
     public init(string: String) {
         url = URL(string: string)
         unparsed = string
+    }
+
+    /// The same options for another URL, under its own key.
+    func replacingURL(_ url: URL) -> DataRequest {
+        var copy = DataRequest(url)
+        copy.headers = headers
+        copy.hooks = hooks
+        copy.lowDataURL = nil
+        copy.priority = priority
+        copy.timeout = timeout
+        copy.cachePolicy = cachePolicy
+        copy.freshness = freshness
+        copy.memoryExpiration = memoryExpiration
+        copy.diskExpiration = diskExpiration
+        copy.memoryAccessExtension = memoryAccessExtension
+        copy.diskAccessExtension = diskAccessExtension
+        copy.retryPolicy = retryPolicy
+        copy.waitsForDiskWrite = waitsForDiskWrite
+        copy.callbackQueue = callbackQueue
+        return copy
     }
 
     /// A copy with one option changed.

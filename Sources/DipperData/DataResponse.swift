@@ -11,23 +11,40 @@ public struct DataResponse: Sendable {
     public let data: Data
     /// The tier that answered.
     public let source: Source
-    /// The status the server answered with when the bytes were fetched; 200 for entries added by hand.
-    public let status: Int
-    /// The fields of the answer the bytes came with.
-    public let headers: HTTPHeaders
-    /// Network attempts made for this result; 0 if the cache answered.
-    public let attempts: Int
-    /// Times and sizes of the last attempt; `nil` if the cache answered.
-    public var metrics: TransferMetrics? { transfer?.metrics }
-    private let transfer: Transfer?
+    /// What the tiers keep of it.
+    let info: EntryInfo
+    private let extras: Extras?
 
     /// Keeps a response small.
-    private final class Transfer: Sendable {
-        let metrics: TransferMetrics
+    private final class Extras: Sendable {
+        let attempts: Int
+        let metrics: TransferMetrics?
+        let revalidation: DataTask?
 
-        init(_ metrics: TransferMetrics) {
+        init(attempts: Int, metrics: TransferMetrics?, revalidation: DataTask?) {
+            self.attempts = attempts
             self.metrics = metrics
+            self.revalidation = revalidation
         }
+    }
+
+    /// The status the server answered with when the bytes were fetched; 200 for entries added by hand.
+    public var status: Int { info.status }
+    /// The fields of the answer the bytes came with, as far as it has not been refreshed since.
+    public var headers: HTTPHeaders { info.headers }
+    /// Network attempts made for this result; 0 if the cache answered.
+    public var attempts: Int { extras?.attempts ?? 0 }
+    /// Times and sizes of the last attempt; `nil` if the cache answered.
+    public var metrics: TransferMetrics? { extras?.metrics }
+    /// For bytes that are out of date but may be used meanwhile (`stale-while-revalidate`, RFC 5861): the prefetch that
+    /// brings newer ones. Else `nil`.
+    public var revalidation: DataTask? { extras?.revalidation }
+
+    /// When the server made the answer, or last confirmed it, as far as that is known.
+    public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
+    /// Up to when the answer is fresh; `nil` for ever.
+    public var freshUntil: Date? {
+        info.freshness.until.isFinite ? Date(timeIntervalSince1970: info.freshness.until) : nil
     }
 
     /// A response of one's own, for tests.
@@ -35,11 +52,24 @@ public struct DataResponse: Sendable {
         data: Data, source: Source, status: Int = 200, headers: HTTPHeaders = [:], attempts: Int = 0,
         metrics: TransferMetrics? = nil
     ) {
+        self.init(
+            data: data, info: EntryInfo(url: "", status: status, headers: headers, stored: 0), source: source,
+            attempts: attempts, metrics: metrics)
+    }
+
+    init(
+        data: Data, info: EntryInfo, source: Source, attempts: Int = 0, metrics: TransferMetrics? = nil,
+        revalidation: DataTask? = nil
+    ) {
         self.data = data
         self.source = source
-        self.status = status
-        self.headers = headers
-        self.attempts = attempts
-        transfer = metrics.map(Transfer.init)
+        self.info = info
+        extras =
+            attempts == 0 && metrics == nil && revalidation == nil
+            ? nil : Extras(attempts: attempts, metrics: metrics, revalidation: revalidation)
+    }
+
+    init(_ value: StoredData, source: Source, revalidation: DataTask? = nil) {
+        self.init(data: value.data, info: value.info, source: source, revalidation: revalidation)
     }
 }

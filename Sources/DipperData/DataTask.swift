@@ -136,6 +136,17 @@ public final class DataTask: Sendable {
         }
     }
 
+    /// Called if the call was answered with bytes that are out of date (`stale-while-revalidate`), once the newer ones
+    /// are there, or could not be had. They are fetched in the slow lane; see ``DataResponse/revalidation``.
+    @discardableResult
+    public func onRevalidate(
+        _ body: @escaping @Sendable (Result<DataResponse, DipperError>) -> Void
+    ) -> DataTask {
+        onEnd { result in
+            if case .success(let response) = result { response.revalidation?.onEnd(body) }
+        }
+    }
+
     // MARK: Changing one's mind
 
     /// Ends this call as ``DipperError/cancelled``. The fetch goes on if others wait for it.

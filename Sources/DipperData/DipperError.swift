@@ -7,7 +7,7 @@ public struct DipperError: Error, Sendable, Hashable {
         case cancelled, shutDown
         case invalidURL, unsupportedScheme, emptyKey, invalidHeader, notCached
         case unreachable, hostNotFound, connectionFailed, connectionLost, truncated, timedOut
-        case tlsRejected, tooLarge, tooManyRedirects, malformedResponse, transport
+        case tlsRejected, addressRefused, tooLarge, tooManyRedirects, malformedResponse, rejected, transport
         case status(Int)
     }
 
@@ -16,6 +16,9 @@ public struct DipperError: Error, Sendable, Hashable {
     public let detail: String?
     /// How long the server asked to wait, if it did (`Retry-After`).
     public internal(set) var retryAfter: Duration?
+
+    /// How the sources tried before this one failed, in order; empty for requests without ``DataRequest/alternatives``.
+    public internal(set) var earlier: [DipperError] = []
 
     private init(_ code: Code, detail: String? = nil, retryAfter: Duration? = nil) {
         self.code = code
@@ -51,12 +54,16 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let timedOut = DipperError(.timedOut)
     /// The server's certificate, or the TLS handshake, was rejected.
     public static let tlsRejected = DipperError(.tlsRejected)
-    /// The body is larger than allowed.
+    /// The address policy forbids every address of the host.
+    public static let addressRefused = DipperError(.addressRefused)
+    /// The body, or the header section, is larger than allowed.
     public static let tooLarge = DipperError(.tooLarge)
     /// More redirects than allowed.
     public static let tooManyRedirects = DipperError(.tooManyRedirects)
     /// The server's answer is not HTTP, or its content coding is broken.
     public static let malformedResponse = DipperError(.malformedResponse)
+    /// The request's own validation refuses the answer.
+    public static let rejected = DipperError(.rejected)
     /// Anything else the transport reports.
     public static let transport = DipperError(.transport)
 
@@ -65,7 +72,9 @@ public struct DipperError: Error, Sendable, Hashable {
 
     /// The same error with more about this occurrence.
     public func with(detail: String) -> DipperError {
-        DipperError(code, detail: detail, retryAfter: retryAfter)
+        var copy = DipperError(code, detail: detail, retryAfter: retryAfter)
+        copy.earlier = earlier
+        return copy
     }
 
     public static func == (a: Self, b: Self) -> Bool { a.code == b.code }
@@ -108,9 +117,11 @@ extension DipperError {
         case .truncated: "truncated body"
         case .timedOut: "timed out"
         case .tlsRejected: "TLS rejected"
+        case .addressRefused: "address refused"
         case .tooLarge: "too large"
         case .tooManyRedirects: "too many redirects"
         case .malformedResponse: "malformed response"
+        case .rejected: "rejected"
         case .transport: "transport error"
         case .status(let status): (100...599).contains(status) ? "status \(status)" : "status out of range"
         }

@@ -6,6 +6,7 @@ public final class ManualNetwork: NetworkMonitor {
     private struct State {
         var isUp: Bool
         var unreachableHosts: Set<String> = []
+        var conditions = NetworkConditions()
         var observers: [Int: @Sendable () -> Void] = [:]
         var next = 0
     }
@@ -33,6 +34,16 @@ public final class ManualNetwork: NetworkMonitor {
         change { state in
             if isReachable { return state.unreachableHosts.remove(host) != nil }
             return state.unreachableHosts.insert(host).inserted
+        }
+    }
+
+    public var conditions: NetworkConditions { state.withLock { $0.conditions } }
+
+    /// Says what the network is like. Observers are called when it changes.
+    public func setConditions(_ conditions: NetworkConditions) {
+        change { state in
+            defer { state.conditions = conditions }
+            return state.conditions != conditions
         }
     }
 

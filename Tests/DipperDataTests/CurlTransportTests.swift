@@ -46,9 +46,6 @@ struct CurlTransportTests {
             ("/bytes/5000/a?length=9000", .truncated),
             ("/bytes/5000/a?reset=100", .connectionLost),
             ("/bytes/5000/a?cut=100&chunked=1", .connectionLost),
-            ("/bytes/10/a?loop=1", .tooManyRedirects),
-            ("/bytes/10/a?redirect=file:///etc/passwd", .unsupportedScheme),
-            ("/bytes/10/a?redirect=ftp://127.0.0.1/x", .unsupportedScheme),
             ("/bytes/60000/a", .tooLarge),
             ("/bytes/60000/a?chunked=1", .tooLarge),
             ("/bytes/10/a?noanswer=1", .timedOut),
@@ -90,13 +87,13 @@ struct CurlTransportTests {
         #expect(unknown?.mayPass == true)
     }
 
-    @Test("redirects are followed, and counted")
+    @Test("a redirect is an answer like any other")
     func redirects() async throws {
         let server = try await FaultServer.start()
         let response = try await fetch(server.url("/bytes/100/a?hops=3")).get()
-        #expect(response.body == FaultServer.body(of: "/bytes/100/a", size: 100))
-        #expect(response.metrics.redirects == 3)
-        #expect(error(await fetch(server.url("/bytes/100/a?hops=3")) { $0.maximumRedirects = 2 }) == .tooManyRedirects)
+        #expect(response.status == 302)
+        #expect(response.headers["Location"] != nil)
+        #expect(server.requests.count == 1)
         await server.stop()
     }
 

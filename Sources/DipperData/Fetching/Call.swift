@@ -1,3 +1,5 @@
+import Foundation
+
 /// What never changes of one call; shared by its task and by the job it makes.
 final class Call: Sendable {
     let request: DataRequest
@@ -6,14 +8,18 @@ final class Call: Sendable {
 
     /// What holds where requests say nothing.
     final class Defaults: Sendable {
+        let cachePolicy: DataRequest.CachePolicy
+        let freshness: FreshnessPolicy
         let retryPolicy: RetryPolicy
         let timeout: Duration?
         let queue: CallbackQueue
 
-        init(retryPolicy: RetryPolicy, timeout: Duration?, queue: CallbackQueue) {
-            self.retryPolicy = retryPolicy
-            self.timeout = timeout
-            self.queue = queue
+        init(_ configuration: DataCache.Configuration) {
+            cachePolicy = configuration.cachePolicy
+            freshness = configuration.freshness
+            retryPolicy = configuration.retryPolicy
+            timeout = configuration.timeout
+            queue = configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)")
         }
     }
 
@@ -23,7 +29,54 @@ final class Call: Sendable {
         self.defaults = defaults
     }
 
+    var cachePolicy: DataRequest.CachePolicy { request.cachePolicy ?? defaults.cachePolicy }
+    var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
     var timeout: Duration? { request.timeout ?? defaults.timeout }
     var queue: CallbackQueue { request.callbackQueue ?? defaults.queue }
+
+    /// Whether the network may answer.
+    var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
+    /// Whether what comes from the network is kept on disk.
+    var keepsOnDisk: Bool { cachePolicy != .memoryOnly && cachePolicy != .cacheOnly }
+
+    private var hasDirectives: Bool {
+        !request.headers.isEmpty && request.headers.fields.contains { CacheKey.isDirective($0.name) }
+    }
+
+    /// What the call's own directives say (RFC 9111, section 5.2.1).
+    var directives: CacheControl { CacheControl(request: request.headers) }
+
+    /// How the call may use what is stored.
+    func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
+        // Nearly every hit: fresh, and a request with nothing to say about it.
+        if now < info.freshness.until, info.variant == nil, !hasDirectives { return .fresh }
+        guard info.isChosen(by: request.headers) else { return .revalidate }
+        if freshness.ignoresServer { return .fresh }
+        return StoredAnswer(info).use(for: request.headers, at: now)
+    }
+
+    /// Whether what is stored answers the call without the network.
+    func isAnswered(by info: EntryInfo, at now: TimeInterval) -> Bool {
+        switch use(of: info, at: now) {
+        case .fresh, .stale, .staleWhileRevalidating: return true
+        case .revalidate:
+            return cachePolicy == .cacheOnly && info.isChosen(by: request.headers)
+                && StoredAnswer(info).mayServeDisconnected(for: request.headers)
+        }
+    }
+
+    /// Whether what is stored stands in when the network has failed.
+    func isAnsweredAllTheSame(by info: EntryInfo, isOffline: Bool, at now: TimeInterval) -> Bool {
+        guard cachePolicy != .ignoreCache, info.isChosen(by: request.headers) else { return false }
+        let answer = StoredAnswer(info)
+        return isOffline
+            ? answer.mayServeDisconnected(for: request.headers) : answer.mayServeOnError(for: request.headers, at: now)
+    }
+}
+
+extension StoredAnswer {
+    init(_ info: EntryInfo) {
+        self.init(status: info.status, headers: info.headers, freshness: info.freshness)
+    }
 }

@@ -35,15 +35,31 @@ final class DataStore: Sendable {
         return record.value
     }
 
-    /// Memory, then disk, on a reader's thread.
+    /// Memory, then disk, on a reader's thread: the entry, the variant of it that the call's fields choose, and what an
+    /// earlier attempt has left if there is neither.
     func lookUp(
-        _ key: CacheKey,
-        _ answer: @escaping @Sendable ((value: StoredData, source: DataResponse.Source)?) -> Void
+        _ key: CacheKey, _ call: Call, wantsPartial: Bool,
+        _ answer: @escaping @Sendable (FetchJob.Found?, PartialBody?) -> Void
     ) {
-        guard let readers, readers.run({ answer(self.peek(key)) }) else {
-            answer(memory.value(for: key).map { ($0, .memory) })
+        let work: @Sendable () -> Void = {
+            let found = self.find(key, call)
+            answer(found, found == nil && wantsPartial ? self.disk?.partial(of: key) : nil)
+        }
+        guard let readers, readers.run(work) else {
+            answer(memory.value(for: key).map { .init(value: $0, source: .memory) }, nil)
             return
         }
+    }
+
+    private func find(_ key: CacheKey, _ call: Call) -> FetchJob.Found? {
+        guard let (value, source) = peek(key) else { return nil }
+        let fields = call.request.headers
+        if let variant = value.info.variant, !variant.matches(fields),
+            let (other, source) = peek(key.variant(variant.selection(for: fields), family: value.info.family))
+        {
+            return .init(value: other, source: source)
+        }
+        return .init(value: value, source: source)
     }
 
     func contains(_ key: CacheKey) -> Bool {
@@ -64,14 +80,69 @@ final class DataStore: Sendable {
 
     // MARK: Changing
 
-    /// Keeps a value in memory, and on disk if asked. `whenWritten` is called when the disk is done with it, also
-    /// if it failed or was not asked.
+    /// Keeps what the network delivered, as far as the freshness policy allows.
+    /// - Parameters:
+    ///   - known: the answer kept under the key so far, if it is known: others of its variants stay beside this one.
+    ///   - whenWritten: called when the disk is done with it, also if it failed or was not asked.
+    func keep(
+        _ value: StoredData, for key: CacheKey, _ call: Call, beside known: EntryInfo?, onDisk: Bool,
+        whenWritten: @escaping @Sendable () -> Void
+    ) {
+        let info = value.info
+        let mayStore =
+            call.freshness.ignoresServer
+            ? (200...299).contains(info.status)
+            : Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
+        guard mayStore else {
+            // What was kept before is out of date by now.
+            if known?.isChosen(by: call.request.headers) == true { remove(key) }
+            return whenWritten()
+        }
+        guard let variant = info.variant else {
+            return add(value, for: key, call, onDisk: onDisk, whenWritten: whenWritten)
+        }
+        let present = known ?? memory.part(of: key) { $0.info }
+        var family = info.family
+        var place = key
+        if let other = present?.variant, let present, other.names == variant.names {
+            family = present.family
+            if other != variant {
+                place = key.variant(variant.selection(for: call.request.headers), family: family)
+            }
+        }
+        let kept = StoredData(
+            data: value.data,
+            info: EntryInfo(
+                url: info.url, status: info.status, headers: info.headers, stored: info.stored,
+                freshness: info.freshness, variant: variant,
+                family: family == 0 ? .random(in: 1 ... .max) : family))
+        add(kept, for: place, call, onDisk: onDisk, whenWritten: whenWritten)
+    }
+
+    /// How long an answer is fresh for this call.
+    func freshness(
+        of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval
+    ) -> Freshness {
+        guard case .http(let byDefault) = call.freshness.rule else { return .always(from: received) }
+        // Where the server is silent, an expiration of the caller's own is what holds.
+        let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
+        let lifetime =
+            isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
+        var freshness = Freshness(
+            status: response.status, headers: response.headers, requested: requested, received: received,
+            defaultLifetime: lifetime)
+        if CacheControl(response: response.headers).noCache { freshness.until = -.infinity }
+        return freshness
+    }
+
+    /// Keeps a value in memory, and on disk if asked.
     func add(
-        _ value: StoredData, for key: CacheKey, request: DataRequest, onDisk: Bool,
+        _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool,
         whenWritten: (@Sendable () -> Void)? = nil
     ) {
+        let request = call.request
         let now = now()
-        let diskExpiration = request.diskExpiration ?? defaults.diskExpiration
+        let diskExpiration = request.diskExpiration ?? defaults.diskExpiration ?? call.freshness.expiration
         let memoryExpiration = request.memoryExpiration ?? defaults.memoryExpiration ?? diskExpiration
         memory.insert(
             value, for: key, cost: value.cost(for: key),
@@ -94,6 +165,7 @@ final class DataStore: Sendable {
 
     func remove(_ key: CacheKey) {
         disk?.remove(key)
+        disk?.dropPartial(of: key)
         memory.remove(key)
     }
 
@@ -107,7 +179,8 @@ final class DataStore: Sendable {
 struct StoreDefaults: Sendable {
     /// `nil` for the same as on disk.
     var memoryExpiration: Expiration?
-    var diskExpiration: Expiration
+    /// `nil` for what the freshness policy says.
+    var diskExpiration: Expiration?
     var memoryAccessExtension: AccessExtension
     var diskAccessExtension: AccessExtension
 }

@@ -11,7 +11,10 @@ final class FetchEngine: Sendable {
 
     struct Options: Sendable {
         var progressInterval: Duration
+        var maximumRedirects = 10
         var wakeSpacing: Duration = .milliseconds(4)
+        /// How long a transfer whose host cannot be reached is left alone.
+        var lostNetworkGrace: Duration = .seconds(2)
         /// A random number in 0..<1.
         var random: @Sendable () -> Double = { .random(in: 0..<1) }
     }
@@ -94,7 +97,11 @@ final class FetchEngine: Sendable {
     // MARK: Calls
 
     /// Starts a call that the memory tier could not answer. The task ends also if the engine has been shut down.
-    func submit(_ task: DataTask, reads: Bool, fetches: Bool, insistsOnNetwork: Bool, keepsOnDisk: Bool) {
+    /// - Parameter found: what the tiers have, if they were asked before.
+    func submit(
+        _ task: DataTask, reads: Bool, fetches: Bool, insistsOnNetwork: Bool, keepsOnDisk: Bool,
+        found: FetchJob.Found? = nil
+    ) {
         let ids = apply { scheduler, actions -> (job: JobID, task: TaskID, work: FetchJob, isParked: Bool)? in
             if scheduler.isClosed { return nil }
             let (job, id) = scheduler.submit(
@@ -104,6 +111,7 @@ final class FetchEngine: Sendable {
             work.withState { state in
                 if insistsOnNetwork { state.insistsOnNetwork = true }
                 if keepsOnDisk { state.keepsOnDisk = true }
+                if state.found == nil { state.found = found }
                 if task.call.timeout != nil { state.hasTimeLimits = true }
             }
             task.attach(self, id: id, job: work)
@@ -147,13 +155,18 @@ final class FetchEngine: Sendable {
     private func perform(_ action: Scheduler.Action, _ toFlush: inout [DataTask]) {
         switch action {
         case .lookUp(let id, let job):
-            store.lookUp(job.key) { found in self.lookedUp(id, job, found) }
+            let (call, wantsPartial) = job.withState { ($0.lead, $0.partial == nil) }
+            store.lookUp(job.key, call, wantsPartial: wantsPartial) { found, partial in
+                self.lookedUp(id, job, found, partial: partial)
+            }
         case .transfer(let id, let job, let lane, let isThrottled):
             transfer(id, job, lane: lane, isThrottled: isThrottled)
         case .setThrottled(let job, let isThrottled):
             let time = time.now()
             let transfer = job.withState { state in
+                state.isThrottled = isThrottled
                 if isThrottled {
+                    state.wasThrottled = true
                     state.budget.hold(at: time)
                 } else if state.budget.hasStarted {
                     state.budget.run(at: time)
@@ -165,9 +178,17 @@ final class FetchEngine: Sendable {
             let time = time.now()
             job.withState { $0.budget.hold(at: time) }
         case .setLane(let job, let lane):
-            job.withState { $0.transfer }?.setLane(lane)
+            let transfer = job.withState { state in
+                state.lane = lane
+                return state.transfer
+            }
+            transfer?.setLane(lane)
         case .abort(let job):
-            job.withState { exchange(&$0.transfer, with: nil) }?.cancel()
+            let transfer = job.withState { state in
+                state.isAborted = true
+                return exchange(&state.transfer, with: nil)
+            }
+            transfer?.cancel()
         case .arm(let id, _, let delay, let token):
             timers.schedule(after: delay) { [weak self] in
                 self?.apply { $0.timerFired(id, token: token, into: &$1) }
@@ -192,16 +213,17 @@ final class FetchEngine: Sendable {
     }
 
     private func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending, _ toFlush: inout [DataTask]) {
-        let result: Result<DataResponse, DipperError> = job.withState { state in
+        let (found, fetched, failure) = job.withState { ($0.found, $0.fetched, $0.failure) }
+        let result: Result<DataResponse, DipperError> =
             switch ending {
-            case .cached: state.cached.map { .success($0) } ?? .failure(.notCached)
-            case .fetched: state.fetched.map { .success($0) } ?? .failure(.transport)
-            case .failed: .failure(state.failure ?? .transport)
+            case .cached: found.map { .success(keptAnswer(for: task, $0)) } ?? .failure(.notCached)
+            case .keptAnswer: found.map { .success(DataResponse($0.value, source: .stale)) } ?? .failure(failure ?? .transport)
+            case .fetched: fetched.map { .success($0) } ?? .failure(.transport)
+            case .failed: .failure(failure ?? .transport)
             case .notCached: .failure(.notCached)
             case .cancelled: .failure(.cancelled)
             case .timedOut: .failure(.timedOut)
             }
-        }
         if ending == .fetched, task.request.waitsForDiskWrite {
             let waits = job.withState { state in
                 guard !state.isWritten else { return false }

@@ -3,21 +3,41 @@ import Synchronization
 
 /// The work behind one key: what is fetched, its attempts, and what came of them.
 final class FetchJob: SchedulableWork {
-    /// The call that came first: its URL, headers and expirations are the job's.
-    let call: Call
+    let key: CacheKey
     /// Someone wants to hear how far the transfer has come.
     let wantsProgress = Atomic(false)
     private let state: Mutex<State>
 
     struct State {
+        /// The call whose URL, headers and expirations are the job's: the first that waits for it.
+        var lead: Call
+        var lane = Lane.fast
+        var isThrottled = false
         var transfer: (any Transfer)?
-        /// An attempt has begun and not ended; it may end before its transfer is known here.
+        /// Grows with each transfer that begins or ends: tells late news of one from news of the next.
+        var transferNumber = 0
+        /// An attempt has begun and not ended.
         var isTransferring = false
+        /// The transfer was held back since it began.
+        var wasThrottled = false
+        /// Nobody waits for the job any more.
+        var isAborted = false
+        /// The transfer was given up because there is no way to its host.
+        var isLost = false
+        var attempt: Attempt?
+        var requested: TimeInterval = 0
         var attempts = 0
-        /// What the disk tier had, and what the network delivered.
-        var cached: DataResponse?
+        /// What the tiers had.
+        var found: Found?
+        /// What the network delivered.
         var fetched: DataResponse?
         var failure: DipperError?
+        /// The source that is asked: 0 for the request's own, then its alternatives.
+        var source = 0
+        var earlierFailures: [DipperError] = []
+        /// The beginning of the body, left by an attempt that was broken off.
+        var partial: PartialBody?
+        var hasPartialOnDisk = false
         /// Someone will have nothing but what the network says now.
         var insistsOnNetwork = false
         var keepsOnDisk = false
@@ -29,19 +49,40 @@ final class FetchJob: SchedulableWork {
         var lastProgress: Duration?
     }
 
-    init(_ call: Call) {
-        self.call = call
-        state = Mutex(State())
+    /// What the tiers had for a key.
+    struct Found: Sendable {
+        let value: StoredData
+        let source: DataResponse.Source
+        /// Fetches newer bytes for those who are answered with these meanwhile.
+        var revalidation: DataTask?
     }
 
-    var key: CacheKey { call.key }
-    var request: DataRequest { call.request }
-    var host: String { request.url?.host(percentEncoded: false) ?? "" }
+    init(_ call: Call) {
+        key = call.key
+        host = Self.host(call)
+        state = Mutex(State(lead: call))
+    }
+
+    /// Of the source asked first.
+    let host: String
+
+    private static func host(_ call: Call) -> String { call.request.url?.host(percentEncoded: false) ?? "" }
 
     func withState<Result>(_ body: (inout sending State) throws -> sending Result) rethrows -> Result {
         try state.withLock(body)
     }
+}
 
+extension FetchJob.State {
+    /// The URL that is asked now; `nil` if there is none left.
+    var sourceURL: URL? {
+        if source == 0 { return lead.request.url }
+        let alternatives = lead.request.alternatives
+        return source <= alternatives.count ? alternatives[source - 1] : nil
+    }
+
+    /// Whether another source is left.
+    var hasAlternative: Bool { source < lead.request.hooks.alternatives.count }
 }
 
 /// Time spent on a fetch since its first attempt, without the time it was held back or had no network.

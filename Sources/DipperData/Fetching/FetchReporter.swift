@@ -61,7 +61,9 @@ struct FetchReporter: Sendable {
             switch response.source {
             case .memory: statistics.memoryHits.add(1, ordering: .relaxed)
             case .disk: statistics.diskHits.add(1, ordering: .relaxed)
-            case .network, .revalidated, .stale: statistics.networkAnswers.add(1, ordering: .relaxed)
+            case .network: statistics.networkAnswers.add(1, ordering: .relaxed)
+            case .revalidated: statistics.revalidatedAnswers.add(1, ordering: .relaxed)
+            case .stale: statistics.staleAnswers.add(1, ordering: .relaxed)
             }
             metrics.answered(response.source)
             observe(key, .answered(response.source))

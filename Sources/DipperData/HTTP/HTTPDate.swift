@@ -2,38 +2,113 @@ import Foundation
 
 /// Dates of HTTP fields in the three forms a recipient must accept (RFC 9110, section 5.6.7):
 /// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`.
+///
+/// Case does not matter (RFC 9111, section 4.2). Any other form, and any zone but GMT, is no date: a cache has to
+/// take such an answer for stale (section 5.3), so that a guess would keep it too long.
 enum HTTPDate {
-    static func parse(_ text: String) -> Date? {
-        let parts = text.split(whereSeparator: { $0 == " " || $0 == "," || $0 == "-" }).map(String.init)
-        switch parts.count {
-        case 6 where parts[5] == "GMT" || parts[5] == "UTC":
-            return date(day: parts[1], month: parts[2], year: parts[3], time: parts[4])
-        case 5:
-            return date(day: parts[2], month: parts[1], year: parts[4], time: parts[3])
-        default:
-            return nil
+    /// - Parameter now: A year of two digits means the one that is at most fifty years after this moment.
+    static func parse(_ text: String, now: Date = Date(timeIntervalSince1970: usualNow)) -> Date? {
+        seconds(text, now: now.timeIntervalSince1970).map { Date(timeIntervalSince1970: $0) }
+    }
+
+    /// The same in seconds since 1970.
+    static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
+        let bytes = text.trimmingOptionalSpace.utf8.map(\.asciiLowercased)
+        // A form is told by what follows the name of the day.
+        guard let end = bytes.firstIndex(where: { !$0.isLowercaseLetter }) else { return nil }
+        let day = String(decoding: bytes[..<end], as: UTF8.self)
+        let rest = Array(bytes[end...])
+        if rest.first == UInt8(ascii: " ") {
+            return shortDays.contains(day) ? plainForm(rest) : nil
+        } else if shortDays.contains(day) {
+            return fixedForm(rest)
+        } else {
+            return longDays.contains(day) ? dashedForm(rest, now: now) : nil
         }
     }
 
+    /// 2020, where two-digit years are concerned and nobody says what time it is.
+    static let usualNow: TimeInterval = 1_577_836_800
+
+    private static let shortDays: Set = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    private static let longDays: Set = [
+        "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+    ]
     private static let months = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
-    private static func date(day: String, month: String, year: String, time: String) -> Date? {
-        let clock = time.split(separator: ":", omittingEmptySubsequences: false).map { Int($0) }
+    /// `, 06 Nov 1994 08:49:37 GMT`
+    private static func fixedForm(_ bytes: [UInt8]) -> TimeInterval? {
+        guard matches(bytes, ", 00 aaa 0000 00:00:00 gmt"), let year = number(bytes[9..<13]) else { return nil }
+        return seconds(year: year, month: bytes[5..<8], day: bytes[2..<4], time: bytes[14..<22])
+    }
+
+    /// `, 06-Nov-94 08:49:37 GMT`
+    private static func dashedForm(_ bytes: [UInt8], now: TimeInterval) -> TimeInterval? {
+        guard matches(bytes, ", 00-aaa-00 00:00:00 gmt"), let digits = number(bytes[9..<11]) else { return nil }
+        let month = bytes[5..<8]
+        let day = bytes[2..<4]
+        let time = bytes[12..<20]
+        let year = 365.2425 * 86_400
+        let horizon = now + 50 * year
+        guard let latest = Int(exactly: (1971 + horizon / year).rounded(.down)) else { return nil }
+        // The last year with these digits that is not beyond the horizon; one of two.
+        let candidate = latest - (latest - digits) % 100
+        for year in [candidate, candidate - 100] {
+            guard let seconds = seconds(year: year, month: month, day: day, time: time) else { continue }
+            if seconds <= horizon { return seconds }
+        }
+        return nil
+    }
+
+    /// ` Nov  6 08:49:37 1994`
+    private static func plainForm(_ bytes: [UInt8]) -> TimeInterval? {
+        var bytes = bytes
+        if bytes.count > 5, bytes[5] == UInt8(ascii: " ") { bytes[5] = UInt8(ascii: "0") }
+        guard matches(bytes, " aaa 00 00:00:00 0000"), let year = number(bytes[17..<21]) else { return nil }
+        return seconds(year: year, month: bytes[1..<4], day: bytes[5..<7], time: bytes[8..<16])
+    }
+
+    /// `0` stands for a digit, `a` for a letter, everything else for itself, `gmt` included.
+    private static func matches(_ bytes: [UInt8], _ pattern: StaticString) -> Bool {
+        pattern.withUTF8Buffer { pattern in
+            bytes.count == pattern.count
+                && zip(bytes, pattern).allSatisfy { byte, wanted in
+                    switch wanted {
+                    case UInt8(ascii: "0"): byte.isDigit
+                    case UInt8(ascii: "a"): byte.isLowercaseLetter
+                    default: byte == wanted
+                    }
+                }
+        }
+    }
+
+    private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
+        Int(String(decoding: digits, as: UTF8.self))
+    }
+
+    private static func seconds(
+        year: Int, month: ArraySlice<UInt8>, day: ArraySlice<UInt8>, time: ArraySlice<UInt8>
+    ) -> TimeInterval? {
+        let start = time.startIndex
         guard
-            let day = Int(day), (1...31).contains(day),
-            let month = months.firstIndex(of: month),
-            var year = Int(year), (0...9999).contains(year),
-            clock.count == 3,
-            let hour = clock[0], (0...23).contains(hour),
-            let minute = clock[1], (0...59).contains(minute),
-            let second = clock[2], (0...60).contains(second)
+            let month = months.firstIndex(of: String(decoding: month, as: UTF8.self)).map({ $0 + 1 }),
+            let day = number(day), day >= 1, day <= length(ofMonth: month, year: year),
+            let hour = number(time[start..<start + 2]), hour < 24,
+            let minute = number(time[start + 3..<start + 5]), minute < 60,
+            // A leap second is the sixtieth.
+            let second = number(time[start + 6..<start + 8]), second <= 60
         else { return nil }
-        if year < 100 { year += year < 70 ? 2000 : 1900 }
-        return Date(
-            timeIntervalSince1970: Double(
-                days(year: year, month: month + 1, day: day) * 86_400 + hour * 3_600 + minute * 60 + second))
+        return Double(days(year: year, month: month, day: day) * 86_400 + hour * 3_600 + minute * 60 + second)
+    }
+
+    private static func length(ofMonth month: Int, year: Int) -> Int {
+        switch month {
+        case 2: (year % 4 == 0 && year % 100 != 0) || year % 400 == 0 ? 29 : 28
+        case 4, 6, 9, 11: 30
+        default: 31
+        }
     }
 
     /// Days since 1970-01-01 in the proleptic Gregorian calendar; years start in March so that the leap day comes last.
@@ -44,4 +119,8 @@ enum HTTPDate {
         let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
         return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     }
+}
+
+extension UInt8 {
+    fileprivate var isLowercaseLetter: Bool { self >= 0x61 && self <= 0x7A }
 }

@@ -49,18 +49,26 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
         fields.append(Field(name, value))
     }
 
+    /// Adds to the last field's value: a folded line (RFC 9112, section 5.2).
+    mutating func extendLast(with text: String) {
+        guard let last = fields.indices.last, !text.isEmpty else { return }
+        fields[last].value += fields[last].value.isEmpty ? text : " " + text
+    }
+
     /// True if every name is a token and no value holds a line break or a NUL (RFC 9110, section 5.5).
     var isWellFormed: Bool {
         fields.allSatisfy { field in
-            !field.name.isEmpty
-                && field.name.utf8.allSatisfy(\.isTokenCharacter)
+            field.name.isHeaderName
                 && field.value.utf8.allSatisfy { $0 != 0 && $0 != 0x0A && $0 != 0x0D }
         }
     }
 }
 
 extension String {
-    fileprivate func isSameHeaderName(as other: String) -> Bool {
+    /// True for a token (RFC 9110, section 5.6.2).
+    var isHeaderName: Bool { !utf8.isEmpty && utf8.allSatisfy(\.isTokenCharacter) }
+
+    func isSameHeaderName(as other: String) -> Bool {
         utf8.count == other.utf8.count
             && zip(utf8, other.utf8).allSatisfy { $0.asciiLowercased == $1.asciiLowercased }
     }
@@ -70,7 +78,7 @@ extension UInt8 {
     var asciiLowercased: UInt8 { self >= 0x41 && self <= 0x5A ? self | 0x20 : self }
 
     /// RFC 9110, section 5.6.2.
-    fileprivate var isTokenCharacter: Bool {
+    var isTokenCharacter: Bool {
         switch self {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
         case 0x21, 0x23...0x27, 0x2A, 0x2B, 0x2D, 0x2E, 0x5E, 0x5F, 0x60, 0x7C, 0x7E: true

@@ -9,7 +9,7 @@ enum RetryAfter {
             // More digits than an Int holds still mean "very long".
             return .seconds(min(Int(text) ?? .max, 1_000_000_000))
         }
-        guard let date = HTTPDate.parse(text) else { return nil }
+        guard let date = HTTPDate.parse(text, now: now) else { return nil }
         return .seconds(max(0, min(date.timeIntervalSince(now), 1_000_000_000)))
     }
 }

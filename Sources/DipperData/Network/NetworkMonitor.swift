@@ -1,10 +1,17 @@
-/// Tells whether hosts can be reached. `DipperTesting` has a manual one.
+/// Tells whether hosts can be reached. ``NetlinkMonitor`` knows from the kernel; `DipperTesting` has a manual one.
 public protocol NetworkMonitor: Sendable {
     /// Whether there is a way to the host now. Never blocks.
     func canReach(_ host: String) -> Bool
     /// Calls back, from any thread, after each change that may affect the answer, until the observation is
     /// let go of.
     func observe(_ onChange: @escaping @Sendable () -> Void) -> NetworkObservation
+    /// What is known of the network beside whether there is one; no restriction unless a monitor says otherwise.
+    /// Observers are called when it changes.
+    var conditions: NetworkConditions { get }
+}
+
+extension NetworkMonitor {
+    public var conditions: NetworkConditions { NetworkConditions() }
 }
 
 /// Ends an observation when it is let go of.

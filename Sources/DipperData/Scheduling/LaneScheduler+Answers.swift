@@ -1,18 +1,26 @@
 /// The disk tier, the network and the timers answer.
 extension LaneScheduler {
     /// The disk tier has answered.
-    mutating func lookedUp(_ id: JobID, hit: Bool, into actions: inout [Action]) {
+    /// - Parameter answers: whether what was found will do for the one who waits; those it will not do for go on to
+    ///   the network.
+    mutating func lookedUp(
+        _ id: JobID, hit: Bool, answers: (Waiter) -> Bool = { _ in true }, into actions: inout [Action]
+    ) {
         guard slots.isCurrent(id), slots.jobs[Int(id.index)].lookup == .underWay else { return }
         let job = id.index
-        // After a hit those who read are gone; whoever reads next asks anew.
-        slots.jobs[Int(job)].lookup = hit ? .notDone : .missed
+        var isWantedAnew = false
         for task in slots.taskIndices(of: job) {
-            if hit, slots.tasks[Int(task)].reads {
+            let reads = slots.tasks[Int(task)].reads
+            if hit, reads, slots.tasks[Int(task)].waiter.map(answers) ?? false {
                 end(task, .cached, into: &actions)
-            } else if !hit, !slots.tasks[Int(task)].fetches {
+            } else if !slots.tasks[Int(task)].fetches {
                 end(task, .notCached, into: &actions)
+            } else if reads {
+                isWantedAnew = true
             }
         }
+        // After a hit those who read are gone; whoever reads next asks anew.
+        slots.jobs[Int(job)].lookup = hit && !isWantedAnew ? .notDone : .missed
         if settle(job, into: &actions) {
             switch slots.jobs[Int(job)].phase {
             case .looking:
@@ -28,12 +36,26 @@ extension LaneScheduler {
     }
 
     /// The network has delivered.
-    mutating func finished(_ id: JobID, into actions: inout [Action]) {
+    /// - Parameter answers: whether what came is for the one who waits; for the others the job begins anew.
+    mutating func finished(
+        _ id: JobID, answers: (Waiter) -> Bool = { _ in true }, into actions: inout [Action]
+    ) {
         guard slots.isCurrent(id) else { return }
-        for task in slots.taskIndices(of: id.index) {
+        let job = id.index
+        for task in slots.taskIndices(of: job) where slots.tasks[Int(task)].waiter.map(answers) ?? true {
             end(task, .fetched, into: &actions)
         }
-        settle(id.index, finishing: true, into: &actions)
+        if slots.jobs[Int(job)].firstTask >= 0, slots.jobs[Int(job)].phase == .running {
+            leaveRunning(job, into: &actions)
+            slots.jobs[Int(job)].phase = .parked
+            parked += 1
+            settle(job, into: &actions)
+            slots.jobs[Int(job)].lookup = .notDone
+            parked -= 1
+            enter(job, into: &actions)
+        } else {
+            settle(job, finishing: true, into: &actions)
+        }
         dispatch(into: &actions)
     }
 
@@ -43,11 +65,19 @@ extension LaneScheduler {
         case backOff(Duration)
     }
 
-    /// The network has failed. The tasks named end with the failure; the others wait with the job, which is
-    /// parked for them. Without a parking the failure is final, also for those who have joined since.
-    mutating func failed(_ id: JobID, ending: [TaskID], parking: Parking?, into actions: inout [Action]) {
+    /// The network has failed. The tasks named end, with the failure or with what the cache had all the same; the
+    /// others wait with the job, which is parked for them. Without a parking the failure is final, also for those who
+    /// have joined since.
+    /// - Parameter isSilent: nothing went wrong that those who wait should hear of.
+    mutating func failed(
+        _ id: JobID, ending: [TaskID], answered: [TaskID] = [], parking: Parking?, isSilent: Bool = false,
+        into actions: inout [Action]
+    ) {
         guard slots.isCurrent(id), slots.jobs[Int(id.index)].phase == .running else { return }
         let job = id.index
+        for task in answered where slots.isCurrent(task) && slots.tasks[Int(task.index)].job == job {
+            end(task.index, .keptAnswer, into: &actions)
+        }
         for task in ending where slots.isCurrent(task) && slots.tasks[Int(task.index)].job == job {
             end(task.index, .failed, into: &actions)
         }
@@ -61,11 +91,11 @@ extension LaneScheduler {
         }
         leaveRunning(job, into: &actions)
         slots.jobs[Int(job)].phase = .parked
-        slots.jobs[Int(job)].isRetry = true
+        slots.jobs[Int(job)].isRetry = !isSilent
         parked += 1
         // Those who are left may be less urgent than those who went.
         settle(job, into: &actions)
-        for task in slots.taskIndices(of: job) {
+        for task in slots.taskIndices(of: job) where !isSilent {
             if let waiter = slots.tasks[Int(task)].waiter { actions.append(.tellFailure(waiter, work)) }
         }
         note(job, .parked, into: &actions)

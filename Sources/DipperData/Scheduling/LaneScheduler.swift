@@ -104,6 +104,14 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
         slots.isCurrent(task) ? slots.tasks[Int(task.index)].lane : nil
     }
 
+    /// The jobs that are transferring. Costs a pass over all jobs.
+    var jobsOnNetwork: [(id: JobID, work: Work)] {
+        slots.jobs.indices.compactMap { index in
+            guard slots.jobs[index].phase == .running, slots.jobs[index].onNetwork else { return nil }
+            return slots.jobs[index].work.map { (slots.id(ofJob: Int32(index)), $0) }
+        }
+    }
+
     /// The jobs that wait for the network.
     var jobsWaitingForNetwork: [(id: JobID, work: Work)] {
         parkedForNetwork.compactMap { index in

@@ -32,6 +32,8 @@ enum Ending: Sendable, Hashable {
     case cached
     /// With what the network delivered.
     case fetched
+    /// With what the cache had, although it is out of date: the network has failed.
+    case keptAnswer
     /// With the job's failure.
     case failed
     /// The cache alone was asked, and it has nothing.

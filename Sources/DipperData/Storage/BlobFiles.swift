@@ -53,7 +53,14 @@ final class BlobFiles: Sendable {
 
     /// The whole file, in memory from `malloc` that the caller takes over; `nil` if there is no such file.
     func read(_ name: String) throws(FileError) -> (bytes: UnsafeMutableRawPointer, count: Int)? {
-        let file = openat(blobs, path(name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        try Self.read(path(name), in: blobs)
+    }
+
+    /// The same for any file in a folder.
+    static func read(
+        _ name: String, in folder: Int32
+    ) throws(FileError) -> (bytes: UnsafeMutableRawPointer, count: Int)? {
+        let file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard file >= 0 else {
             if errno == ENOENT { return nil }
             throw FileError("open", name)
@@ -122,7 +129,8 @@ final class BlobFiles: Sendable {
         return renameat(staging, name, blobs, target) == 0
     }
 
-    private static func write(_ body: Data, _ trailer: [UInt8], to file: Int32, _ name: String) -> FileError? {
+    /// Writes all of both; `nil` if that went well.
+    static func write(_ body: Data, _ trailer: [UInt8], to file: Int32, _ name: String) -> FileError? {
         body.withUnsafeBytes { body in
             trailer.withUnsafeBytes { trailer -> FileError? in
                 var parts = [
@@ -181,7 +189,7 @@ final class BlobFiles: Sendable {
 
     // MARK: Folders
 
-    private static func makeFolder(_ path: String) throws(FileError) {
+    static func makeFolder(_ path: String) throws(FileError) {
         if mkdir(path, 0o700) == 0 || errno == EEXIST { return }
         guard errno == ENOENT else { throw FileError("mkdir", path) }
         let parent = (path as NSString).deletingLastPathComponent
@@ -238,7 +246,7 @@ final class BlobFiles: Sendable {
         rmdir(folder)
     }
 
-    private static func names(in folder: String) -> [String] {
+    static func names(in folder: String) -> [String] {
         guard let directory = opendir(folder) else { return [] }
         defer { closedir(directory) }
         var names: [String] = []

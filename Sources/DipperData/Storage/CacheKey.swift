@@ -45,12 +45,15 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
 
     /// The key of a URL asked for with headers: names lower-cased, fields sorted, each part preceded by its
     /// length in bytes, so that no choice of headers can be mistaken for another.
+    ///
+    /// `Cache-Control` and `Pragma` do not count: they tell what will do, not what is asked for.
     public init(_ url: URL, headers: HTTPHeaders) {
-        guard !headers.isEmpty else {
+        let counted = headers.isEmpty ? [] : headers.fields.filter { !Self.isDirective($0.name) }
+        guard !counted.isEmpty else {
             self.init(url)
             return
         }
-        let fields = headers.fields
+        let fields = counted
             .map { (name: $0.name.lowercased(), value: $0.value) }
             .sorted { ($0.name, $0.value) < ($1.name, $1.value) }
         var text = Self.withoutFragment(url.absoluteString)
@@ -60,6 +63,19 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
             text += "\(field.name.utf8.count):\(field.name)\(field.value.utf8.count):\(field.value)"
         }
         self.init(text)
+    }
+
+    /// Tells the cache what will do, not the server what is asked for.
+    static func isDirective(_ name: String) -> Bool {
+        name.isSameHeaderName(as: "Cache-Control") || name.isSameHeaderName(as: "Pragma")
+    }
+
+    /// The key of another variant of the answer that is kept under this one (RFC 9111, section 4.1).
+    /// - Parameters:
+    ///   - selection: the request fields that chose it.
+    ///   - family: tells the variants of one stored answer from those of one that it replaced.
+    func variant(_ selection: String, family: UInt64) -> CacheKey {
+        CacheKey("\(string)\n\(family)\n\(selection)")
     }
 
     /// What may stand in a log: the URL. Headers, which may hold secrets, follow a line break in default keys.

@@ -33,6 +33,7 @@ extension DiskTier {
     func remove(storedBefore limit: TimeInterval) {
         writer.run {
             self.removeExpired()
+            PartialFiles(root: self.options.folder).trim(to: .max, writtenAfter: limit, now: limit)
             do {
                 var last = ""
                 while let rows = try self.opened.index?.rows(after: last, limit: 256), let end = rows.last {

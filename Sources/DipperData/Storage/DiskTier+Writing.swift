@@ -146,6 +146,7 @@ extension DiskTier {
         for shard in files.shards() {
             for name in files.names(inShard: shard) { files.remove(name) }
         }
+        PartialFiles(root: options.folder).removeAll()
         do {
             try opened.index?.removeAll()
         } catch {

@@ -2,7 +2,7 @@ import Foundation
 import Logging
 import Synchronization
 
-// The disk tier's folder, format version 1:
+// The disk tier's folder, format version 2:
 //
 //     blobs/ab/NAME      one record per file (EntryRecord.swift says what is in it), for entries larger than
 //                        `inlineLimit`. The file is the truth: a hit opens it and nothing else.
@@ -10,6 +10,7 @@ import Synchronization
 //                        table `entry` one row per entry, small or large, for listing and limits; table `total`
 //                        their number and size, kept by triggers, so that opening costs the same at any size.
 //     index.broken       a database that was set aside because it could not be read.
+//     partial/NAME       the beginning of a body that was broken off, as a record (PartialFiles.swift).
 //     staging/ID/        files being written by one process, which holds a lock on the folder.
 //
 // NAME is the key's SHA-256 unless configured otherwise; "ab" are its first two characters.
@@ -41,6 +42,8 @@ final class DiskTier: Sendable {
         /// Bytes that may wait to be written before prefetching pauses; at twice as many nothing is started, and at
         /// four times as many what comes is not kept.
         var stagingLimit = 8 << 20
+        /// The most that the beginnings of broken off bodies may take, in bytes.
+        var partialLimit = 128 << 20
         var naming = FileNaming.sha256
         /// Begins the names of the threads.
         var name = "dipper"
@@ -53,6 +56,7 @@ final class DiskTier: Sendable {
     private let state: Mutex<State>
     let accesses = Mutex<[String: TimeInterval]>([:])
     private let staged = Mutex(Staged())
+    let partials = Mutex(PartialChanges())
     /// Told when staging is filling up and when there is room again.
     private let onBacklog: @Sendable (BacklogNotice) -> Void
 
@@ -245,6 +249,8 @@ final class DiskTier: Sendable {
     /// Forgets everything, at once for readers.
     func clear() {
         let dropped = staged.withLock { $0.area.beginClearing() }
+        let partials = partials.withLock { exchange(&$0, with: PartialChanges()) }
+        _ = consume partials
         for item in dropped.values { item.whenDone?() }
         writer.run {
             self.clearNow()

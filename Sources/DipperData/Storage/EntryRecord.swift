@@ -7,7 +7,7 @@ import Foundation
 //     metadata    see `encodeMetadata`
 //     footer      32 bytes, little-endian:
 //                   0  magic "DIPR"
-//                   4  version of this format, UInt32: 1
+//                   4  version of this format, UInt32: 2
 //                   8  length of the body, UInt64
 //                  16  length of the metadata, UInt32
 //                  20  zero, UInt32
@@ -17,14 +17,16 @@ import Foundation
 // every byte, the lengths and the key. A record whose footer, lengths or checksum are not right counts as not there.
 //
 // Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
-// seconds, NaN for none), status (UInt32), key, URL, number of header fields (UInt32), then name and value of each;
-// texts as a UInt32 length in bytes and UTF-8.
+// seconds, NaN for none), generated and fresh until (Float64, seconds since 1970; infinities for ever and never), family
+// (UInt64, see `DataStore.keep`), status (UInt32), key, URL, number of header fields (UInt32), then name and value of each;
+// number of request fields that chose the answer (UInt32, all bits set if there is but one answer), then of each its name,
+// 1 or 0 (UInt32) for whether the request had it, and its value. Texts as a UInt32 length in bytes and UTF-8.
 
 /// One entry as it lies on disk.
 struct EntryRecord {
     static let footerSize = 32
     private static let magic: UInt32 = 0x5250_4944
-    private static let version: UInt32 = 1
+    private static let version: UInt32 = 2
 
     var key: CacheKey
     var value: StoredData
@@ -38,6 +40,9 @@ struct EntryRecord {
         bytes.append(value: info.stored.bitPattern)
         bytes.append(value: lifetime.expires.bitPattern)
         bytes.append(value: (lifetime.accessExtension ?? .nan).bitPattern)
+        bytes.append(value: info.freshness.generated.bitPattern)
+        bytes.append(value: info.freshness.until.bitPattern)
+        bytes.append(value: info.family)
         bytes.append(value: UInt32(clamping: info.status))
         bytes.append(text: key.string)
         bytes.append(text: info.url)
@@ -45,6 +50,14 @@ struct EntryRecord {
         for field in info.headers.fields {
             bytes.append(text: field.name)
             bytes.append(text: field.value)
+        }
+        bytes.append(value: info.variant.map { UInt32(clamping: $0.names.count) } ?? .max)
+        if let variant = info.variant {
+            for (name, value) in zip(variant.names, variant.values) {
+                bytes.append(text: name)
+                bytes.append(value: UInt32(value == nil ? 0 : 1))
+                bytes.append(text: value ?? "")
+            }
         }
         let metadataLength = bytes.count
         bytes.append(value: Self.magic)
@@ -108,6 +121,7 @@ private struct RecordReader {
 
     mutating func readHead() -> (key: CacheKey, info: EntryInfo, lifetime: Lifetime)? {
         guard let stored = read(UInt64.self), let expires = read(UInt64.self), let added = read(UInt64.self),
+            let generated = read(UInt64.self), let until = read(UInt64.self), let family = read(UInt64.self),
             let status = read(UInt32.self), let key = readText(), let url = readText(),
             let count = read(UInt32.self)
         else { return nil }
@@ -116,11 +130,23 @@ private struct RecordReader {
             guard let name = readText(), let value = readText() else { return nil }
             fields.append(.init(name, value))
         }
+        guard let chosenBy = read(UInt32.self) else { return nil }
+        var names: [String] = []
+        var values: [String?] = []
+        if chosenBy != .max {
+            for _ in 0..<chosenBy {
+                guard let name = readText(), let isThere = read(UInt32.self), let value = readText() else { return nil }
+                names.append(name)
+                values.append(isThere == 0 ? nil : value)
+            }
+        }
         let accessExtension = Double(bitPattern: added)
         return (
             CacheKey(key),
             EntryInfo(
-                url: url, status: Int(status), headers: HTTPHeaders(fields), stored: Double(bitPattern: stored)),
+                url: url, status: Int(status), headers: HTTPHeaders(fields), stored: Double(bitPattern: stored),
+                freshness: Freshness(generated: Double(bitPattern: generated), until: Double(bitPattern: until)),
+                variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family),
             Lifetime(
                 expires: Double(bitPattern: expires),
                 accessExtension: accessExtension.isNaN ? nil : accessExtension)

@@ -17,13 +17,28 @@ final class EntryInfo: Sendable {
     let headers: HTTPHeaders
     /// Seconds since 1970.
     let stored: TimeInterval
+    let freshness: Freshness
+    /// The request fields that chose this answer; `nil` if there is but one.
+    let variant: Variant?
+    /// Other variants are kept under keys made with it.
+    let family: UInt64
 
-    init(url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval) {
+    /// - Parameter freshness: `nil` for bytes that no server has anything to say about.
+    init(
+        url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
+        freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0
+    ) {
         self.url = url
         self.status = status
         self.headers = headers
         self.stored = stored
+        self.freshness = freshness ?? .always(from: stored)
+        self.variant = variant
+        self.family = family
     }
+
+    /// Whether this is an answer to a request with these fields.
+    func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 }
 
 /// An entry of the disk tier, without its bytes.

@@ -9,10 +9,18 @@ public struct CurlConfiguration: Sendable {
     public var lowSpeedTime: Duration = .seconds(30)
     /// The largest body taken, in bytes after content decoding.
     public var maximumBodySize = 1 << 30
-    /// Redirects followed before giving up.
-    public var maximumRedirects = 10
+    /// The largest body taken of an answer that came compressed, in bytes after decoding: a few kilobytes can stand
+    /// for gigabytes.
+    public var maximumDecodedSize = 64 << 20
+    /// The most bytes that the header section may take, informational answers before it included.
+    public var maximumHeaderSize = 256 << 10
+    /// The addresses that may be connected to.
+    public var addressPolicy = AddressPolicy.any
     /// A file of certificates in PEM form to trust in place of the system's.
     public var caBundle: String?
+    /// The only public keys that a server may have: SHA-256 of the key in base64, as in RFC 7469. Empty for any key
+    /// that the certificate authorities vouch for; a pinned key must be vouched for as well.
+    public var pinnedPublicKeys: [String] = []
     /// A certificate in PEM form to identify this client by, its key and the key's password.
     public var clientCertificate: String?
     /// The file of the certificate's private key, in PEM form.

@@ -3,8 +3,9 @@ import Foundation
 
 /// libcurl's result codes as ``DipperError``.
 enum CurlErrors {
-    static func error(_ code: CURLcode, _ handle: UnsafeMutableRawPointer, isTooLarge: Bool) -> DipperError {
-        if isTooLarge { return .tooLarge }
+    static func error(_ code: CURLcode, _ handle: UnsafeMutableRawPointer, of transfer: CurlTransfer) -> DipperError {
+        if transfer.isTooLarge { return .tooLarge }
+        if code == CURLE_COULDNT_CONNECT, transfer.isRefused { return .addressRefused }
         var osError = 0
         _ = dipper_curl_get_long(handle, CURLINFO_OS_ERRNO, &osError)
         return classify(code, osError: Int32(osError)).with(detail: CurlLibrary.describe(code))
@@ -34,11 +35,10 @@ enum CurlErrors {
             .tooManyRedirects
         case CURLE_FILESIZE_EXCEEDED:
             .tooLarge
-        case CURLE_UNSUPPORTED_PROTOCOL:
-            .unsupportedScheme
         case CURLE_URL_MALFORMAT:
             .invalidURL
-        case CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING, CURLE_WRITE_ERROR:
+        // The scheme has been looked at before: an unsupported protocol is HTTP/0.9.
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING, CURLE_WRITE_ERROR:
             .malformedResponse
         default:
             .transport

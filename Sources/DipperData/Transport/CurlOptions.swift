@@ -3,7 +3,7 @@ import Foundation
 
 /// The options that all transfers of a pool share, and libcurl's callbacks.
 enum CurlOptions {
-    static func set(_ configuration: CurlConfiguration, on handle: UnsafeMutableRawPointer) {
+    static func set(_ configuration: CurlConfiguration, sockets: CurlSockets, on handle: UnsafeMutableRawPointer) {
         func set(_ option: CURLoption, _ value: Int) { _ = dipper_curl_set_long(handle, option, value) }
         func set(_ option: CURLoption, _ value: String?) {
             guard let value else { return }
@@ -13,9 +13,8 @@ enum CurlOptions {
         set(CURLOPT_NOPROGRESS, 1)
         set(CURLOPT_BUFFERSIZE, 64 << 10)
         set(CURLOPT_PROTOCOLS_STR, "http,https")
-        set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https")
-        set(CURLOPT_FOLLOWLOCATION, 1)
-        set(CURLOPT_MAXREDIRS, configuration.maximumRedirects)
+        // Where a redirect leads is decided by the cache.
+        set(CURLOPT_FOLLOWLOCATION, 0)
         // Zero would mean libcurl's own five minutes.
         set(CURLOPT_CONNECTTIMEOUT_MS, max(1, configuration.connectTimeout.milliseconds))
         set(CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)
@@ -25,13 +24,26 @@ enum CurlOptions {
         set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
         set(CURLOPT_USERAGENT, configuration.userAgent)
         set(CURLOPT_CAINFO, configuration.caBundle)
+        set(CURLOPT_PINNEDPUBLICKEY, configuration.pinnedPublicKeys.map { "sha256//" + $0 }.joined(separator: ";").nonEmpty)
         set(CURLOPT_SSLCERT, configuration.clientCertificate)
         set(CURLOPT_SSLKEY, configuration.clientKey)
         set(CURLOPT_KEYPASSWD, configuration.clientKeyPassword)
-        set(CURLOPT_PROXY, configuration.proxy)
+        // A proxy of the environment's would connect on behalf of a request that is not to be connected.
+        set(CURLOPT_PROXY, configuration.proxy ?? (configuration.addressPolicy.isAny ? nil : ""))
         _ = dipper_curl_set_off(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(configuration.maximumBodySize))
         _ = dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, takeBody)
         _ = dipper_curl_set_data_fn(handle, CURLOPT_HEADERFUNCTION, takeHeader)
+        _ = dipper_curl_set_open_fn(handle, openSocket)
+        _ = dipper_curl_set_close_fn(handle, closeSocket)
+        _ = dipper_curl_set_pointer(handle, CURLOPT_CLOSESOCKETDATA, Unmanaged.passUnretained(sockets).toOpaque())
+        _ = dipper_curl_set_ready_fn(handle, connected)
+    }
+
+    /// The options that hand the callbacks their transfer.
+    static func setContext(_ context: UnsafeMutableRawPointer?, on handle: UnsafeMutableRawPointer) {
+        for option in [CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA] {
+            _ = dipper_curl_set_pointer(handle, option, context)
+        }
     }
 
     private static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
@@ -48,9 +60,33 @@ enum CurlOptions {
     private static let takeHeader: dipper_curl_data_fn = { data, size, count, context in
         let length = size * count
         guard let data, let transfer = CurlOptions.transfer(context) else { return 0 }
-        transfer.takeHeaderLine(UnsafeRawBufferPointer(start: data, count: length))
-        return length
+        return transfer.takeHeaderLine(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
     }
+
+    private static let openSocket: curl_opensocket_callback = { context, _, address in
+        guard let address, let transfer = CurlOptions.transfer(context), transfer.mayConnect(to: address) else {
+            return CURL_SOCKET_BAD
+        }
+        let socket = Glibc.socket(
+            address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
+        if socket >= 0 { transfer.pool.sockets.add(socket) }
+        return socket
+    }
+
+    private static let closeSocket: curl_closesocket_callback = { context, socket in
+        if let context { Unmanaged<CurlSockets>.fromOpaque(context).takeUnretainedValue().remove(socket) }
+        return close(socket)
+    }
+
+    /// The connection is there, and the request is about to be sent.
+    private static let connected: curl_prereq_callback = { context, _, _, _, _ in
+        CurlOptions.transfer(context)?.connected()
+        return CURL_PREREQFUNC_OK
+    }
+}
+
+extension String {
+    fileprivate var nonEmpty: String? { isEmpty ? nil : self }
 }
 
 extension Duration {

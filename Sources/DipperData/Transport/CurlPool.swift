@@ -10,6 +10,8 @@ final class CurlPool: @unchecked Sendable {
         case start(CurlTransfer)
         case cancel(CurlTransfer)
         case setThrottled(CurlTransfer, Bool)
+        case setLane(CurlTransfer, Lane)
+        case dropOrphans
         case end
     }
 
@@ -20,7 +22,11 @@ final class CurlPool: @unchecked Sendable {
         var isEnded = false
     }
 
+    let lane: Lane
     let configuration: CurlConfiguration
+    let sockets = CurlSockets()
+    /// What was learned of the ways to hosts, by host.
+    var paths: [String: NetworkPath] = [:]
     private let multi: UnsafeMutableRawPointer
     private let inbox = Mutex(Inbox())
     private let thread = Mutex<JoinableThread?>(nil)
@@ -29,12 +35,15 @@ final class CurlPool: @unchecked Sendable {
     private var held: [ObjectIdentifier: CurlTransfer] = [:]
     private var idleHandles: [UnsafeMutableRawPointer] = []
 
-    init(_ configuration: CurlConfiguration, name: String) {
+    init(_ lane: Lane, _ configuration: CurlConfiguration, name: String) {
+        self.lane = lane
         self.configuration = configuration
         guard let multi = curl_multi_init() else { preconditionFailure("no memory for libcurl") }
         self.multi = multi
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.keptConnections)
-        _ = dipper_curl_multi_set_long(multi, CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX))
+        // A slow transfer has its connection to itself: pausing one holds no other up.
+        let multiplexing = Int(lane == .fast ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING)
+        _ = dipper_curl_multi_set_long(multi, CURLMOPT_PIPELINING, multiplexing)
         thread.withLock { $0 = JoinableThread(name: name) { self.run() } }
     }
 
@@ -108,18 +117,33 @@ final class CurlPool: @unchecked Sendable {
             release(transfer)
             transfer.end(.failure(.cancelled))
         case .setThrottled(let transfer, let isThrottled):
-            guard !transfer.isOver, transfer.isThrottled != isThrottled else { break }
-            transfer.isThrottled = isThrottled
-            if let handle = transfer.handle {
-                curl_easy_pause(handle, isThrottled ? CURLPAUSE_RECV : CURLPAUSE_CONT)
-            } else if !isThrottled {
-                held[ObjectIdentifier(transfer)] = nil
-                begin(transfer)
-            }
+            setThrottled(transfer, isThrottled)
+        case .setLane(let transfer, let lane):
+            transfer.move(to: lane)
+        case .dropOrphans:
+            sockets.dropOrphans()
         case .end:
             return true
         }
         return false
+    }
+
+    private func setThrottled(_ transfer: CurlTransfer, _ isThrottled: Bool) {
+        guard !transfer.isOver, transfer.isThrottled != isThrottled else { return }
+        transfer.throttle(isThrottled)
+        if let handle = transfer.handle {
+            if isThrottled, lane == .fast, transfer.isMultiplexed, transfer.canBeContinued {
+                // Its bytes would go on coming beside the urgent ones; the rest is asked for later.
+                let metrics = CurlMetrics.read(handle)
+                release(transfer)
+                transfer.end(.failure(.connectionLost.with(detail: "gave way to urgent work")), metrics: metrics)
+            } else {
+                curl_easy_pause(handle, isThrottled ? CURLPAUSE_RECV : CURLPAUSE_CONT)
+            }
+        } else if !isThrottled {
+            held[ObjectIdentifier(transfer)] = nil
+            begin(transfer)
+        }
     }
 
     private func begin(_ transfer: CurlTransfer) {
@@ -128,25 +152,45 @@ final class CurlPool: @unchecked Sendable {
             transfer.end(.failure(.transport.with(detail: "no memory for libcurl")))
             return
         }
+        let request = transfer.request
         let context = Unmanaged.passUnretained(transfer).toOpaque()
-        _ = dipper_curl_set_string(handle, CURLOPT_URL, transfer.request.url.absoluteString)
+        _ = dipper_curl_set_string(handle, CURLOPT_URL, request.url.absoluteString)
         // Over TLS wait for the first connection, which HTTP/2 may let all share. Without TLS it never does.
-        let isTLS = transfer.request.url.scheme?.lowercased() == "https"
-        _ = dipper_curl_set_long(handle, CURLOPT_PIPEWAIT, isTLS ? 1 : 0)
-        for field in transfer.request.headers.fields {
+        let shares = lane == .fast && request.url.scheme?.lowercased() == "https"
+        _ = dipper_curl_set_long(handle, CURLOPT_PIPEWAIT, shares ? 1 : 0)
+        setMethod(request, on: handle)
+        for field in request.headers.fields {
             // libcurl drops a field without a value unless it is written with a semicolon.
             let line = field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
             transfer.headerList = curl_slist_append(transfer.headerList, line)
         }
         _ = dipper_curl_set_list(handle, CURLOPT_HTTPHEADER, transfer.headerList)
-        _ = dipper_curl_set_pointer(handle, CURLOPT_WRITEDATA, context)
-        _ = dipper_curl_set_pointer(handle, CURLOPT_HEADERDATA, context)
+        CurlOptions.setContext(context, on: handle)
         transfer.handle = handle
         active[handle] = transfer
         if curl_multi_add_handle(multi, handle) != CURLM_OK {
             release(transfer)
             transfer.end(.failure(.transport.with(detail: "libcurl takes no more transfers")))
         }
+    }
+
+    private func setMethod(_ request: TransferRequest, on handle: UnsafeMutableRawPointer) {
+        guard request.method != "GET" || request.body != nil else {
+            _ = dipper_curl_set_long(handle, CURLOPT_HTTPGET, 1)
+            _ = dipper_curl_set_string(handle, CURLOPT_CUSTOMREQUEST, nil)
+            return
+        }
+        if let body = request.body {
+            _ = dipper_curl_set_off(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count))
+            body.withUnsafeBytes { bytes in
+                _ = dipper_curl_set_string(
+                    handle, CURLOPT_COPYPOSTFIELDS, bytes.bindMemory(to: CChar.self).baseAddress)
+            }
+        } else {
+            _ = dipper_curl_set_long(handle, CURLOPT_HTTPGET, 1)
+            if request.method == "HEAD" { _ = dipper_curl_set_long(handle, CURLOPT_NOBODY, 1) }
+        }
+        _ = dipper_curl_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method)
     }
 
     private func takeEnded() -> Bool {
@@ -160,11 +204,10 @@ final class CurlPool: @unchecked Sendable {
             let code = message.pointee.data.result
             let metrics = CurlMetrics.read(handle)
             let isDone = code == CURLE_OK || transfer.hasSaidEnough
-            let error =
-                isDone ? nil : CurlErrors.error(code, handle, isTooLarge: transfer.isTooLarge)
-            if let error {
+            if !isDone {
+                let error = CurlErrors.error(code, handle, of: transfer)
                 release(transfer)
-                transfer.end(.failure(error))
+                transfer.end(.failure(error), metrics: metrics)
             } else {
                 // The status is still to be read from the handle.
                 transfer.end(.success(()), metrics: metrics)
@@ -184,8 +227,7 @@ final class CurlPool: @unchecked Sendable {
             curl_slist_free_all(transfer.headerList)
             transfer.headerList = nil
         }
-        _ = dipper_curl_set_pointer(handle, CURLOPT_WRITEDATA, nil)
-        _ = dipper_curl_set_pointer(handle, CURLOPT_HEADERDATA, nil)
+        CurlOptions.setContext(nil, on: handle)
         if idleHandles.count < 64 { idleHandles.append(handle) } else { curl_easy_cleanup(handle) }
     }
 
@@ -206,7 +248,7 @@ final class CurlPool: @unchecked Sendable {
 
     private func makeHandle() -> UnsafeMutableRawPointer? {
         guard let handle = curl_easy_init() else { return nil }
-        CurlOptions.set(configuration, on: handle)
+        CurlOptions.set(configuration, sockets: sockets, on: handle)
         return handle
     }
 }

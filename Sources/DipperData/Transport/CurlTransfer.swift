@@ -5,21 +5,21 @@ import Foundation
 // The mutable parts belong to the pool's thread; other threads only post commands.
 final class CurlTransfer: Transfer, @unchecked Sendable {
     let request: TransferRequest
-    private let pool: CurlPool
+    let pool: CurlPool
     private let receive: @Sendable (TransferEvent) -> Void
 
     var handle: UnsafeMutableRawPointer?
     var headerList: UnsafeMutablePointer<curl_slist>?
     var isThrottled: Bool
-    /// The largest body taken.
-    private let limit: Int
-    var isOver = false
-    private var status = 0
-    private var fields = HTTPHeaders()
+    private(set) var lane: Lane
+    private(set) var isOver = false
+    private var answer = CurlAnswer()
     private var body = ByteBuffer()
-    private var expected: Int?
-    private(set) var isTooLarge = false
     private var errorBytes = 0
+    private(set) var isTooLarge = false
+    private(set) var isAddressRefused = false
+    private var mayConnectSomewhere = false
+    private var flow: SlowFlow?
 
     init(
         _ request: TransferRequest, pool: CurlPool, receive: @escaping @Sendable (TransferEvent) -> Void
@@ -27,7 +27,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         self.request = request
         self.pool = pool
         self.receive = receive
-        limit = pool.configuration.maximumBodySize
+        lane = request.lane
         isThrottled = request.isThrottled
     }
 
@@ -35,35 +35,81 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     func cancel() { pool.post(.cancel(self)) }
     func setThrottled(_ isThrottled: Bool) { pool.post(.setThrottled(self, isThrottled)) }
-    /// The connection stays where it is; a promoted transfer is released by its pause being lifted.
-    func setLane(_ lane: Lane) {}
+    func setLane(_ lane: Lane) { pool.post(.setLane(self, lane)) }
 
-    // MARK: On the pool's thread
+    // MARK: The connection
 
-    /// A line of the header section, line break included.
-    func takeHeaderLine(_ line: UnsafeRawBufferPointer) {
-        if line.starts(with: "HTTP/".utf8) {
-            // A new section: after an informational answer or a redirect only the last one counts.
-            fields = HTTPHeaders()
-            status = 0
-            expected = nil
-            return
+    func mayConnect(to address: UnsafePointer<curl_sockaddr>) -> Bool {
+        let policy = pool.configuration.addressPolicy
+        let allowed = policy.isAny || IPAddress(dipper_curl_address(address)).map(policy.allows) ?? false
+        if allowed { mayConnectSomewhere = true } else { isAddressRefused = true }
+        return allowed
+    }
+
+    /// No address of the host may be connected to.
+    var isRefused: Bool { isAddressRefused && !mayConnectSomewhere }
+
+    /// The connection is there, new or used before.
+    func connected() {
+        var socket = CURL_SOCKET_BAD
+        guard let handle, dipper_curl_get_socket(handle, &socket) == CURLE_OK, socket != CURL_SOCKET_BAD else { return }
+        if lane == .slow, !CurlSockets.isLoopback(socket) {
+            flow = SlowFlow(socket, to: request.url.host(percentEncoded: false) ?? "", pool: pool)
+        } else {
+            pool.sockets.unlimit(socket)
         }
-        guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return }
-        let value = line[(colon + 1)...]
-        let isSpace: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D || $0 == 0x0A }
-        let start = value.firstIndex { !isSpace($0) } ?? value.endIndex
-        let end = value.lastIndex { !isSpace($0) }.map { $0 + 1 } ?? start
-        fields.append(
-            String(decoding: line[..<colon], as: UTF8.self), String(decoding: value[start..<end], as: UTF8.self))
+    }
+
+    /// The transfer counts in another lane from now on: its window follows, if the connection is its own.
+    func move(to lane: Lane) {
+        guard lane != self.lane else { return }
+        self.lane = lane
+        guard !isOver, !isMultiplexed || pool.lane == .slow else { return }
+        if lane == .slow { connected() } else { endFlow() }
+    }
+
+    private func endFlow() {
+        if let flow { pool.sockets.unlimit(flow.socket) }
+        flow = nil
+    }
+
+    /// Several transfers may share the connection, so that it cannot be held back for one of them.
+    var isMultiplexed: Bool {
+        guard let handle else { return false }
+        var version = 0
+        _ = dipper_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version)
+        return version >= CURL_HTTP_VERSION_2_0
+    }
+
+    /// What has come so far can be continued by another request.
+    var canBeContinued: Bool {
+        answer.status == 200 && body.count > 0 && answer.fields["Content-Encoding"] == nil
+            && Validators.rangeValidator(of: answer.fields) != nil
+    }
+
+    func throttle(_ isThrottled: Bool) {
+        self.isThrottled = isThrottled
+        flow?.interrupt()
+    }
+
+    // MARK: The answer
+
+    /// A line of the header section, line break included; false if there have been too many.
+    func takeHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
+        answer.take(line)
+        guard answer.size <= pool.configuration.maximumHeaderSize else {
+            isTooLarge = true
+            return false
+        }
+        return true
     }
 
     /// Takes a piece of the body; false if it is not wanted.
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        if status == 0 { readStatus() }
-        // The body of an error is not handed out; it is read so that the connection can be used again, unless that
-        // takes longer than a new connection.
-        guard (200...299).contains(status) else {
+        if answer.status == 0, let handle { answer.readStatus(handle) }
+        // The body of an error is read so that the connection can be used again, unless that takes longer than a new
+        // connection.
+        if !(200...299).contains(answer.status), !request.keepsErrorBody {
             errorBytes += bytes.count
             return errorBytes <= Self.longestErrorBody
         }
@@ -71,10 +117,20 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             isTooLarge = true
             return false
         }
-        if body.count == 0 { body.reserve(min(expected ?? bytes.count, limit, Self.largestReservation)) }
+        if body.count == 0 { body.reserve(min(answer.length ?? bytes.count, limit, Self.largestReservation)) }
         body.append(bytes)
-        receive(.progress(received: body.count, expected: expected))
+        if let handle { flow?.measure(handle) }
+        receive(.progress(received: body.count, expected: answer.length))
         return true
+    }
+
+    private var limit: Int {
+        let configuration = pool.configuration
+        let isCoded = answer.fields["Content-Encoding"] != nil
+        let whole =
+            isCoded
+            ? min(configuration.maximumBodySize, configuration.maximumDecodedSize) : configuration.maximumBodySize
+        return whole - request.offset
     }
 
     /// A server may announce what it likes: past this the buffer grows with what arrives.
@@ -84,16 +140,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// The transfer was broken off because it had said enough: its status.
     var hasSaidEnough: Bool { errorBytes > Self.longestErrorBody }
 
-    private func readStatus() {
-        guard let handle else { return }
-        var code = 0
-        _ = dipper_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &code)
-        status = code
-        var length: curl_off_t = -1
-        _ = dipper_curl_get_off(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length)
-        // With a content coding the length is that of the coded bytes.
-        expected = length >= 0 && fields["Content-Encoding"] == nil ? Int(length) : nil
-    }
+    // MARK: The end
 
     /// Ends the transfer and tells so, once.
     func end(_ result: Result<Void, DipperError>, metrics: TransferMetrics = .init()) {
@@ -101,13 +148,17 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         isOver = true
         switch result {
         case .failure(let error):
+            if body.count > 0, !isTooLarge { receive(.interrupted(response(metrics))) }
             body = ByteBuffer()
             receive(.finished(.failure(error)))
         case .success:
-            readStatus()
-            let response = TransferResponse(
-                status: status, headers: fields, body: body.takeData(), metrics: metrics)
-            receive(.finished(.success(response)))
+            if let handle { answer.readStatus(handle) }
+            receive(.finished(.success(response(metrics))))
         }
+    }
+
+    private func response(_ metrics: TransferMetrics) -> TransferResponse {
+        TransferResponse(
+            status: answer.status, headers: answer.fields, body: body.takeData(), metrics: metrics)
     }
 }

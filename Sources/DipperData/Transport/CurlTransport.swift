@@ -4,8 +4,9 @@ import Foundation
 /// HTTP and HTTPS by libcurl.
 ///
 /// Each lane has a pool of connections and a thread of its own, so that what the slow lane moves never sits in a
-/// connection that the fast lane needs. Redirects stay on http and https. Bodies with `Content-Encoding` come
-/// decoded, as far as the installed libcurl knows the coding.
+/// connection that the fast lane needs. The slow one's connections have a receive window near what the path holds: a
+/// transfer that is paused lets go of the link. Redirects are not followed. Bodies with `Content-Encoding` come decoded,
+/// as far as the installed libcurl knows the coding.
 public final class CurlTransport: Transport {
     private let fast: CurlPool
     private let slow: CurlPool
@@ -15,8 +16,8 @@ public final class CurlTransport: Transport {
     ///   - name: begins the names of its threads.
     public init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
         CurlLibrary.prepare
-        fast = CurlPool(configuration, name: JoinableThread.name(name, "fast"))
-        slow = CurlPool(configuration, name: JoinableThread.name(name, "slow"))
+        fast = CurlPool(.fast, configuration, name: JoinableThread.name(name, "fast"))
+        slow = CurlPool(.slow, configuration, name: JoinableThread.name(name, "slow"))
     }
 
     deinit {
@@ -31,6 +32,11 @@ public final class CurlTransport: Transport {
         let transfer = CurlTransfer(request, pool: pool, receive: receive)
         pool.post(.start(transfer))
         return transfer
+    }
+
+    public func networkChanged() {
+        fast.post(.dropOrphans)
+        slow.post(.dropOrphans)
     }
 
     public func shutdown() async {

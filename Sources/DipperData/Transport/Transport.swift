@@ -8,8 +8,15 @@ public protocol Transport: Sendable {
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer
 
+    /// The machine's links, addresses or routes have changed: connections that cannot work any more are to fail now.
+    func networkChanged()
+
     /// Ends all transfers as cancelled, ends the transport's threads and waits for them.
     func shutdown() async
+}
+
+extension Transport {
+    public func networkChanged() {}
 }
 
 /// A transfer that is under way.
@@ -26,12 +33,21 @@ public protocol Transfer: Sendable {
 public struct TransferRequest: Sendable {
     /// Where from.
     public var url: URL
+    /// Such as `GET`.
+    public var method = "GET"
     /// Fields to send.
     public var headers: HTTPHeaders
+    /// Bytes to send, if any.
+    public var body: Data?
     /// The pool of connections to use.
     public var lane: Lane
     /// The transfer starts throttled.
     public var isThrottled: Bool
+    /// Bytes of the body that are here already; the fields ask for those that follow. They count towards the largest
+    /// body.
+    public var offset = 0
+    /// The body of an answer other than a success is wanted too. Else it is left out.
+    public var keepsErrorBody = false
 
     /// A transfer in the fast lane, unless said otherwise.
     public init(url: URL, headers: HTTPHeaders = [:], lane: Lane = .fast, isThrottled: Bool = false) {
@@ -46,12 +62,14 @@ public struct TransferRequest: Sendable {
 public enum TransferEvent: Sendable {
     /// Bytes of the body so far, decoded, and how many there will be, if the server said.
     case progress(received: Int, expected: Int?)
+    /// Comes just before a failure: the answer with as much of its body as has arrived.
+    case interrupted(TransferResponse)
     case finished(Result<TransferResponse, DipperError>)
 }
 
 /// A complete answer, whatever its status.
 public struct TransferResponse: Sendable {
-    /// The status of the last answer, after redirects.
+    /// The status of the answer; informational ones are passed over.
     public var status: Int
     public var headers: HTTPHeaders
     /// The body, content codings undone.

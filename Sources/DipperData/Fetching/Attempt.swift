@@ -1,0 +1,162 @@
+import Foundation
+
+/// One attempt at a source: the requests it takes, from the first to the answer that counts. A value; sends nothing.
+struct Attempt: Sendable {
+    /// What follows an answer.
+    enum Step: Sendable {
+        /// This one counts.
+        case answer(TransferResponse)
+        /// What is stored is still right.
+        case notModified(TransferResponse)
+        /// ``request`` is to be sent again: it has changed.
+        case again
+        /// Go on there, if nobody objects.
+        case redirect(to: URL, TransferResponse)
+        /// The server wants other credentials.
+        case challenge(String, TransferResponse)
+        case failed(DipperError)
+    }
+
+    /// The source.
+    let origin: URL
+    private(set) var url: URL
+    private var headers: HTTPHeaders
+    private let hooks: RequestHooks
+    private let maximumRedirects: Int
+    private(set) var redirects = 0
+    /// Asked about by its validators.
+    private(set) var stored: StoredData?
+    /// Continued.
+    private(set) var partial: PartialBody?
+    private var continuations = 0
+    /// The server has refused the credentials once.
+    private var hasAnsweredChallenge = false
+    private var isAnonymous = false
+    var authorization: String?
+
+    init(
+        _ origin: URL, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int, stored: StoredData?,
+        partial: PartialBody?
+    ) {
+        self.origin = origin
+        url = origin
+        self.headers = headers
+        self.hooks = hooks
+        self.maximumRedirects = maximumRedirects
+        // A range of what is asked for, or a condition of the caller's, leaves no room for ours.
+        let isPlain = !["Range", "If-None-Match", "If-Modified-Since", "If-Range", "If-Match", "If-Unmodified-Since"]
+            .contains { headers[$0] != nil }
+        self.stored = isPlain && stored.map { !Validators($0.info.headers).isEmpty } ?? false ? stored : nil
+        self.partial = isPlain && self.stored == nil && partial?.url == origin.absoluteString ? partial : nil
+    }
+
+    /// The request to send now.
+    var request: TransferRequest {
+        var request = TransferRequest(url: url, headers: headers)
+        if let stored {
+            for field in Validators(stored.info.headers).conditionalFields {
+                request.headers.append(field.name, field.value)
+            }
+        }
+        if let partial {
+            for field in partial.fields { request.headers[field.name] = field.value }
+            request.offset = partial.bytes.count
+        }
+        if wantsCredentials, let authorization { request.headers["Authorization"] = authorization }
+        request.keepsErrorBody = hooks.wantsErrorBody
+        return request
+    }
+
+    /// Whether credentials may be sent where the request goes.
+    var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
+
+    mutating func received(_ response: TransferResponse) -> Step {
+        if hooks.followsRedirects,
+            let target = Redirect.target(of: response.status, headers: response.headers, from: url)
+        {
+            switch target {
+            case .failure(let error): return .failed(error)
+            case .success(let url):
+                return redirects < maximumRedirects ? .redirect(to: url, response) : .failed(.tooManyRedirects)
+            }
+        }
+        switch response.status {
+        case 304:
+            guard let stored else { break }
+            if Refreshing.concerns(stored.info.headers, response.headers) { return .notModified(response) }
+            self.stored = nil
+            return .again
+        case 206:
+            if partial != nil { return continuation(response) }
+        case 416 where partial != nil:
+            self.partial = nil
+            return .again
+        case 401:
+            if wantsCredentials, hooks.credentials?.canAnswer == true, !hasAnsweredChallenge {
+                return .challenge(response.headers["WWW-Authenticate"] ?? "", response)
+            }
+        default:
+            break
+        }
+        return .answer(response)
+    }
+
+    private mutating func continuation(_ response: TransferResponse) -> Step {
+        guard let partial, partial.isContinued(by: response) else {
+            self.partial = nil
+            return .again
+        }
+        let longer = partial.continued(by: response)
+        guard let total = longer.total, longer.bytes.count < total else {
+            guard longer.total == longer.bytes.count else {
+                // Nobody has said where the body ends, or it ends elsewhere.
+                self.partial = nil
+                return .again
+            }
+            return .answer(
+                TransferResponse(status: 200, headers: longer.headers, body: longer.bytes, metrics: response.metrics))
+        }
+        self.partial = longer
+        continuations += 1
+        return continuations <= Self.mostContinuations ? .again : .failed(.truncated)
+    }
+
+    /// A server that hands out a body in pieces of its own size is not followed for ever.
+    private static let mostContinuations = 100
+
+    /// What an answer that was broken off leaves for the next attempt.
+    func left(by response: TransferResponse) -> PartialBody? {
+        if response.status == 206 {
+            guard let partial, partial.isContinued(by: response) else { return partial }
+            return partial.continued(by: response)
+        }
+        return PartialBody(response, of: origin.absoluteString) ?? partial
+    }
+
+    /// The request that follows a redirect.
+    func redirected(to target: URL) -> TransferRequest {
+        var next = request
+        next.headers = Redirect.headers(
+            next.headers, from: url, to: target, sensitive: Set(hooks.sensitiveHeaders.map { $0.lowercased() }))
+        next.url = target
+        return next
+    }
+
+    /// Goes on with another request.
+    mutating func follow(_ next: TransferRequest) {
+        redirects += 1
+        let sensitive = Set(hooks.sensitiveHeaders.map { $0.lowercased() })
+        headers = Redirect.headers(headers, from: url, to: next.url, sensitive: sensitive)
+        // Once elsewhere, the credentials do not come back either.
+        if !Redirect.isSameOrigin(origin, next.url) { isAnonymous = true }
+        for field in next.headers.fields where headers[field.name] == nil && request.headers[field.name] == nil {
+            headers.append(field.name, field.value)
+        }
+        url = next.url
+    }
+
+    mutating func answerChallenge(_ authorization: String?) {
+        hasAnsweredChallenge = true
+        self.authorization = authorization
+    }
+}

@@ -1,0 +1,127 @@
+import Foundation
+
+/// What the tiers and the network answer, and what is kept of it.
+extension FetchEngine {
+    func lookedUp(_ id: JobID, _ job: FetchJob, _ found: FetchJob.Found?, partial: PartialBody?) {
+        let now = now().timeIntervalSince1970
+        let waiters = inspect { $0.waiters(of: id) }.map(\.waiter.call)
+        var found = found
+        // Out of date, but good enough for now: newer bytes are fetched behind the urgent work.
+        let refresher = found.flatMap { found in
+            waiters.first { $0.use(of: found.value.info, at: now) == .staleWhileRevalidating && $0.mayFetch }
+        }
+        if let refresher { found?.revalidation = DataTask(refresher, lane: .slow) }
+        job.withState { [found] state in
+            state.found = found
+            if let partial, state.partial == nil {
+                state.partial = partial
+                state.hasPartialOnDisk = true
+            }
+        }
+        apply { [found] scheduler, actions in
+            scheduler.lookedUp(
+                id, hit: found != nil,
+                answers: { task in found.map { task.call.isAnswered(by: $0.value.info, at: now) } ?? false },
+                into: &actions)
+        }
+        if let found { startRevalidating(found) }
+    }
+
+    /// Answers from memory with bytes that are out of date, while newer ones are fetched.
+    func answerWhileRevalidating(_ task: DataTask, with value: StoredData) {
+        let found = FetchJob.Found(value: value, source: .memory, revalidation: DataTask(task.call, lane: .slow))
+        startRevalidating(found)
+        finish(task, nil, .success(DataResponse(value, source: .stale, revalidation: found.revalidation)))
+    }
+
+    private func startRevalidating(_ found: FetchJob.Found) {
+        guard let task = found.revalidation else { return }
+        submit(
+            task, reads: false, fetches: true, insistsOnNetwork: false,
+            keepsOnDisk: task.call.keepsOnDisk, found: .init(value: found.value, source: found.source))
+    }
+
+    /// What a task is answered with from the tiers.
+    func keptAnswer(for task: DataTask, _ found: FetchJob.Found) -> DataResponse {
+        switch task.call.use(of: found.value.info, at: now().timeIntervalSince1970) {
+        case .fresh: DataResponse(found.value, source: found.source)
+        case .staleWhileRevalidating:
+            DataResponse(found.value, source: .stale, revalidation: found.revalidation)
+        case .stale, .revalidate: DataResponse(found.value, source: .stale)
+        }
+    }
+
+    // MARK: The network
+
+    /// An answer with a body of its own.
+    func answered(_ id: JobID, _ job: FetchJob, _ response: TransferResponse, redirects: Int) {
+        var response = response
+        response.metrics.redirects = redirects
+        let (call, requested) = job.withState { ($0.lead, $0.requested) }
+        if var error = call.request.validation.check(response) {
+            error.retryAfter = response.headers["Retry-After"].flatMap { RetryAfter.delay(from: $0, now: now()) }
+            return failed(id, job, error)
+        }
+        dropPartial(of: job)
+        let url = job.withState { $0.sourceURL }?.absoluteString ?? call.request.urlString
+        let value = StoredData(
+            data: response.body, info: info(of: response, url: url, call, requested: requested))
+        deliver(id, job, value, source: .network, metrics: response.metrics)
+    }
+
+    /// What is stored still holds.
+    func confirmed(_ id: JobID, _ job: FetchJob, _ response: TransferResponse) {
+        let (stored, call, requested) = job.withState { ($0.attempt?.stored, $0.lead, $0.requested) }
+        guard let stored else { return }
+        var refreshed = response
+        refreshed.status = stored.info.status
+        refreshed.headers = Refreshing.headers(stored.info.headers, refreshedBy: response.headers)
+        let value = StoredData(
+            data: stored.data,
+            info: info(of: refreshed, url: stored.info.url, call, requested: requested, family: stored.info.family))
+        deliver(id, job, value, source: .revalidated, metrics: response.metrics)
+    }
+
+    private func info(
+        of response: TransferResponse, url: String, _ call: Call, requested: TimeInterval, family: UInt64 = 0
+    ) -> EntryInfo {
+        let received = now().timeIntervalSince1970
+        return EntryInfo(
+            url: url, status: response.status, headers: response.headers, stored: received,
+            freshness: store.freshness(of: response, call, requested: requested, received: received),
+            variant: call.freshness.ignoresServer
+                ? nil : Variant(vary: response.headers, request: call.request.headers),
+            family: family)
+    }
+
+    private func deliver(
+        _ id: JobID, _ job: FetchJob, _ value: StoredData, source: DataResponse.Source, metrics: TransferMetrics
+    ) {
+        let (call, keepsOnDisk, found) = job.withState { state in
+            state.fetched = DataResponse(
+                data: value.data, info: value.info, source: source, attempts: state.attempts, metrics: metrics)
+            state.isTransferring = false
+            state.attempt = nil
+            state.isWritten = !state.keepsOnDisk
+            return (state.lead, state.keepsOnDisk, state.found)
+        }
+        store.keep(value, for: job.key, call, beside: found?.value.info, onDisk: keepsOnDisk) {
+            let waiting = job.withState { state in
+                state.isWritten = true
+                return exchange(&state.whenWritten, with: [])
+            }
+            for finish in waiting { finish() }
+        }
+        // Those who asked with other fields may have to be answered with another variant.
+        if value.info.variant != nil {
+            let others = inspect { $0.waiters(of: id) }.map(\.waiter.call)
+            if let next = others.first(where: { !value.info.isChosen(by: $0.request.headers) }) {
+                job.withState { state in
+                    state.lead = next
+                    state.found = nil
+                }
+            }
+        }
+        apply { $0.finished(id, answers: { value.info.isChosen(by: $0.call.request.headers) }, into: &$1) }
+    }
+}

@@ -1,0 +1,128 @@
+import Foundation
+
+/// What becomes of those who wait when an attempt has failed.
+extension FetchEngine {
+    func failed(_ id: JobID, _ job: FetchJob, _ error: DipperError) {
+        let time = time.now()
+        let isOffline = error.mayPass && error.status == nil && !network.canReach(job.presentHost)
+        let (found, gaveWay, earlier) = job.withState { state in
+            // The server may have lost patience with a transfer that was held back: that is nobody's failure.
+            let gaveWay = state.wasThrottled && !isOffline && state.partial != nil && error.isBrokenOff
+            state.isTransferring = false
+            state.attempt = nil
+            if isOffline { state.budget.hold(at: time) }
+            return (state.found, gaveWay, state.earlierFailures)
+        }
+        if gaveWay {
+            apply { $0.failed(id, ending: [], parking: .backOff(.zero), isSilent: true, into: &$1) }
+            return
+        }
+        var failure = error
+        failure.earlier = earlier
+        let waiters = inspect { $0.waiters(of: id) }
+        var ending: [TaskID] = []
+        var answered: [TaskID] = []
+        var patience: [(TaskID, Duration)] = []
+        var delay: Duration?
+        let now = now().timeIntervalSince1970
+        for (taskID, task) in waiters {
+            if let found, error.mayPass,
+                task.call.isAnsweredAllTheSame(by: found.value.info, isOffline: isOffline, at: now)
+            {
+                answered.append(taskID)
+                continue
+            }
+            switch verdict(on: task, job, error, isOffline: isOffline, time: time) {
+            case .end: ending.append(taskID)
+            case .retry(let wait): delay = min(delay ?? wait, wait)
+            case .waitForNetwork(let limit): if let limit { patience.append((taskID, limit)) }
+            }
+        }
+        // Only when nobody would wait for this source any more is the next one asked.
+        let isLast = ending.count + answered.count == waiters.count
+        let goesOn = isLast && !ending.isEmpty && error.mayHaveAlternative && nextSource(job, waiters, failure)
+        if goesOn { ending = [] }
+        job.withState { [failure] in $0.failure = failure }
+        for (task, limit) in patience { armPatience(limit, of: task, id) }
+        let willRetry = isOffline || delay != nil || goesOn
+        reporter.failedAttempt(job.key, error, willRetry: willRetry)
+        let parking: Scheduler.Parking? =
+            goesOn ? .backOff(.zero) : !error.mayPass ? nil : isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
+        apply { [ending, answered] in
+            $0.failed(id, ending: ending, answered: answered, parking: parking, into: &$1)
+        }
+        // The network may have returned between the question and the parking.
+        if isOffline, !goesOn, network.canReach(job.presentHost) { networkChanged() }
+    }
+
+    /// Turns to the next source. Those who wait begin to count anew.
+    private func nextSource(
+        _ job: FetchJob, _ waiters: [(id: TaskID, waiter: DataTask)], _ error: DipperError
+    ) -> Bool {
+        let isThere = job.withState { state in
+            guard state.hasAlternative else { return false }
+            state.source += 1
+            var plain = error
+            plain.earlier = []
+            state.earlierFailures.append(plain)
+            state.partial = nil
+            return true
+        }
+        guard isThere else { return false }
+        for (_, task) in waiters {
+            task.withLink { link in
+                link.failures = 0
+                link.firstFailure = nil
+            }
+        }
+        return true
+    }
+
+    private enum Verdict {
+        case end
+        case retry(after: Duration)
+        /// For at most so long; `nil` for ever.
+        case waitForNetwork(Duration?)
+    }
+
+    private func verdict(
+        on task: DataTask, _ job: FetchJob, _ error: DipperError, isOffline: Bool, time: Duration
+    ) -> Verdict {
+        guard error.mayPass else { return .end }
+        let policy = task.call.retryPolicy
+        let (failures, elapsed) = task.withLink { link in
+            if !isOffline { link.failures += 1 }
+            let first = link.firstFailure ?? time
+            link.firstFailure = first
+            return (link.failures, time - first)
+        }
+        if isOffline {
+            guard policy.waitsForNetwork else { return .end }
+            guard let deadline = policy.deadline else { return .waitForNetwork(nil) }
+            return elapsed < deadline ? .waitForNetwork(deadline - elapsed) : .end
+        }
+        let context = RetryPolicy.Context(failures: failures, error: error, elapsed: elapsed)
+        guard let delay = policy.delay(after: context, unit: options.random()) else { return .end }
+        if let timeout = task.call.timeout, job.withState({ $0.budget.spent(at: time) }) + delay >= timeout {
+            return .end
+        }
+        return .retry(after: delay)
+    }
+
+    /// Ends a task that has waited long enough for the network, if it still does.
+    private func armPatience(_ patience: Duration, of task: TaskID, _ job: JobID) {
+        timers.schedule(after: patience) { [weak self] in
+            self?.apply { scheduler, actions in
+                if scheduler.isParked(job) { scheduler.cancel(task, as: .failed, into: &actions) }
+            }
+        }
+    }
+}
+
+extension DipperError {
+    /// The answer had begun when it was broken off.
+    fileprivate var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
+
+    /// Another source may do better.
+    fileprivate var mayHaveAlternative: Bool { self != .shutDown && !isCancelled }
+}

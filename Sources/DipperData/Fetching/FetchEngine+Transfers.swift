@@ -1,0 +1,229 @@
+import Foundation
+
+/// An attempt: from its start over redirects and the like to the answer that counts.
+extension FetchEngine {
+    /// One attempt.
+    func transfer(_ id: JobID, _ job: FetchJob, lane: Lane, isThrottled: Bool) {
+        let kept = job.withState { state in
+            state.lane = lane
+            state.isThrottled = isThrottled
+            return state.insistsOnNetwork ? nil : state.lead
+        }.flatMap { lead in store.memory.value(for: job.key).map { (lead, $0) } }
+        if let (lead, value) = kept {
+            // The entry may have come into memory by another way since the call was made.
+            if lead.use(of: value.info, at: now().timeIntervalSince1970) == .fresh {
+                job.withState { $0.fetched = DataResponse(value, source: .memory) }
+                apply { $0.finished(id, into: &$1) }
+                return
+            }
+            job.withState { if $0.found == nil { $0.found = .init(value: value, source: .memory) } }
+        }
+        let time = time.now()
+        let isReady = job.withState { state in
+            guard let url = state.sourceURL else { return false }
+            state.attempts += 1
+            state.isTransferring = true
+            state.lastProgress = nil
+            state.isLost = false
+            state.budget.run(at: time)
+            if isThrottled { state.budget.hold(at: time) }
+            let stored = state.insistsOnNetwork ? nil : state.storedAnswer(of: url)
+            state.attempt = Attempt(
+                url, headers: state.lead.request.headers, hooks: state.lead.request.hooks,
+                maximumRedirects: options.maximumRedirects, stored: stored, partial: state.partial)
+            return true
+        }
+        guard isReady else { return }
+        armTimeouts(of: id, job)
+        send(id, job)
+    }
+
+    /// Sends the attempt's present request, once the caller's hooks have had their say.
+    private func send(_ id: JobID, _ job: FetchJob) {
+        let (attempt, hooks) = job.withState { ($0.attempt, $0.lead.request.hooks) }
+        guard let attempt else { return }
+        if let defect = DataRequest(attempt.url).defect { return failed(id, job, defect) }
+        guard attempt.wantsCredentials || hooks.modifier != nil else { return start(attempt.request, id, job) }
+        // The caller's code may wait for something: not on a thread of ours.
+        Task {
+            do throws(DipperError) {
+                start(try await prepare(attempt, hooks, job), id, job)
+            } catch {
+                failed(id, job, error)
+            }
+        }
+    }
+
+    private func prepare(
+        _ attempt: Attempt, _ hooks: RequestHooks, _ job: FetchJob
+    ) async throws(DipperError) -> TransferRequest {
+        var attempt = attempt
+        if attempt.wantsCredentials, attempt.authorization == nil, let credentials = hooks.credentials {
+            attempt.authorization = await credentials.field(.init(url: attempt.url, demand: nil))
+            job.withState { [authorization = attempt.authorization] in $0.attempt?.authorization = authorization }
+        }
+        guard let modifier = hooks.modifier else { return attempt.request }
+        let asked = attempt.request
+        var request = try await modifier.modify(asked)
+        request.offset = asked.offset
+        if let defect = DataRequest(request.url).with(\.headers, request.headers).defect { throw defect }
+        return request
+    }
+
+    private func start(_ request: TransferRequest, _ id: JobID, _ job: FetchJob) {
+        var request = request
+        let requested = now().timeIntervalSince1970
+        let begun = job.withState { state -> (number: Int, lane: Lane, isThrottled: Bool)? in
+            guard !state.isAborted else { return nil }
+            state.transferNumber += 1
+            state.wasThrottled = state.isThrottled
+            state.requested = requested
+            return (state.transferNumber, state.lane, state.isThrottled)
+        }
+        guard let begun else { return }
+        request.lane = begun.lane
+        request.isThrottled = begun.isThrottled
+        if request.headers["Priority"] == nil {
+            request.headers.append(
+                "Priority",
+                PriorityField.text(isUrgent: begun.lane == .fast, level: job.withState { $0.lead.request.priority.level }))
+        }
+        reporter.requested(job.key)
+        let transfer = transport.start(request) { [weak self] event in
+            self?.receive(event, number: begun.number, id, job)
+        }
+        // A transfer that has ended holds the job: kept by it, neither would ever go.
+        let (isOver, isAborted, lane, isThrottled) = job.withState { state in
+            let isOver = state.transferNumber != begun.number
+            if !isOver { state.transfer = transfer }
+            return (isOver, state.isAborted, state.lane, state.isThrottled)
+        }
+        if isOver { return }
+        // What was decided while it was being started.
+        if isAborted { transfer.cancel() }
+        if lane != begun.lane { transfer.setLane(lane) }
+        if isThrottled != begun.isThrottled { transfer.setThrottled(isThrottled) }
+    }
+
+    // MARK: What comes back
+
+    private func receive(_ event: TransferEvent, number: Int, _ id: JobID, _ job: FetchJob) {
+        switch event {
+        case .progress(let received, let expected):
+            guard job.wantsProgress.load(ordering: .relaxed) else { return }
+            let before = job.withState { $0.attempt?.partial?.bytes.count ?? 0 }
+            report(TaskProgress(received: before + received, expected: expected.map { before + $0 }), id, job)
+        case .interrupted(let response):
+            keepPartial(of: response, job)
+        case .finished(let result):
+            job.withState { state in
+                state.transfer = nil
+                state.transferNumber += 1
+            }
+            switch result {
+            case .failure(let error):
+                failed(id, job, error == .cancelled && job.withState { $0.isLost } ? .unreachable : error)
+            case .success(let response):
+                reporter.received(response, job.key)
+                goOn(after: response, id, job)
+            }
+        }
+    }
+
+    private func report(_ progress: TaskProgress, _ id: JobID, _ job: FetchJob) {
+        let time = time.now()
+        let isDue = job.withState { state in
+            if let last = state.lastProgress, time - last < options.progressInterval,
+                progress.received != progress.expected
+            {
+                return false
+            }
+            state.lastProgress = time
+            return true
+        }
+        guard isDue else { return }
+        for (_, task) in inspect({ $0.waiters(of: id) }) where task.tell(progress) { task.flush() }
+    }
+
+    private func goOn(after response: TransferResponse, _ id: JobID, _ job: FetchJob) {
+        let (step, attempt, hooks) = job.withState { state -> (Attempt.Step?, Attempt?, RequestHooks) in
+            let step = state.attempt?.received(response)
+            return (step, state.attempt, state.lead.request.hooks)
+        }
+        guard let step, let attempt else { return }
+        switch step {
+        case .answer(let response):
+            answered(id, job, response, redirects: attempt.redirects)
+        case .notModified(let response):
+            confirmed(id, job, response)
+        case .again:
+            send(id, job)
+        case .failed(let error):
+            failed(id, job, error)
+        case .redirect(let target, let response):
+            redirect(to: target, after: response, attempt, hooks, id, job)
+        case .challenge(let demand, let response):
+            Task {
+                let authorization = await hooks.credentials?.field(.init(url: attempt.url, demand: demand))
+                guard let authorization, authorization != attempt.authorization else {
+                    answered(id, job, response, redirects: attempt.redirects)
+                    return
+                }
+                job.withState { $0.attempt?.answerChallenge(authorization) }
+                send(id, job)
+            }
+        }
+    }
+
+    private func redirect(
+        to target: URL, after response: TransferResponse, _ attempt: Attempt, _ hooks: RequestHooks, _ id: JobID,
+        _ job: FetchJob
+    ) {
+        let next = attempt.redirected(to: target)
+        guard let handler = hooks.redirectHandler else {
+            job.withState { $0.attempt?.follow(next) }
+            return send(id, job)
+        }
+        Task {
+            let step = RedirectHandler.Redirection(
+                status: response.status, headers: response.headers, count: attempt.redirects)
+            if let next = await handler.decide(step, next) {
+                job.withState { $0.attempt?.follow(next) }
+                send(id, job)
+            } else {
+                answered(id, job, response, redirects: attempt.redirects)
+            }
+        }
+    }
+
+    // MARK: Partial bodies
+
+    private func keepPartial(of response: TransferResponse, _ job: FetchJob) {
+        let (partial, onDisk) = job.withState { state in
+            let partial = state.attempt?.left(by: response)
+            state.partial = partial
+            let onDisk = partial != nil && state.keepsOnDisk
+            if onDisk { state.hasPartialOnDisk = true }
+            return (partial, onDisk)
+        }
+        if onDisk, let partial { store.disk?.keepPartial(partial, for: job.key) }
+    }
+
+    func dropPartial(of job: FetchJob) {
+        let wasOnDisk = job.withState { state in
+            state.partial = nil
+            return exchange(&state.hasPartialOnDisk, with: false)
+        }
+        if wasOnDisk { store.disk?.dropPartial(of: job.key) }
+    }
+}
+
+extension FetchJob.State {
+    /// What the tiers had, if the server at this URL can be asked whether it still holds.
+    func storedAnswer(of url: URL) -> StoredData? {
+        guard let value = found?.value, value.info.url == url.absoluteString,
+            value.info.isChosen(by: lead.request.headers)
+        else { return nil }
+        return value
+    }
+}

@@ -1,0 +1,103 @@
+import Foundation
+
+/// What `Cache-Control` of a request or a response says to a private cache (RFC 9111, section 5.2; RFC 5861;
+/// RFC 8246).
+///
+/// Reading is lenient about names, and strict about numbers: a lifetime that is not a number of seconds leaves the
+/// answer stale (section 4.2.1). Of directives that contradict each other the most restrictive counts. `s-maxage`,
+/// `proxy-revalidate` and the qualified `private` are for shared caches.
+struct CacheControl: Sendable, Hashable {
+    var maxAge: TimeInterval?
+    /// Without field names.
+    var noCache = false
+    /// Lower-cased names of the fields that must not be used again without validation.
+    var noCacheFields: [String] = []
+    var noStore = false
+    var mustRevalidate = false
+    var mustUnderstand = false
+    var isPrivate = false
+    var isPublic = false
+    var immutable = false
+    var staleWhileRevalidate: TimeInterval?
+    var staleIfError: TimeInterval?
+    var minFresh: TimeInterval?
+    /// Infinite if the request names no limit.
+    var maxStale: TimeInterval?
+    var onlyIfCached = false
+
+    init(response: HTTPHeaders) {
+        for directive in response.list("Cache-Control").map(Directive.init) {
+            switch directive.name {
+            case "max-age": Self.lower(&maxAge, to: directive.seconds ?? 0)
+            case "no-cache":
+                let fields = directive.fieldNames
+                if fields.isEmpty { noCache = true }
+                noCacheFields += fields.filter { !noCacheFields.contains($0) }
+            case "no-store": noStore = true
+            case "must-revalidate": mustRevalidate = true
+            case "must-understand": mustUnderstand = true
+            case "private": isPrivate = true
+            case "public": isPublic = true
+            case "immutable": immutable = true
+            case "stale-while-revalidate": Self.lower(&staleWhileRevalidate, to: directive.seconds ?? 0)
+            case "stale-if-error": Self.lower(&staleIfError, to: directive.seconds ?? 0)
+            default: break
+            }
+        }
+    }
+
+    init(request: HTTPHeaders) {
+        for directive in request.list("Cache-Control").map(Directive.init) {
+            switch directive.name {
+            case "max-age": directive.seconds.map { Self.lower(&maxAge, to: $0) }
+            case "no-cache": noCache = true
+            case "no-store": noStore = true
+            case "only-if-cached": onlyIfCached = true
+            case "stale-if-error": directive.seconds.map { Self.lower(&staleIfError, to: $0) }
+            case "min-fresh": directive.seconds.map { minFresh = max(minFresh ?? 0, $0) }
+            case "max-stale":
+                let limit = directive.argument == nil ? TimeInterval.infinity : directive.seconds
+                limit.map { Self.lower(&maxStale, to: $0) }
+            default: break
+            }
+        }
+        // Section 5.4.
+        if request["Cache-Control"] == nil, request.pragmaSaysNoCache { noCache = true }
+    }
+
+    private static func lower(_ value: inout TimeInterval?, to limit: TimeInterval) {
+        value = min(value ?? limit, limit)
+    }
+}
+
+extension CacheControl {
+    private struct Directive {
+        let name: String
+        /// What follows the name, without the equals sign; as it is, so that nothing odd passes for a number.
+        let argument: String?
+
+        init(_ text: String) {
+            let end = text.utf8.firstIndex { !$0.isTokenCharacter } ?? text.endIndex
+            name = String(text[..<end]).asciiLowercased
+            let rest = text[end...].utf8
+            let argument = rest.first == UInt8(ascii: "=") ? rest.dropFirst() : rest
+            self.argument = rest.isEmpty ? nil : String(decoding: argument, as: UTF8.self)
+        }
+
+        var seconds: TimeInterval? {
+            argument.flatMap { DeltaSeconds.parse($0.unquoted ?? $0) }
+        }
+
+        var fieldNames: [String] {
+            guard let argument else { return [] }
+            return (argument.trimmingOptionalSpace.unquoted ?? argument).listMembers.map(\.asciiLowercased)
+                .filter { $0.utf8.allSatisfy(\.isTokenCharacter) }
+        }
+    }
+}
+
+extension HTTPHeaders {
+    var pragmaSaysNoCache: Bool {
+        list("Pragma").contains { $0.asciiLowercased == "no-cache" }
+    }
+}

@@ -1,0 +1,94 @@
+extension HTTPHeaders {
+    /// All values of a field, in order, without the white space around them.
+    func values(_ name: String) -> [String] {
+        fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
+    }
+
+    /// The members of a list field, however they are spread over lines (RFC 9110, section 5.6.1). Commas within
+    /// quotes do not separate; empty members count for nothing.
+    func list(_ name: String) -> [String] {
+        values(name).flatMap(\.listMembers)
+    }
+
+    /// Without the fields whose names, in lower case, are not wanted.
+    func removing(_ isUnwanted: (String) -> Bool) -> HTTPHeaders {
+        HTTPHeaders(fields.filter { !isUnwanted($0.name.asciiLowercased) })
+    }
+}
+
+extension String {
+    /// Lower case for A to Z alone: the Unicode mapping would make ASCII of some other letters.
+    var asciiLowercased: String {
+        utf8.contains { $0 >= 0x41 && $0 <= 0x5A } ? String(decoding: utf8.map(\.asciiLowercased), as: UTF8.self) : self
+    }
+
+    /// Without spaces and tabs at its ends (RFC 9110, section 5.6.3).
+    var trimmingOptionalSpace: String {
+        guard let first = utf8.first, let last = utf8.last, first.isSpaceOrTab || last.isSpaceOrTab else { return self }
+        guard let start = utf8.firstIndex(where: { !$0.isSpaceOrTab }),
+            let end = utf8.lastIndex(where: { !$0.isSpaceOrTab })
+        else { return "" }
+        return String(decoding: utf8[start...end], as: UTF8.self)
+    }
+
+    /// The non-empty parts between commas. A quote that is never closed is an ordinary character: what follows it
+    /// must not be lost.
+    var listMembers: [String] {
+        let bytes = Array(utf8)
+        var members: [String] = []
+        var start = 0
+        var position = 0
+        func endMember(at end: Int) {
+            let member = String(decoding: bytes[start..<end], as: UTF8.self).trimmingOptionalSpace
+            if !member.isEmpty { members.append(member) }
+        }
+        while position < bytes.count {
+            if bytes[position] == UInt8(ascii: "\""), let end = Self.endOfQuotedString(bytes, from: position) {
+                position = end
+            } else if bytes[position] == UInt8(ascii: ",") {
+                endMember(at: position)
+                start = position + 1
+            }
+            position += 1
+        }
+        endMember(at: bytes.count)
+        return members
+    }
+
+    /// What a quoted string says; `nil` if this is not one from end to end (RFC 9110, section 5.6.4).
+    var unquoted: String? {
+        let bytes = Array(utf8)
+        guard bytes.first == UInt8(ascii: "\""), let end = Self.endOfQuotedString(bytes, from: 0),
+            end == bytes.count - 1
+        else { return nil }
+        var plain: [UInt8] = []
+        var isEscaped = false
+        for byte in bytes[1..<end] {
+            if !isEscaped, byte == UInt8(ascii: "\\") {
+                isEscaped = true
+            } else {
+                plain.append(byte)
+                isEscaped = false
+            }
+        }
+        return String(decoding: plain, as: UTF8.self)
+    }
+
+    /// Where the quote that opens at `start` closes.
+    private static func endOfQuotedString(_ bytes: [UInt8], from start: Int) -> Int? {
+        var position = start + 1
+        while position < bytes.count {
+            switch bytes[position] {
+            case UInt8(ascii: "\""): return position
+            case UInt8(ascii: "\\"): position += 2
+            default: position += 1
+            }
+        }
+        return nil
+    }
+}
+
+extension UInt8 {
+    var isSpaceOrTab: Bool { self == 0x20 || self == 0x09 }
+    var isDigit: Bool { self >= 0x30 && self <= 0x39 }
+}

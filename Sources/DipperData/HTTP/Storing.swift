@@ -1,0 +1,41 @@
+/// What a private cache may keep of the answer to a GET (RFC 9111, section 3).
+enum Storing {
+    static func mayStore(status: Int, request: HTTPHeaders, response: HTTPHeaders) -> Bool {
+        guard (200...599).contains(status), status != 206, status != 304 else { return false }
+        guard !CacheControl(request: request).noStore else { return false }
+        let control = CacheControl(response: response)
+        if control.mustUnderstand {
+            // Whoever knows the status may keep the answer in spite of `no-store` (section 5.2.2.3).
+            guard understood.contains(status) else { return false }
+        } else if control.noStore {
+            return false
+        }
+        // Nothing would ever match it again.
+        guard !response.list("Vary").contains("*") else { return false }
+
+        if control.isPublic || control.isPrivate || Freshness.isExplicit(in: response, control) { return true }
+        guard Freshness.heuristicStatuses.contains(status) else { return false }
+        return Freshness.successes.contains(status) || !Validators(response).isEmpty
+    }
+
+    /// The fields to keep: not those of the connection, not those of a proxy, and not those that `no-cache` names
+    /// (section 3.1).
+    static func fields(of response: HTTPHeaders) -> HTTPHeaders {
+        let excluded = excludedNames(of: response).union(CacheControl(response: response).noCacheFields)
+        return response.removing(excluded.contains)
+    }
+
+    /// Lower-cased names of the fields that concern this connection alone.
+    static func excludedNames(of response: HTTPHeaders) -> Set<String> {
+        connectionFields.union(response.list("Connection").map(\.asciiLowercased))
+    }
+
+    private static let connectionFields: Set = [
+        "connection", "keep-alive", "proxy-authenticate", "proxy-authentication-info", "proxy-authorization",
+        "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+    ]
+
+    /// The final statuses of RFC 9110 that are kept as they are, and those of RFC 6585 and RFC 7725.
+    private static let understood: Set = Set([200, 201, 202, 203, 204, 205, 300, 301, 302, 303, 307, 308, 421, 422])
+        .union(400...417).union([426, 428, 429, 431, 451]).union(500...505).union([511])
+}

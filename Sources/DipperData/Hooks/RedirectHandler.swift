@@ -1,0 +1,21 @@
+/// Is asked before each redirect is followed. Only http and https are ever followed, and credentials do not go along to
+/// another origin.
+public struct RedirectHandler: Sendable {
+    /// The answer that redirects, without its body.
+    public struct Redirection: Sendable {
+        /// The status, 301, 302, 303, 307 or 308.
+        public let status: Int
+        /// Its fields.
+        public let headers: HTTPHeaders
+        /// Redirects followed before this one.
+        public let count: Int
+    }
+
+    let decide: @Sendable (Redirection, TransferRequest) async -> TransferRequest?
+
+    /// - Parameter decide: the request to go on with, such as the one given; `nil` stops there, and the redirecting
+    ///   answer counts.
+    public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async -> TransferRequest?) {
+        self.decide = decide
+    }
+}

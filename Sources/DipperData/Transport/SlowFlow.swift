@@ -1,0 +1,50 @@
+import CCurl
+import Foundation
+
+/// Keeps the receive window of one slow transfer: small enough to free the link, large enough to fill it.
+struct SlowFlow {
+    let socket: Int32
+    private let host: String
+    // The pool outlives its transfers' flows.
+    private unowned let pool: CurlPool
+    private var window: ReceiveWindow
+    private var roundTrip: Double?
+
+    init(_ socket: Int32, to host: String, pool: CurlPool) {
+        self.socket = socket
+        self.host = host
+        self.pool = pool
+        let path = pool.paths[host]
+        window = ReceiveWindow(path?.window ?? ReceiveWindow.smallest)
+        // The least that was seen is the path without a queue.
+        roundTrip = [path?.roundTrip, CurlSockets.roundTrip(socket)].compactMap { $0 }.min()
+        pool.sockets.limit(socket, to: window.size)
+        remember()
+    }
+
+    mutating func interrupt() { window.interrupt() }
+
+    mutating func measure(_ handle: UnsafeMutableRawPointer) {
+        guard let roundTrip else { return }
+        var received: curl_off_t = 0
+        _ = dipper_curl_get_off(handle, CURLINFO_SIZE_DOWNLOAD_T, &received)
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        let seconds = Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
+        guard let size = window.measure(time: seconds, bytes: Int(received), roundTrip: roundTrip) else { return }
+        pool.sockets.limit(socket, to: size)
+        remember()
+    }
+
+    private func remember() {
+        if pool.paths.count > 1_000 { pool.paths = [:] }
+        pool.paths[host] = .init(window: window.size, roundTrip: roundTrip)
+    }
+}
+
+/// What a pool has learned of the way to a host.
+struct NetworkPath: Sendable {
+    var window: Int
+    /// Seconds, without a queue; `nil` if it has not been measured.
+    var roundTrip: Double?
+}
