@@ -57,6 +57,7 @@ struct ShowCommand: AsyncParsableCommand {
             tell("status    \(response.status)")
             tell("stored    \(found.stored)")
             tell("accessed  \(found.accessed)")
+            tell("fresh     \(response.freshUntil.map { "until \($0)" } ?? "always")")
             tell("expires   \(found.expires.map { "\($0)" } ?? "never")")
             if let file = cache.file(for: entry.key) { tell("file      \(file.path)") }
             for field in response.headers.fields { tell("          \(field.name): \(field.value)") }

@@ -7,7 +7,9 @@ extension DataCache {
     /// The bytes if the cache has them: memory, then disk, on the caller's thread.
     public func data(for url: URL) -> Data? { data(for: CacheKey(url)) }
     /// The bytes of a request's key, if the cache has them.
-    public func data(for request: DataRequest) -> Data? { data(for: request.cacheKey) }
+    public func data(for request: DataRequest) -> Data? {
+        request.headers.isEmpty ? data(for: request.cacheKey) : response(for: request)?.data
+    }
     /// The bytes of a key, if the cache has them.
     public func data(for key: CacheKey) -> Data? {
         store.memory.part(of: key, \.data) ?? store.readThrough(key)?.data
@@ -15,8 +17,13 @@ extension DataCache {
 
     /// The bytes and what is known of them, if the cache has them, on the caller's thread.
     public func response(for url: URL) -> DataResponse? { response(for: CacheKey(url)) }
-    /// The same by a request's key.
-    public func response(for request: DataRequest) -> DataResponse? { response(for: request.cacheKey) }
+    /// The same by a request's key; of several variants the one that its fields choose.
+    public func response(for request: DataRequest) -> DataResponse? {
+        guard let found = store.find(request.cacheKey, request.headers),
+            found.value.info.isChosen(by: request.headers)
+        else { return nil }
+        return DataResponse(found.value, source: found.source)
+    }
     /// The same by key.
     public func response(for key: CacheKey) -> DataResponse? {
         store.peek(key).map { DataResponse($0.value, source: $0.source) }

@@ -42,6 +42,8 @@ public struct DataResponse: Sendable {
 
     /// When the server made the answer, or last confirmed it, as far as that is known.
     public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
+    /// How old the answer is now (RFC 9111, section 4.2.3).
+    public var age: Duration { .seconds(max(0, Date().timeIntervalSince1970 - info.freshness.generated)) }
     /// Up to when the answer is fresh; `nil` for ever.
     public var freshUntil: Date? {
         info.freshness.until.isFinite ? Date(timeIntervalSince1970: info.freshness.until) : nil

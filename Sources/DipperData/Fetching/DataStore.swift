@@ -42,7 +42,7 @@ final class DataStore: Sendable {
         _ answer: @escaping @Sendable (FetchJob.Found?, PartialBody?) -> Void
     ) {
         let work: @Sendable () -> Void = {
-            let found = self.find(key, call)
+            let found = self.find(key, call.request.headers)
             answer(found, found == nil && wantsPartial ? self.disk?.partial(of: key) : nil)
         }
         guard let readers, readers.run(work) else {
@@ -51,13 +51,13 @@ final class DataStore: Sendable {
         }
     }
 
-    private func find(_ key: CacheKey, _ call: Call) -> FetchJob.Found? {
+    /// The entry, or the variant of it that the fields choose, on the caller's thread.
+    func find(_ key: CacheKey, _ fields: HTTPHeaders) -> FetchJob.Found? {
         guard let (value, source) = peek(key) else { return nil }
-        let fields = call.request.headers
         if let variant = value.info.variant, !variant.matches(fields),
             let (other, source) = peek(key.variant(variant.selection(for: fields), family: value.info.family))
         {
-            return .init(value: other, source: source)
+            return .init(value: other, source: source, primary: value.info)
         }
         return .init(value: value, source: source)
     }
@@ -93,22 +93,22 @@ final class DataStore: Sendable {
             call.freshness.ignoresServer
             ? (200...299).contains(info.status)
             : Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
-        guard mayStore else {
-            // What was kept before is out of date by now.
-            if known?.isChosen(by: call.request.headers) == true { remove(key) }
-            return whenWritten()
-        }
-        guard let variant = info.variant else {
-            return add(value, for: key, call, onDisk: onDisk, whenWritten: whenWritten)
-        }
         let present = known ?? memory.part(of: key) { $0.info }
         var family = info.family
         var place = key
-        if let other = present?.variant, let present, other.names == variant.names {
+        if let variant = info.variant, let present, let other = present.variant, other.names == variant.names {
             family = present.family
             if other != variant {
                 place = key.variant(variant.selection(for: call.request.headers), family: family)
             }
+        }
+        guard mayStore else {
+            // What was kept before is out of date by now, unless this is but a failure.
+            if info.status < 400 || info.status == 404 || info.status == 410 { remove(place) }
+            return whenWritten()
+        }
+        guard let variant = info.variant else {
+            return add(value, for: key, call, onDisk: onDisk, whenWritten: whenWritten)
         }
         let kept = StoredData(
             data: value.data,

@@ -29,7 +29,8 @@ extension FetchEngine {
 
     /// Answers from memory with bytes that are out of date, while newer ones are fetched.
     func answerWhileRevalidating(_ task: DataTask, with value: StoredData) {
-        let found = FetchJob.Found(value: value, source: .memory, revalidation: DataTask(task.call, lane: .slow))
+        var found = FetchJob.Found(value: value, source: .memory)
+        found.revalidation = DataTask(task.call, lane: .slow)
         startRevalidating(found)
         finish(task, nil, .success(DataResponse(value, source: .stale, revalidation: found.revalidation)))
     }
@@ -38,7 +39,8 @@ extension FetchEngine {
         guard let task = found.revalidation else { return }
         submit(
             task, reads: false, fetches: true, insistsOnNetwork: false,
-            keepsOnDisk: task.call.keepsOnDisk, found: .init(value: found.value, source: found.source))
+            keepsOnDisk: task.call.keepsOnDisk,
+            found: .init(value: found.value, source: found.source, primary: found.primary))
     }
 
     /// What a task is answered with from the tiers.
@@ -86,12 +88,13 @@ extension FetchEngine {
         of response: TransferResponse, url: String, _ call: Call, requested: TimeInterval, family: UInt64 = 0
     ) -> EntryInfo {
         let received = now().timeIntervalSince1970
+        // An answer to this request alone is not kept, so there is nothing to be chosen.
+        let variant = Variant(vary: response.headers, request: call.request.headers)
+        let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
         return EntryInfo(
-            url: url, status: response.status, headers: response.headers, stored: received,
+            url: url, status: response.status, headers: Storing.fields(of: response.headers), stored: received,
             freshness: store.freshness(of: response, call, requested: requested, received: received),
-            variant: call.freshness.ignoresServer
-                ? nil : Variant(vary: response.headers, request: call.request.headers),
-            family: family)
+            variant: isKeptByVariant ? variant : nil, family: family)
     }
 
     private func deliver(
@@ -105,7 +108,7 @@ extension FetchEngine {
             state.isWritten = !state.keepsOnDisk
             return (state.lead, state.keepsOnDisk, state.found)
         }
-        store.keep(value, for: job.key, call, beside: found?.value.info, onDisk: keepsOnDisk) {
+        store.keep(value, for: job.key, call, beside: found?.primary, onDisk: keepsOnDisk) {
             let waiting = job.withState { state in
                 state.isWritten = true
                 return exchange(&state.whenWritten, with: [])

@@ -47,7 +47,8 @@ extension FetchEngine {
         let willRetry = isOffline || delay != nil || goesOn
         reporter.failedAttempt(job.key, error, willRetry: willRetry)
         let parking: Scheduler.Parking? =
-            goesOn ? .backOff(.zero) : !error.mayPass ? nil : isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
+            goesOn
+            ? .backOff(.zero) : !error.mayPass ? nil : isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
         apply { [ending, answered] in
             $0.failed(id, ending: ending, answered: answered, parking: parking, into: &$1)
         }

@@ -4,14 +4,15 @@ import Foundation
 extension FetchEngine {
     /// One attempt.
     func transfer(_ id: JobID, _ job: FetchJob, lane: Lane, isThrottled: Bool) {
-        let kept = job.withState { state in
+        let insists = job.withState { state in
             state.lane = lane
             state.isThrottled = isThrottled
-            return state.insistsOnNetwork ? nil : state.lead
-        }.flatMap { lead in store.memory.value(for: job.key).map { (lead, $0) } }
-        if let (lead, value) = kept {
-            // The entry may have come into memory by another way since the call was made.
-            if lead.use(of: value.info, at: now().timeIntervalSince1970) == .fresh {
+            return state.insistsOnNetwork
+        }
+        if !insists, let value = store.memory.value(for: job.key) {
+            // The entry may have come into memory by another way since the calls were made.
+            let now = now().timeIntervalSince1970
+            if inspect({ $0.waiters(of: id) }).allSatisfy({ $0.waiter.call.use(of: value.info, at: now) == .fresh }) {
                 job.withState { $0.fetched = DataResponse(value, source: .memory) }
                 apply { $0.finished(id, into: &$1) }
                 return
@@ -86,7 +87,8 @@ extension FetchEngine {
         if request.headers["Priority"] == nil {
             request.headers.append(
                 "Priority",
-                PriorityField.text(isUrgent: begun.lane == .fast, level: job.withState { $0.lead.request.priority.level }))
+                PriorityField.text(
+                    isUrgent: begun.lane == .fast, level: job.withState { $0.lead.request.priority.level }))
         }
         reporter.requested(job.key)
         let transfer = transport.start(request) { [weak self] event in

@@ -217,7 +217,8 @@ final class FetchEngine: Sendable {
         let result: Result<DataResponse, DipperError> =
             switch ending {
             case .cached: found.map { .success(keptAnswer(for: task, $0)) } ?? .failure(.notCached)
-            case .keptAnswer: found.map { .success(DataResponse($0.value, source: .stale)) } ?? .failure(failure ?? .transport)
+            case .keptAnswer:
+                found.map { .success(DataResponse($0.value, source: .stale)) } ?? .failure(failure ?? .transport)
             case .fetched: fetched.map { .success($0) } ?? .failure(.transport)
             case .failed: .failure(failure ?? .transport)
             case .notCached: .failure(.notCached)

@@ -22,8 +22,9 @@ enum Refreshing {
             let date = HTTPDate.seconds(modified)
             return date != nil && date == HTTPDate.seconds(known)
         }
-        // A tag that is new here cannot be about bytes that never had it, unless the date said so above.
-        return theirs.etag == nil
+        // A validator of a kind that is not here cannot speak of these bytes; but a date beside a tag that was asked
+        // about, and is not repeated, says nothing against it.
+        return theirs.isEmpty || (theirs.etag == nil && mine.etag != nil)
     }
 
     /// `Content-Length` by the rule; the others because the body is stored decoded, whole and typed, and a 304 that

@@ -31,7 +31,8 @@ struct StoredAnswer: Sendable, Hashable {
         }
         if !isFresh, control.mustRevalidate { return .revalidate }
 
-        if !isFresh, wish.maxAge == nil, wish.minFresh == nil,
+        // The limits of a request are not for the response to exceed.
+        if wish.maxAge == nil, wish.minFresh == nil,
             wish.maxStale == nil || isStale(at: now, within: wish.maxStale),
             let window = control.staleWhileRevalidate, now < freshness.until + window
         {

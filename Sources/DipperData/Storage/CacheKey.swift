@@ -53,7 +53,8 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
             self.init(url)
             return
         }
-        let fields = counted
+        let fields =
+            counted
             .map { (name: $0.name.lowercased(), value: $0.value) }
             .sorted { ($0.name, $0.value) < ($1.name, $1.value) }
         var text = Self.withoutFragment(url.absoluteString)

@@ -62,7 +62,11 @@ struct PartialFiles: Sendable {
             let written = TimeInterval(status.st_mtim.tv_sec)
             // A file that is being written now has a name of its own.
             let isAbandoned = name.hasPrefix(".") && now - written > 3_600
-            if written < limit || isAbandoned { unlink(path) } else { files.append((path, Int(status.st_size), written)) }
+            if written < limit || isAbandoned {
+                unlink(path)
+            } else {
+                files.append((path, Int(status.st_size), written))
+            }
         }
         var total = files.reduce(0) { $0 + $1.size }
         for file in files.sorted(by: { $0.written < $1.written }) where total > size {

@@ -24,7 +24,9 @@ enum CurlOptions {
         set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
         set(CURLOPT_USERAGENT, configuration.userAgent)
         set(CURLOPT_CAINFO, configuration.caBundle)
-        set(CURLOPT_PINNEDPUBLICKEY, configuration.pinnedPublicKeys.map { "sha256//" + $0 }.joined(separator: ";").nonEmpty)
+        set(
+            CURLOPT_PINNEDPUBLICKEY,
+            configuration.pinnedPublicKeys.map { "sha256//" + $0 }.joined(separator: ";").nonEmpty)
         set(CURLOPT_SSLCERT, configuration.clientCertificate)
         set(CURLOPT_SSLKEY, configuration.clientKey)
         set(CURLOPT_KEYPASSWD, configuration.clientKeyPassword)

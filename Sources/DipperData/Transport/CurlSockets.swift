@@ -50,7 +50,7 @@ final class CurlSockets: @unchecked Sendable {
         let addresses = Self.ownAddresses()
         for socket in open {
             guard let address = Self.localAddress(socket), !address.isLoopback,
-                address.bytes.contains(where: { $0 != 0 }), !addresses.contains(address)
+                !address.isUnspecified, !addresses.contains(address)
             else { continue }
             Glibc.shutdown(socket, Int32(SHUT_RDWR))
         }

@@ -1,0 +1,93 @@
+import Foundation
+
+/// An address of IPv4 or IPv6 as a number.
+public struct IPAddress: Hashable, Sendable {
+    enum Family: Hashable, Sendable {
+        case v4, v6
+
+        /// Bits of an address.
+        var width: Int { self == .v4 ? 32 : 128 }
+    }
+
+    let family: Family
+    /// The first 64 bits. Those of IPv4 stand at the top, so that prefixes of both families compare alike.
+    let high: UInt64
+    /// The last 64 bits.
+    let low: UInt64
+
+    private init(_ family: Family, high: UInt64, low: UInt64 = 0) {
+        self.family = family
+        self.high = high
+        self.low = low
+    }
+
+    /// - Parameter bytes: 4 or 16 of them, in network order.
+    init?(_ bytes: some Collection<UInt8>) {
+        func number(_ bytes: some Sequence<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
+        switch bytes.count {
+        case 4: self.init(.v4, high: number(bytes) << 32)
+        case 16: self.init(.v6, high: number(bytes.prefix(8)), low: number(bytes.dropFirst(8)))
+        default: return nil
+        }
+    }
+
+    /// An address as text: IPv4 in any form that `inet_aton` reads, IPv6 by RFC 4291, 2.2, without brackets or zone.
+    public init?(_ text: String) {
+        var v4 = in_addr()
+        var v6 = in6_addr()
+        if inet_pton(AF_INET6, text, &v6) == 1 {
+            self.init(withUnsafeBytes(of: &v6) { Array($0) })
+        } else if inet_aton(text, &v4) != 0 {
+            self.init(withUnsafeBytes(of: &v4) { Array($0) })
+        } else {
+            return nil
+        }
+    }
+
+    /// All zeros.
+    static func zero(_ family: Family) -> IPAddress { IPAddress(family, high: 0) }
+
+    /// The address of IPv4 that an address of the form `::ffff:a.b.c.d` stands for (RFC 4291, 2.5.5.2), or itself.
+    var unmapped: IPAddress {
+        guard family == .v6, high == 0, low >> 32 == 0xFFFF else { return self }
+        return IPAddress(.v4, high: low << 32)
+    }
+
+    var isUnspecified: Bool { high == 0 && low == 0 }
+    /// 127.0.0.0/8, ::1.
+    public var isLoopback: Bool { family == .v4 ? high >> 56 == 127 : high == 0 && low == 1 }
+    /// 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291, 2.5.6).
+    var isLinkLocal: Bool { family == .v4 ? high >> 48 == 0xA9FE : high >> 54 == 0xFE80 >> 6 }
+    /// 224.0.0.0/4, ff00::/8.
+    var isMulticast: Bool { family == .v4 ? high >> 60 == 0xE : high >> 56 == 0xFF }
+}
+
+extension IPAddress: CustomStringConvertible {
+    /// The address as text, the usual way.
+    public var description: String {
+        let bytes = (0..<16).map { UInt8(truncatingIfNeeded: ($0 < 8 ? high : low) >> (56 - UInt64($0 % 8) * 8)) }
+        var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        _ = inet_ntop(family == .v4 ? AF_INET : AF_INET6, bytes, &text, socklen_t(text.count))
+        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}
+
+extension IPAddress {
+    /// `nil` for an address of another family.
+    init?(_ address: UnsafePointer<sockaddr>) {
+        switch Int32(address.pointee.sa_family) {
+        case AF_INET:
+            self.init(
+                address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                    withUnsafeBytes(of: $0.pointee.sin_addr) { Array($0) }
+                })
+        case AF_INET6:
+            self.init(
+                address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) {
+                    withUnsafeBytes(of: $0.pointee.sin6_addr) { Array($0) }
+                })
+        default:
+            return nil
+        }
+    }
+}

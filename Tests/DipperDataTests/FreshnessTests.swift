@@ -1,0 +1,153 @@
+import Foundation
+import Testing
+
+@testable import DipperData
+
+@Suite("Freshness")
+struct FreshnessTests {
+    private let now: TimeInterval = 784_111_777
+
+    private func date(_ offset: TimeInterval) -> String { httpDate(now + offset) }
+
+    /// Seconds from reception until it is stale.
+    private func left(
+        _ headers: HTTPHeaders, status: Int = 200, delay: TimeInterval = 0, default lifetime: TimeInterval? = nil
+    ) -> TimeInterval {
+        freshness(headers, status: status, delay: delay, default: lifetime).until - now
+    }
+
+    private func freshness(
+        _ headers: HTTPHeaders, status: Int = 200, delay: TimeInterval = 0, default lifetime: TimeInterval? = nil
+    ) -> Freshness {
+        Freshness(
+            status: status, headers: headers, requested: now - delay, received: now, defaultLifetime: lifetime)
+    }
+
+    @Test("the initial age is the greater of what the dates and what Age with the delay say")
+    func initialAge() {
+        func age(_ headers: HTTPHeaders, delay: TimeInterval = 0) -> TimeInterval {
+            freshness(headers, delay: delay).age(at: now)
+        }
+        #expect(age([:]) == 0)
+        #expect(age(["Date": date(0)]) == 0)
+        #expect(age(["Date": date(-30)]) == 30)
+        #expect(age(["Date": date(30)]) == 0)
+        #expect(age(["Date": "foo"]) == 0)
+        #expect(age(["Age": "15"]) == 15)
+        #expect(age(["Age": "15"], delay: 4) == 19)
+        #expect(age([:], delay: 4) == 4)
+        #expect(age([:], delay: -4) == 0)
+        #expect(age(["Age": "15", "Date": date(-30)], delay: 4) == 30)
+        #expect(age(["Age": "40", "Date": date(-30)]) == 40)
+        #expect(freshness(["Age": "40"]).age(at: now + 10.5) == 50.5)
+        #expect(freshness(["Age": "40"]).age(at: now - 1_000) == 0)
+    }
+
+    @Test(
+        "Age: the first counts, and only as a number",
+        arguments: [
+            (["abc"], 0), (["-7200"], 0), (["7200.0"], 0), ([""], 0), (["7200;foo=bar"], 0), (["\"5\""], 0),
+            (["2147483647"], 2_147_483_647), (["2147483649"], 2_147_483_648), (["99999999999999999999"], 2_147_483_648),
+            (["7200, 0"], 7200), (["0, 7200"], 0), (["7200", "0"], 7200), (["0", "7200"], 0), (["3600", "3600"], 3600),
+            (["abc, 7200"], 0), (["007"], 7),
+        ] as [([String], TimeInterval)])
+    func ageField(lines: [String], age: TimeInterval) {
+        #expect(freshness(HTTPHeaders(lines.map { .init("Age", $0) })).age(at: now) == age)
+    }
+
+    @Test("max-age counts from when the answer was made, and beats Expires")
+    func maxAge() {
+        #expect(left(["Cache-Control": "max-age=3600"]) == 3600)
+        #expect(left(["Cache-Control": "max-age=3600"], delay: 10) == 3590)
+        #expect(left(["Cache-Control": "max-age=10", "Age": "15", "Date": date(0)]) == -5)
+        #expect(left(["Cache-Control": "max-age=3600", "Expires": date(-10_000)]) == 3600)
+        #expect(left(["Cache-Control": "max-age=3600", "Expires": "0"]) == 3600)
+        #expect(left(["Cache-Control": "max-age=0", "Expires": date(10_000)]) == 0)
+        #expect(left(["Cache-Control": "max-age=x", "Expires": date(10_000)], default: 60) == 0)
+        #expect(left(["Cache-Control": "s-maxage=3600, max-age=1"]) == 1)
+        #expect(left(["Cache-Control": "s-maxage=3600"]) == 0)
+        #expect(left(["Cache-Control": "s-maxage=1", "Expires": date(100)]) == 100)
+        #expect(left(["Cache-Control": "max-age=60"], status: 599) == 60)
+        #expect(left(["Cache-Control": "max-age=60, immutable"]) == 60)
+    }
+
+    @Test("Expires is relative to Date, or to the moment of the answer")
+    func expires() {
+        #expect(left(["Expires": date(3600), "Date": date(0)]) == 3600)
+        #expect(left(["Expires": date(0), "Date": date(0)]) == 0)
+        #expect(left(["Expires": date(-100), "Date": date(0)]) == 0)
+        #expect(left(["Expires": date(3600)]) == 3600)
+        #expect(left(["Expires": date(10), "Date": "foo"]) == 10)
+        // A server whose clock is fast, and one whose clock is slow or whose answer is old.
+        #expect(left(["Expires": date(300), "Date": date(400)]) == 0)
+        #expect(left(["Expires": date(500), "Date": date(400)]) == 100)
+        #expect(left(["Expires": date(50), "Date": date(-100)]) == 50)
+        #expect(left(["Date": date(-10), "Expires": date(10), "Age": "25"]) == -5)
+        #expect(left(["Date": date(10), "Expires": date(20), "Age": "15"]) == -5)
+    }
+
+    @Test(
+        "an Expires that is no date is in the past, default lifetime or not",
+        arguments: [
+            "0", "-1", "", "soon", "Thu, 18 Aug 2050 02:01:18 UTC", "Thu, 18 Aug 50 02:01:18 GMT",
+            "Thu 18 Aug 2050 02:01:18 GMT", "Thu, 18-Aug-2050 02:01:18 GMT", "Thu, 18 Aug 2050 2:01:18 GMT",
+            "Thu, 18 Aug 2050 02:01:18 GMT, Thu, 18 Aug 2050 02:01:18 GMT",
+        ])
+    func invalidExpires(text: String) {
+        #expect(left(["Expires": text, "Date": date(0)], default: 60) == 0)
+        #expect(left(["Expires": text, "Last-Modified": date(-1_000)]) == 0)
+    }
+
+    @Test("of several Expires the earliest counts")
+    func severalExpires() {
+        #expect(left(["Expires": date(10), "expires": date(20)]) == 10)
+        #expect(left(["Expires": date(20), "Expires": date(10)]) == 10)
+        #expect(left(["Expires": date(20), "Expires": "0"]) == 0)
+    }
+
+    @Test("a success that says nothing is fresh for the default, from reception on; anything else not at all")
+    func defaultLifetime() {
+        for status in [200, 203, 204] { #expect(left([:], status: status, default: 60) == 60) }
+        for status in [201, 206, 299, 300, 301, 404, 410, 500] { #expect(left([:], status: status, default: 60) == 0) }
+        #expect(left(["Date": date(-1_000_000), "Age": "999"], default: 60) == 60)
+        #expect(left(["Last-Modified": date(-1_000), "ETag": "\"a\""], default: 60) == 60)
+        #expect(left(["Cache-Control": "private, must-revalidate, s-maxage=1"], default: 60) == 60)
+        #expect(left([:], default: .infinity) == .infinity)
+        #expect(left([:], default: -5) == 0)
+        #expect(left(["Pragma": "no-cache"], default: 60) == 0)
+        #expect(left(["Last-Modified": date(-1_000)], status: 404, default: 60) == 0)
+    }
+
+    @Test("without a default it is a tenth of the time since the last modification, at most a day")
+    func heuristic() {
+        let hundred: HTTPHeaders = ["Last-Modified": date(-1_000), "Date": date(0)]
+        for status in [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 451, 501] {
+            #expect(left(hundred, status: status) == 100, "\(status)")
+        }
+        for status in [201, 202, 206, 302, 303, 307, 400, 403, 500, 502, 503, 504, 599] {
+            #expect(left(hundred, status: status) == 0, "\(status)")
+        }
+        #expect(left(["Last-Modified": date(-1_000), "Cache-Control": "public"], status: 599) == 100)
+        #expect(left(["Last-Modified": date(-100_000_000)]) == 86_400)
+        #expect(left(["Last-Modified": date(1_000)]) == 0)
+        #expect(left(["Last-Modified": "yesterday"]) == 0)
+        #expect(left(["Last-Modified": date(-1_050), "Date": date(-50)]) == 50)
+        #expect(left([:]) == 0)
+    }
+
+    @Test("the last moment of freshness is the one before its end")
+    func boundary() {
+        let freshness = Freshness(generated: 100, until: 200)
+        #expect(freshness.isFresh(at: 199.9))
+        #expect(!freshness.isFresh(at: 200))
+    }
+}
+
+/// As a server writes it.
+func httpDate(_ seconds: TimeInterval) -> String {
+    let formatter = DateFormatter()
+    formatter.locale = Locale(identifier: "en_US_POSIX")
+    formatter.timeZone = TimeZone(identifier: "GMT")
+    formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+    return formatter.string(from: Date(timeIntervalSince1970: seconds))
+}
