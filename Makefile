@@ -6,9 +6,9 @@ SWIFT ?= swift
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources
 # What the library links, what the tests run against, what the benchmarks compare with.
-BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libsqlite3-dev libxxhash-dev
-TEST_PACKAGES := nginx-light openssl curl ca-certificates
-BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs
+BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libmnl-dev libsqlite3-dev libxxhash-dev
+TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2
+BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs chromium
 
 .PHONY: deps deps-test deps-bench build run test torture lint format tsan bench docs clean
 

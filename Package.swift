@@ -26,10 +26,13 @@ let package = Package(
         .systemLibrary(
             name: "CXXHash", pkgConfig: "libxxhash",
             providers: [.apt(["libxxhash-dev"])]),
+        .systemLibrary(
+            name: "CMnl", pkgConfig: "libmnl",
+            providers: [.apt(["libmnl-dev"])]),
         .target(
             name: "DipperData",
             dependencies: [
-                "CCurl", "CXXHash",
+                "CCurl", "CMnl", "CXXHash",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -55,6 +58,16 @@ let package = Package(
             ],
             path: "Samples/Scrolling",
             exclude: ["Assets"]),
+        .executableTarget(
+            name: "CacheProxy",
+            dependencies: [
+                "DipperData",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "Samples/CacheProxy"),
         .target(
             name: "FaultServer",
             dependencies: [
@@ -67,16 +80,20 @@ let package = Package(
             name: "FaultServerTool", dependencies: ["FaultServer"], path: "Tests/FaultServerTool"),
         .executableTarget(
             name: "StoreTorture", dependencies: ["DipperData"], path: "Tests/StoreTorture"),
+        .executableTarget(
+            name: "NetworkProbe", dependencies: ["DipperData", "FaultServer"], path: "Tests/NetworkProbe"),
+        // A link between network namespaces for tests and benchmarks; a program in C.
+        .executableTarget(name: "ShapedLink", path: "Tests/ShapedLink"),
         .testTarget(
             name: "DipperDataTests",
             dependencies: [
-                "DipperData", "DipperTesting", "FaultServer", "StoreTorture",
+                "DipperData", "DipperTesting", "FaultServer", "NetworkProbe", "StoreTorture",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(
             name: "DipperCLITests",
-            dependencies: ["DipperCLI", "FaultServer", "FaultServerTool", "Scrolling"]),
+            dependencies: ["CacheProxy", "DipperCLI", "FaultServer", "FaultServerTool", "Scrolling"]),
     ],
     swiftLanguageModes: [.v6]
 )

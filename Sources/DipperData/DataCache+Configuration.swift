@@ -57,8 +57,8 @@ extension DataCache {
         public var network = CurlConfiguration()
         /// Moves the bytes; `nil` for libcurl.
         public var transport: (any Transport)?
-        /// Tells whether hosts can be reached.
-        public var networkMonitor: any NetworkMonitor = AlwaysReachable()
+        /// Tells whether hosts can be reached; by default the kernel is asked.
+        public var networkMonitor: any NetworkMonitor = NetlinkMonitor.shared
 
         /// Waits, back-offs and time limits run on this clock.
         public var clock: any Clock<Duration> = ContinuousClock()

@@ -10,7 +10,10 @@ struct DipperBench: AsyncParsableCommand {
         discussion: "Comparisons: "
             + Compare.comparisons.map { "\($0.name) (\($0.title.lowercasedFirst))" }.joined(separator: ", ")
             + ".",
-        subcommands: [Compare.self, WriteChild.self, PrefetchChild.self], defaultSubcommand: Compare.self)
+        subcommands: [
+            Compare.self, WriteChild.self, PrefetchChild.self, LinkChild.self, ThroughputChild.self,
+        ],
+        defaultSubcommand: Compare.self)
 }
 
 struct Compare: AsyncParsableCommand {
@@ -18,6 +21,7 @@ struct Compare: AsyncParsableCommand {
 
     static let comparisons: [any Comparison] = [
         MemoryHit(), SchedulerOperations(), DiskEntries(), Opening(), Fetching(), PeakMemory(), Layouts(),
+        LinkLoad(), Revalidation(),
     ]
 
     @Argument(help: "Run these comparisons only, and leave the other sections of RESULTS.md as they are.")
@@ -29,9 +33,22 @@ struct Compare: AsyncParsableCommand {
     @Option(help: "Rounds of each comparison; the default differs from one to the next.")
     var rounds: Int?
 
+    @Option(
+        parsing: .upToNextOption,
+        help: ArgumentHelp(
+            "Measure these parts of the comparisons only, and leave RESULTS.md as it is.",
+            discussion: "The parts of `link`: \(LinkLoad.Part.allCases.map(\.rawValue).joined(separator: ", "))."))
+    var only: [String] = []
+
+    @Option(help: "The congestion control of servers behind a shaped link: one that the kernel has.")
+    var congestion = "cubic"
+
     func validate() throws {
         for name in names where !Self.comparisons.contains(where: { $0.name == name }) {
             throw ValidationError("There is no comparison called \(name).")
+        }
+        for part in only where LinkLoad.Part(rawValue: part) == nil {
+            throw ValidationError("There is no part called \(part).")
         }
         guard FileManager.default.fileExists(atPath: folder + "/peers/curl_loop.c") else {
             throw ValidationError("\(folder) is not the folder of the benchmark package; see --folder.")
@@ -41,7 +58,9 @@ struct Compare: AsyncParsableCommand {
     func run() async throws {
         CleanUp.installSignalHandlers()
         defer { CleanUp.all() }
-        let bench = try Bench(package: URL(fileURLWithPath: folder, isDirectory: true), rounds: rounds)
+        let bench = try Bench(
+            package: URL(fileURLWithPath: folder, isDirectory: true), rounds: rounds, parts: only,
+            congestion: congestion)
         var report = Report(file: bench.package.appendingPathComponent("RESULTS.md"))
         var missed = 0
         for comparison in Self.comparisons where names.isEmpty || names.contains(comparison.name) {
@@ -49,6 +68,7 @@ struct Compare: AsyncParsableCommand {
             let tables = try await comparison.run(bench)
             for table in tables { say(table.markdown) }
             missed += tables.flatMap(\.checks).count { !$0.isMet }
+            guard only.isEmpty else { continue }
             report.set(comparison, tables)
             try report.write(order: Self.comparisons.map(\.title))
         }

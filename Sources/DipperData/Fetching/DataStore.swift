@@ -107,15 +107,12 @@ final class DataStore: Sendable {
             if info.status < 400 || info.status == 404 || info.status == 410 { remove(place) }
             return whenWritten()
         }
-        guard let variant = info.variant else {
-            return add(value, for: key, call, onDisk: onDisk, whenWritten: whenWritten)
-        }
+        if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
         let kept = StoredData(
             data: value.data,
             info: EntryInfo(
-                url: info.url, status: info.status, headers: info.headers, stored: info.stored,
-                freshness: info.freshness, variant: variant,
-                family: family == 0 ? .random(in: 1 ... .max) : family))
+                url: info.url, status: info.status, headers: Storing.fields(of: info.headers), stored: info.stored,
+                freshness: info.freshness, variant: info.variant, family: info.variant == nil ? 0 : family))
         add(kept, for: place, call, onDisk: onDisk, whenWritten: whenWritten)
     }
 

@@ -92,7 +92,7 @@ extension FetchEngine {
         let variant = Variant(vary: response.headers, request: call.request.headers)
         let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
         return EntryInfo(
-            url: url, status: response.status, headers: Storing.fields(of: response.headers), stored: received,
+            url: url, status: response.status, headers: response.headers, stored: received,
             freshness: store.freshness(of: response, call, requested: requested, received: received),
             variant: isKeptByVariant ? variant : nil, family: family)
     }

@@ -12,6 +12,9 @@ public struct CurlConfiguration: Sendable {
     /// The largest body taken of an answer that came compressed, in bytes after decoding: a few kilobytes can stand
     /// for gigabytes.
     public var maximumDecodedSize = 64 << 20
+    /// Whether bodies with a content coding are decoded, and such codings asked for. If not, they come as they are sent,
+    /// for the caller to decode or to pass on; what may be sent is for a request's `Accept-Encoding` to say.
+    public var decodesContent = true
     /// The most bytes that the header section may take, informational answers before it included.
     public var maximumHeaderSize = 256 << 10
     /// The addresses that may be connected to.

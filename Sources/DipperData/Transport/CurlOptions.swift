@@ -19,8 +19,8 @@ enum CurlOptions {
         set(CURLOPT_CONNECTTIMEOUT_MS, max(1, configuration.connectTimeout.milliseconds))
         set(CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)
         set(CURLOPT_LOW_SPEED_TIME, max(1, configuration.lowSpeedTime.milliseconds / 1_000))
-        // Every coding that this libcurl can decode.
-        set(CURLOPT_ACCEPT_ENCODING, "")
+        // The empty list means every coding that this libcurl can decode.
+        set(CURLOPT_ACCEPT_ENCODING, configuration.decodesContent ? "" : nil)
         set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
         set(CURLOPT_USERAGENT, configuration.userAgent)
         set(CURLOPT_CAINFO, configuration.caBundle)

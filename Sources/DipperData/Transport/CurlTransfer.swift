@@ -126,7 +126,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private var limit: Int {
         let configuration = pool.configuration
-        let isCoded = answer.fields["Content-Encoding"] != nil
+        let isCoded = configuration.decodesContent && answer.fields["Content-Encoding"] != nil
         let whole =
             isCoded
             ? min(configuration.maximumBodySize, configuration.maximumDecodedSize) : configuration.maximumBodySize

@@ -15,9 +15,14 @@ struct Bench {
     let package: URL
     /// A folder for whatever is made on the way: `.work` in the package.
     let work: URL
+    /// The congestion control of servers behind a shaped link.
+    let congestion: String
     private let wantedRounds: Int?
+    private let parts: Set<String>
 
-    init(package: URL, rounds: Int?) throws {
+    init(package: URL, rounds: Int?, parts: [String], congestion: String) throws {
+        self.congestion = congestion
+        self.parts = Set(parts)
         self.package = package.standardizedFileURL
         work = self.package.appendingPathComponent(".work", isDirectory: true)
         wantedRounds = rounds
@@ -25,6 +30,9 @@ struct Bench {
     }
 
     func rounds(_ usual: Int) -> Int { wantedRounds ?? usual }
+
+    /// Whether this part of a comparison is to be measured.
+    func measures(_ part: String) -> Bool { parts.isEmpty || parts.contains(part) }
 
     /// The environment that peers in Python run in, with diskcache; made at first use.
     func python() throws -> String {

@@ -20,18 +20,22 @@ struct Figures {
 
     /// Runs the competitors in turns (A B C A B C …), one turn of each uncounted, and keeps the medians.
     mutating func measure(_ setting: String, rounds: Int, _ competitors: [Competitor]) async throws {
-        var samples: [String: [Double]] = [:]
+        try await measure(rounds: rounds, competitors.map { (setting, $0) })
+    }
+
+    /// The same across settings, where one setting is held against another.
+    mutating func measure(rounds: Int, _ turns: [(setting: String, competitor: Competitor)]) async throws {
+        var samples = [[Double]](repeating: [], count: turns.count)
         for round in 0...rounds {
-            for competitor in competitors {
-                let sample = try await competitor.measure()
-                if round > 0 { samples[competitor.name, default: []].append(sample) }
+            for (number, turn) in turns.enumerated() {
+                let sample = try await turn.competitor.measure()
+                if round > 0 { samples[number].append(sample) }
             }
         }
-        for competitor in competitors {
-            guard let own = samples[competitor.name] else { continue }
-            self[competitor.name, setting] = own.median
+        for (turn, own) in zip(turns, samples) {
+            self[turn.competitor.name, turn.setting] = own.median
             let (least, most) = (own.min() ?? .nan, own.max() ?? .nan)
-            say("  \(setting) · \(competitor.name): \(own.median.short) (\(least.short) … \(most.short))")
+            say("  \(turn.setting) · \(turn.competitor.name): \(own.median.short) (\(least.short) … \(most.short))")
         }
     }
 }

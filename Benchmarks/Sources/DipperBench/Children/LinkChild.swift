@@ -1,0 +1,52 @@
+import ArgumentParser
+import DipperData
+import Foundation
+
+/// Asks for the prefetches, a while later for the urgent files, and prints the milliseconds from there to the end of the
+/// last urgent file, then to the end of each.
+struct LinkChild: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "link-child", shouldDisplay: false)
+
+    @Option var base: String
+    @Option var certificate: String
+    /// `FOLDER:COUNT`.
+    @Option var load: String?
+    @Option var urgent: String
+    @Option var size: Int
+    /// From asking for the load to asking for the urgent files, in milliseconds.
+    @Option var delay = 600
+    /// Everything in the fast lane, in the order in which it is asked for.
+    @Flag var oneQueue = false
+
+    func run() async throws {
+        var configuration = DataCache.Configuration()
+        configuration.network.caBundle = certificate
+        configuration.fastLane.maxConcurrent = 8
+        let cache = DataCache(configuration)
+        let load = try self.load.map(urls) ?? []
+        let urgent = try urls(self.urgent)
+        for url in load { _ = oneQueue ? cache.getData(url) : cache.slowGetData(url) }
+        if !load.isEmpty { try await Task.sleep(for: .milliseconds(delay)) }
+        let (ends, end) = AsyncStream.makeStream(of: (time: Double, isWell: Bool).self)
+        let start = monotonicSeconds()
+        for url in urgent {
+            cache.getData(url).onEnd { result in
+                end.yield((monotonicSeconds() - start, (try? result.get())?.data.count == size))
+            }
+        }
+        var times: [Double] = []
+        for await (time, isWell) in ends {
+            guard isWell else { throw BenchError("an urgent file did not come whole") }
+            times.append(time * 1_000)
+            if times.count == urgent.count { break }
+        }
+        print(([times.max() ?? .nan] + times).map { String(format: "%.1f", $0) }.joined(separator: " "))
+        await cache.shutdown()
+    }
+
+    private func urls(_ files: String) throws -> [URL] {
+        let parts = files.split(separator: ":")
+        guard parts.count == 2, let count = Int(parts[1]) else { throw BenchError("\(files) is not FOLDER:COUNT") }
+        return (0..<count).compactMap { URL(string: "\(base)/\(parts[0])/\($0)") }
+    }
+}

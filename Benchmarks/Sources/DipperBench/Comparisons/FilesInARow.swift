@@ -1,0 +1,58 @@
+/// Files fetched one after the other, by the slow lane of a cache and by the fast lane of another.
+struct FilesInARow {
+    let title: String
+    let says: String
+    let rounds: Int
+    /// How many files in a row.
+    let times: Int
+    let folder: String
+    let versions: [LinkServer.Version]
+    let base: (LinkServer.Version) -> String
+    let certificate: String?
+    /// The least that slow ÷ fast may be over all files.
+    let limit: Double?
+    /// Called before each turn.
+    let settle: () async throws -> Void
+    /// Runs this program with arguments.
+    let run: ([String]) throws -> Command.Output
+
+    func measure(_ bench: Bench) async throws -> Table {
+        var rates: [String: [[Double]]] = [:]
+        for round in 0...bench.rounds(rounds) {
+            for version in versions {
+                for lane in [LaneFetch.slow, LaneFetch.fast] {
+                    try await settle()
+                    let arguments = ["--folder", folder, "--count", "1", "--times", "\(times)"]
+                    let files = try LaneFetch.run(arguments, lane, base(version), certificate, run)
+                    guard round > 0 else { continue }
+                    rates[lane + version.rawValue, default: []].append(files.map { $0.bytes * 8e-3 / $0.end })
+                }
+            }
+        }
+        typealias Column = (version: LinkServer.Version, number: Int)
+        func rate(_ lane: String, _ column: Column) -> Double {
+            // The last column holds the files together: as many bytes each, so their rate is a harmonic mean.
+            (rates[lane + column.version.rawValue] ?? []).map { files in
+                column.number < times ? files[column.number] : Double(times) / files.reduce(0) { $0 + 1 / $1 }
+            }.median
+        }
+        let columns: [Column] = versions.flatMap { version in
+            [0, 1, times - 1, times].map { (version, $0) }
+        }
+        func heading(_ column: Column) -> String {
+            column.version.rawValue + (column.number < times ? ", file \(column.number + 1)" : ", all")
+        }
+        func ratio(_ column: Column) -> Double { rate(LaneFetch.slow, column) / rate(LaneFetch.fast, column) }
+        var table = Table(
+            title, says: says, header: ["Mbit/s"] + columns.map(heading),
+            rows: [LaneFetch.slow, LaneFetch.fast].map { lane in
+                [lane] + columns.map { rate(lane, $0).short }
+            } + [["slow ÷ fast"] + columns.map { ratio($0).short }])
+        if let limit {
+            table.checks = columns.filter { $0.number == times }.map {
+                Check("slow ÷ fast, \(heading($0))", ratio($0), .atLeast, limit)
+            }
+        }
+        return table
+    }
+}

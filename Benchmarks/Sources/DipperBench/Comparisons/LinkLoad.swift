@@ -1,0 +1,163 @@
+import Foundation
+
+/// Urgent work while prefetches run, over a link that they fill.
+struct LinkLoad: Comparison {
+    /// What can be measured by itself.
+    enum Part: String, CaseIterable {
+        case ours, queue, curl, chromium, throughput, long, loopback
+    }
+
+    private enum Load: String, CaseIterable {
+        case none = "alone"
+        case many = "under 150 × 60 KB"
+        case one = "into one 20 MB"
+
+        var files: String? {
+            switch self {
+            case .none: nil
+            case .many: "prefetch:150"
+            case .one: "large:1"
+            }
+        }
+    }
+
+    let name = "link"
+    let title = "Urgent work under prefetch load"
+
+    static let files = [
+        LinkServer.Files(folder: "urgent", count: 20, size: 30_000),
+        LinkServer.Files(folder: "prefetch", count: 150, size: 60_000),
+        LinkServer.Files(folder: "large", count: 1, size: 20_000_000),
+    ]
+    static let shape = ShapedLink.Shape(rate: 20, roundTrip: 50, queue: 256 << 10)
+
+    private static let urgent = "urgent:20"
+    /// Milliseconds from asking for the load to asking for the urgent files.
+    private static let delay = 600
+    private static let ours = "DataCache, two lanes"
+    private static let queue = "DataCache, one queue"
+    private static let curl = "curl --parallel-max 8"
+    private static let chromium = "Chromium, fetch priority"
+
+    func run(_ bench: Bench) async throws -> [Table] {
+        var tables: [Table] = []
+        if [Part.ours, .queue, .curl, .chromium].contains(where: { bench.measures($0.rawValue) }) {
+            tables.append(try await urgentTable(bench))
+        }
+        return tables + (try await LinkThroughput().run(bench))
+    }
+
+    private func urgentTable(_ bench: Bench) async throws -> Table {
+        let link = try ShapedLink(bench, Self.shape, congestion: bench.congestion)
+        defer { link.end() }
+        let server = try await LinkServer(bench, link, Self.files)
+        defer { server.end() }
+        let chromium = bench.measures(Part.chromium.rawValue) ? try Chromium(bench) : nil
+        var turns: [(setting: String, competitor: Competitor)] = []
+        for version in LinkServer.Version.allCases {
+            for load in Load.allCases {
+                func add(_ name: String, _ part: Part, _ measure: @escaping () async throws -> Double) {
+                    guard bench.measures(part.rawValue) else { return }
+                    let competitor = Competitor(name: name) {
+                        try await link.settle()
+                        return try await measure()
+                    }
+                    turns.append((Self.setting(version, load), competitor))
+                }
+                add(Self.ours, .ours) { try Self.cache(link, server, version, load, oneQueue: false) }
+                // Without a load the two lanes are one queue; behind a single file there is no queue to stand in.
+                if load == .many {
+                    add(Self.queue, .queue) { try Self.cache(link, server, version, load, oneQueue: true) }
+                }
+                if load != .one {
+                    add(Self.curl, .curl) { try Self.curl(bench, link, server, version, load) }
+                }
+                if let chromium {
+                    add(Self.chromium, .chromium) {
+                        try await chromium.measure(
+                            link, server, base: version.base, load: load.files, urgent: Self.urgent,
+                            size: 20 * 30_000, delay: Self.delay)
+                    }
+                }
+            }
+        }
+        var figures = Figures()
+        try await figures.measure(rounds: bench.rounds(5), turns)
+        return table(figures, bench)
+    }
+
+    private static func setting(_ version: LinkServer.Version, _ load: Load) -> String {
+        "\(version.rawValue), \(load.rawValue)"
+    }
+
+    private static func cache(
+        _ link: ShapedLink, _ server: LinkServer, _ version: LinkServer.Version, _ load: Load, oneQueue: Bool
+    ) throws -> Double {
+        var arguments = [
+            "link-child", "--base", version.base, "--certificate", server.certificate, "--urgent", urgent, "--size",
+            "30000", "--delay", "\(delay)",
+        ]
+        if let files = load.files { arguments += ["--load", files] }
+        if oneQueue { arguments.append("--one-queue") }
+        let output = try link.runAtClient(Command.myself, arguments).output
+        guard let time = output.split(whereSeparator: \.isWhitespace).first.flatMap({ Double($0) }) else {
+            throw BenchError("the child printed \(output)")
+        }
+        return time
+    }
+
+    /// The command as a whole, less the delay that the others wait: the urgent files stand last in its list.
+    private static func curl(
+        _ bench: Bench, _ link: ShapedLink, _ server: LinkServer, _ version: LinkServer.Version, _ load: Load
+    ) throws -> Double {
+        let list = bench.work.appendingPathComponent("link.curl")
+        let lines = [load.files, urgent].compactMap { $0?.split(separator: ":") }.flatMap { files in
+            (0..<(Int(files[1]) ?? 0)).map { "url = \"\(version.base)/\(files[0])/\($0)\"\noutput = /dev/null\n" }
+        }
+        try Data(lines.joined().utf8).write(to: list)
+        let time = try seconds {
+            _ = try link.runAtClient(
+                Command.require("curl"),
+                [
+                    "-q", "-sS", "-f", "--cacert", server.certificate, "--parallel", "--parallel-max", "8", "-K",
+                    list.path,
+                ])
+        }
+        return time * 1_000 - (load == .none ? 0 : Double(delay))
+    }
+
+    private func table(_ figures: Figures, _ bench: Bench) -> Table {
+        let competitors = [
+            (Part.ours, Self.ours), (.queue, Self.queue), (.curl, Self.curl), (.chromium, Self.chromium),
+        ].filter { bench.measures($0.0.rawValue) }.map(\.1)
+        let settings = LinkServer.Version.allCases.flatMap { version in
+            Load.allCases.map { Self.setting(version, $0) }
+        }
+        var table = Table(
+            "20 urgent files of 30 KB while prefetches run",
+            says:
+                "Milliseconds from asking for the urgent files to the end of the last one. The prefetches were asked "
+                + "for \(Self.delay) ms before. Link: \(Self.shape.description); nginx, \(bench.congestion). "
+                + "Everything starts with cold connections to the server of the files. curl is timed as a command, "
+                + "its start included.",
+            unit: "ms", competitors: competitors, settings: settings, figures: figures)
+        for version in LinkServer.Version.allCases {
+            let alone = Self.setting(version, .none)
+            if bench.measures(Part.ours.rawValue) {
+                for load in [Load.many, .one] {
+                    table.checks.append(
+                        Check(
+                            "\(Self.setting(version, load)) ÷ alone",
+                            figures[Self.ours, Self.setting(version, load)] / figures[Self.ours, alone], .atMost,
+                            1.1))
+                }
+            }
+            if bench.measures(Part.ours.rawValue), bench.measures(Part.chromium.rawValue) {
+                table.checks.append(
+                    Check(
+                        "\(alone) ÷ Chromium alone", figures.ratio(Self.ours, Self.chromium, alone), .atMost, 1))
+            }
+        }
+        return table
+    }
+}

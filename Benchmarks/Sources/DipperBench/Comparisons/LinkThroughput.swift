@@ -1,0 +1,105 @@
+import Foundation
+
+/// What the slow lane's small receive windows cost where nothing urgent runs.
+struct LinkThroughput {
+    func run(_ bench: Bench) async throws -> [Table] {
+        var tables: [Table] = []
+        if bench.measures(LinkLoad.Part.throughput.rawValue) { tables.append(try await onTheLink(bench)) }
+        if bench.measures(LinkLoad.Part.long.rawValue) { tables.append(try await onALongLink(bench)) }
+        if bench.measures(LinkLoad.Part.loopback.rawValue) { tables.append(try await onTheLoopback(bench)) }
+        return tables
+    }
+
+    // MARK: The link of the urgent files
+
+    private func onTheLink(_ bench: Bench) async throws -> Table {
+        let shape = LinkLoad.shape
+        let link = try ShapedLink(bench, shape, congestion: bench.congestion)
+        defer { link.end() }
+        let server = try await LinkServer(bench, link, LinkLoad.files)
+        defer { server.end() }
+        let used = "share of the link", rate = "Mbit/s of bodies"
+        var shares: [String: [Double]] = [:]
+        var figures = Figures()
+        var turns: [(setting: String, competitor: Competitor)] = []
+        let versions = LinkServer.Version.allCases
+        func add(_ setting: String, _ lane: String, _ version: LinkServer.Version, _ arguments: [String]) {
+            let competitor = Competitor(name: lane) {
+                try await link.settle()
+                let files = try LaneFetch.run(arguments, lane, version.base, server.certificate) {
+                    try link.runAtClient(Command.myself, $0)
+                }
+                let counts = try link.count()
+                // From the first byte of the first answer to the last of the last.
+                let first = files.map(\.first).min() ?? .nan
+                let time = ((files.map(\.end).max() ?? .nan) - first) / 1_000
+                shares[lane + setting, default: []].append(Double(counts.downBytes) * 8e-6 / shape.rate / time)
+                return files.reduce(0) { $0 + $1.bytes } * 8e-6 / time
+            }
+            turns.append((setting, competitor))
+        }
+        func large(_ version: LinkServer.Version) -> String { "20 MB, \(version.rawValue)" }
+        func small(_ version: LinkServer.Version) -> String { "150 × 60 KB, \(version.rawValue)" }
+        for version in versions {
+            for lane in [LaneFetch.slow, LaneFetch.fast] {
+                add(large(version), lane, version, ["--folder", "large", "--count", "1"])
+            }
+            add(small(version), LaneFetch.slow, version, ["--folder", "prefetch", "--count", "150", "--at-once"])
+        }
+        try await figures.measure(rounds: bench.rounds(5), turns)
+        let settings = versions.map(large) + versions.map(small)
+        let rows = [LaneFetch.slow, LaneFetch.fast].flatMap { lane in
+            [
+                ["\(lane), \(rate)"] + settings.map { figures[lane, $0].short },
+                ["\(lane), \(used)"] + settings.map { (shares[lane + $0]?.median ?? .nan).short },
+            ]
+        }
+        var table = Table(
+            "One lane alone on that link",
+            says: "From the first byte of the body to the last. The share counts IP packets, headers included, as the "
+                + "link does. The small files go one after the other, so each waits for a round trip.",
+            header: [""] + settings, rows: rows)
+        for version in versions {
+            let setting = large(version)
+            table.checks += [
+                Check("slow ÷ fast, \(setting)", figures.ratio(LaneFetch.slow, LaneFetch.fast, setting), .atLeast, 0.9),
+                Check(
+                    "share of the link, slow, \(setting)", shares[LaneFetch.slow + setting]?.median ?? .nan, .atLeast,
+                    0.95),
+            ]
+        }
+        return table
+    }
+
+    // MARK: A fast link and a long way
+
+    private func onALongLink(_ bench: Bench) async throws -> Table {
+        let shape = ShapedLink.Shape(rate: 200, roundTrip: 40, queue: 1 << 20)
+        let link = try ShapedLink(bench, shape, congestion: bench.congestion)
+        defer { link.end() }
+        let server = try await LinkServer(bench, link, LinkLoad.files)
+        defer { server.end() }
+        return try await FilesInARow(
+            title: "Three files of 20 MB in a row on a fast, long link",
+            says:
+                "Mbit/s of each file, from asking for it to its last byte. Link: \(shape.description). The first windows "
+                + "of a lane are a guess; later files show what it has learnt.",
+            rounds: 5, times: 3, folder: "large", versions: LinkServer.Version.allCases,
+            base: { $0.base }, certificate: server.certificate, limit: nil, settle: link.settle,
+            run: { try link.runAtClient(Command.myself, $0) }
+        ).measure(bench)
+    }
+
+    // MARK: The loopback
+
+    private func onTheLoopback(_ bench: Bench) async throws -> Table {
+        let server = try await WebServer(bench, files: 1, size: 20_000_000)
+        defer { server.end() }
+        return try await FilesInARow(
+            title: "Ten files of 20 MB in a row on the loopback",
+            says: "Mbit/s of each file, from asking for it to its last byte.",
+            rounds: 15, times: 10, folder: ".", versions: [.http1], base: { _ in server.base }, certificate: nil,
+            limit: 0.8, settle: {}, run: { try Command.run(Command.myself, $0) }
+        ).measure(bench)
+    }
+}

@@ -1,0 +1,18 @@
+import DipperData
+
+/// The members of the `Cache-Status` field (RFC 9211).
+enum CacheStatus {
+    static func text(_ source: DataResponse.Source) -> String {
+        switch source {
+        case .memory, .disk: "dipper; hit; detail=\(source.rawValue)"
+        case .stale: "dipper; hit; detail=stale"
+        case .revalidated: "dipper; fwd=stale; fwd-status=304"
+        case .network: "dipper; fwd=miss"
+        }
+    }
+
+    /// For what does not go through the cache: why, and the status of the server's answer.
+    static func text(passedOn reason: String, status: Int) -> String {
+        "dipper; fwd=\(reason); fwd-status=\(status)"
+    }
+}

@@ -1,0 +1,83 @@
+import DipperData
+
+/// NIO has a type of the same name.
+typealias Fields = DipperData.HTTPHeaders
+
+/// Sorts out which fields may pass from one side to the other.
+enum ForwardedFields {
+    /// The fields to fetch an answer with that is to be kept whole: the client's conditions and ranges are not the
+    /// cache's.
+    static func ofCachedRequest(_ fields: Fields) -> Fields {
+        ofRequest(fields).without {
+            $0.hasPrefix("if-") || $0 == "range" || $0 == "content-length" || $0 == "content-type"
+        }
+    }
+
+    /// The fields to pass a request on with. The transport sets those of the connection and the body's length.
+    static func ofRequest(_ fields: Fields) -> Fields {
+        var fields = endToEnd(fields).without { ["host", "content-length", "expect"].contains($0) }
+        fields.append("Via", via)
+        return fields
+    }
+
+    /// The fields to answer with. The length is that of the body which is sent.
+    static func ofAnswer(_ fields: Fields) -> Fields {
+        var fields = endToEnd(fields).without { $0 == "content-length" }
+        fields.append("Via", via)
+        return fields
+    }
+
+    /// Proxies name themselves both ways (RFC 9110, section 7.6.3). The name is this process's own, by which a request
+    /// that has been here before is known.
+    static let via = "1.1 dipper-" + String(UInt32.random(in: .min ... .max), radix: 16)
+
+    /// True if a request has come from this proxy.
+    static func haveComeFromHere(_ fields: Fields) -> Bool {
+        fields.values("Via").contains { $0.contains(via) }
+    }
+
+    /// Without what concerns the connection alone (RFC 9110, section 7.6.1), and without what no recipient would take.
+    static func endToEnd(_ fields: Fields) -> Fields {
+        let named = fields.values("connection").flatMap { $0.split(separator: ",") }
+            .map { $0.drop { $0 == " " || $0 == "\t" }.prefix { $0 != " " && $0 != "\t" }.lowercased() }
+        let concerned = Set(named).union(connection)
+        return Fields(
+            fields.fields.filter { field in
+                let name = field.name.lowercased()
+                return !concerned.contains(name) && !name.hasPrefix("proxy-") && field.isWellFormed
+            })
+    }
+
+    private static let connection: Set<String> = [
+        "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
+    ]
+}
+
+extension Fields {
+    /// All values of a field, in order.
+    func values(_ name: String) -> [String] {
+        fields.lazy.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
+    }
+
+    /// - Parameter isUnwanted: asked with names in lower case.
+    func without(_ isUnwanted: (String) -> Bool) -> Fields {
+        Fields(fields.filter { !isUnwanted($0.name.lowercased()) })
+    }
+}
+
+extension Fields.Field {
+    /// RFC 9110, sections 5.1 and 5.5.
+    fileprivate var isWellFormed: Bool {
+        let isToken =
+            !name.isEmpty
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"):
+                    true
+                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+                }
+            }
+        return isToken && value.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7F) }
+    }
+}

@@ -1,0 +1,106 @@
+import DipperData
+import Foundation
+import NIOCore
+import NIOHTTP1
+
+/// Reads the requests of one connection and writes the answers, one after the other.
+struct ProxyHandler: Sendable {
+    typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
+    private typealias Parts = NIOAsyncChannelInboundStream<HTTPServerRequestPart>.AsyncIterator
+    private typealias Writer = NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
+
+    let gateway: Gateway
+    /// The largest body of a request, in bytes.
+    var maximumBodySize = 16 << 20
+
+    func serve(_ connection: Connection) async throws {
+        try await connection.executeThenClose { inbound, outbound in
+            var parts = inbound.makeAsyncIterator()
+            while case .head(let head) = try await parts.next() {
+                let answer: Answer
+                if let body = try await body(of: head, &parts, outbound) {
+                    answer = await gateway.answer(to: Gateway.Request(head, body: body))
+                } else {
+                    answer = Answer(Refusal(status: 413, text: "the body is too large"), closes: true)
+                }
+                // After a request to change the protocol NIO reads no other.
+                let staysOpen = head.isKeepAlive && !answer.closes && !head.headers.contains(name: "Upgrade")
+                try await Self.write(answer, to: outbound, head.version, staysOpen: staysOpen)
+                if !staysOpen { return }
+            }
+        }
+    }
+
+    /// Turns a connection away.
+    static func refuse(_ connection: Connection) async throws {
+        try await connection.executeThenClose { inbound, outbound in
+            var parts = inbound.makeAsyncIterator()
+            guard case .head(let head) = try await parts.next() else { return }
+            let answer = Answer(Refusal(status: 503, text: "too many connections"))
+            try await write(answer, to: outbound, head.version, staysOpen: false)
+        }
+    }
+
+    // MARK: Reading
+
+    /// Reads to the end of the request; `nil` if that is too far.
+    private func body(
+        of head: HTTPRequestHead, _ parts: inout Parts, _ outbound: Writer
+    ) async throws -> ByteBuffer? {
+        // What is announced need not be sent to be refused.
+        let announced = head.headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
+        guard announced <= maximumBodySize else { return nil }
+        if head.headers["Expect"].contains(where: { $0.lowercased() == "100-continue" }) {
+            try await outbound.write(.head(HTTPResponseHead(version: .http1_1, status: .continue)))
+        }
+        var body = ByteBuffer()
+        while let part = try await parts.next() {
+            switch part {
+            case .head, .end: return body
+            case .body(var piece):
+                guard body.readableBytes + piece.readableBytes <= maximumBodySize else { return nil }
+                body.writeBuffer(&piece)
+            }
+        }
+        // The connection broke: there is nobody to answer.
+        throw ChannelError.eof
+    }
+
+    // MARK: Writing
+
+    private static let pieceSize = 64 << 10
+
+    private static func write(
+        _ answer: Answer, to outbound: Writer, _ version: HTTPVersion, staysOpen: Bool
+    ) async throws {
+        var head = HTTPResponseHead(version: .http1_1, status: HTTPResponseStatus(statusCode: answer.status))
+        for field in answer.fields.fields { head.headers.add(name: field.name, value: field.value) }
+        if answer.mayHaveBody { head.headers.replaceOrAdd(name: "Content-Length", value: "\(answer.body.count)") }
+        if !staysOpen {
+            head.headers.add(name: "Connection", value: "close")
+        } else if version == .http1_0 {
+            head.headers.add(name: "Connection", value: "keep-alive")
+        }
+        try await outbound.write(.head(head))
+        if answer.mayHaveBody && !answer.isHeadOnly {
+            var rest = answer.body[...]
+            while !rest.isEmpty {
+                let piece = rest.prefix(pieceSize)
+                rest = rest.dropFirst(piece.count)
+                try await outbound.write(.body(.byteBuffer(ByteBuffer(bytes: piece))))
+            }
+        }
+        try await outbound.write(.end(nil))
+    }
+}
+
+extension Gateway.Request {
+    fileprivate init(_ head: HTTPRequestHead, body: ByteBuffer) {
+        let hasBody = head.headers.contains(name: "Content-Length") || head.headers.contains(name: "Transfer-Encoding")
+        self.init(
+            // NIO writes this one without its hyphen.
+            method: head.method == .MSEARCH ? "M-SEARCH" : head.method.rawValue, target: head.uri,
+            fields: Fields(head.headers.map { Fields.Field($0.name, $0.value) }),
+            body: hasBody ? Data(body.readableBytesView) : nil)
+    }
+}

@@ -1,0 +1,104 @@
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+
+/// Accepts connections, and turns away those above the limit.
+final class ProxyServer: Sendable {
+    /// Such as `http://127.0.0.1:8080`.
+    let address: String
+    private let group: MultiThreadedEventLoopGroup
+    private let accepting: Task<Void, any Error>
+
+    private init(address: String, group: MultiThreadedEventLoopGroup, accepting: Task<Void, any Error>) {
+        self.address = address
+        self.group = group
+        self.accepting = accepting
+    }
+
+    /// Starts the server; it takes connections when this returns.
+    /// - Throws: what NIO throws when the address cannot be bound.
+    static func start(_ gateway: Gateway, host: String, port: Int, maxConnections: Int) async throws -> ProxyServer {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+        let listener: NIOAsyncChannel<ProxyHandler.Connection, Never>
+        do {
+            listener = try await ServerBootstrap(group: group)
+                .serverChannelOption(.backlog, value: 256)
+                .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+                // Who has no more to ask may still want the answer.
+                .childChannelOption(.allowRemoteHalfClosure, value: true)
+                .bind(host: host, port: port) { channel in
+                    channel.eventLoop.makeCompletedFuture { try connection(on: channel) }
+                }
+        } catch {
+            try? await group.shutdownGracefully()
+            throw error
+        }
+        let name = host.contains(":") ? "[\(host)]" : host
+        let accepting = Task {
+            try await accept(listener, ProxyHandler(gateway: gateway), maxConnections: maxConnections)
+        }
+        return ProxyServer(
+            address: "http://\(name):\(listener.channel.localAddress?.port ?? port)", group: group,
+            accepting: accepting)
+    }
+
+    /// Closes all connections.
+    func stop() async {
+        accepting.cancel()
+        _ = await accepting.result
+        try? await group.shutdownGracefully()
+    }
+
+    private static func accept(
+        _ listener: NIOAsyncChannel<ProxyHandler.Connection, Never>, _ handler: ProxyHandler, maxConnections: Int
+    ) async throws {
+        let open = OpenConnections(limit: maxConnections)
+        try await listener.executeThenClose { connections in
+            try await withThrowingDiscardingTaskGroup { tasks in
+                for try await connection in connections {
+                    let isWelcome = open.add()
+                    tasks.addTask {
+                        defer { open.remove() }
+                        // A connection that breaks concerns only itself.
+                        try? await isWelcome ? handler.serve(connection) : ProxyHandler.refuse(connection)
+                    }
+                }
+            }
+        }
+    }
+
+    private static func connection(on channel: any Channel) throws -> ProxyHandler.Connection {
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = 16 << 10
+        limits.maxHeaderListSize = 64 << 10
+        limits.maxHeaderFieldCount = 200
+        let pipeline = channel.pipeline.syncOperations
+        try pipeline.addHandler(IdleStateHandler(allTimeout: .seconds(60)))
+        try pipeline.configureHTTPServerPipeline(
+            withEncoderConfiguration: .init(), withDecoderLimitConfiguration: limits)
+        try pipeline.addHandler(IdleConnectionHandler())
+        return try ProxyHandler.Connection(wrappingChannelSynchronously: channel)
+    }
+}
+
+/// How many connections there are.
+private final class OpenConnections: Sendable {
+    private let limit: Int
+    private let count = Mutex(0)
+
+    init(limit: Int) {
+        self.limit = limit
+    }
+
+    /// Counts one more; false if that is too many.
+    func add() -> Bool {
+        count.withLock { count in
+            count += 1
+            return count <= limit
+        }
+    }
+
+    func remove() { count.withLock { $0 -= 1 } }
+}

@@ -1,0 +1,52 @@
+import Foundation
+
+/// Finds the URL that a request asks for.
+enum Target {
+    private static let longest = 8 << 10
+
+    /// - Parameters:
+    ///   - target: as in the request line: `/http://host/path`, `http://host/path`, or `/path` of the origin.
+    ///   - origin: the server to ask; `nil` if the target names it.
+    static func url(of target: String, origin: URL?) throws(Refusal) -> URL {
+        guard target.utf8.count <= longest else { throw Refusal(status: 414, text: "the target is too long") }
+        guard let origin else { return try url(target.hasPrefix("/") ? String(target.dropFirst()) : target) }
+        return try url(base(of: origin) + path(of: target))
+    }
+
+    /// An http or https URL in the form that all ways to write it share (RFC 9110, section 4.2.3), so that programs
+    /// which write it differently share its entry.
+    static func url(_ text: String) throws(Refusal) -> URL {
+        guard var parts = URLComponents(string: text), let scheme = parts.scheme?.lowercased(),
+            let host = parts.encodedHost?.lowercased(), !host.isEmpty
+        else { throw Refusal(status: 400, text: "the target is not a URL with a host") }
+        guard ["http", "https"].contains(scheme) else {
+            throw Refusal(status: 400, text: "the target is neither http nor https")
+        }
+        guard parts.user == nil, parts.password == nil, parts.fragment == nil else {
+            throw Refusal(status: 400, text: "the target has a user or a fragment")
+        }
+        guard parts.port.map((1...65_535).contains) ?? true else {
+            throw Refusal(status: 400, text: "the target's port is out of range")
+        }
+        parts.scheme = scheme
+        parts.encodedHost = host
+        if parts.port == (scheme == "http" ? 80 : 443) { parts.port = nil }
+        if parts.percentEncodedPath.isEmpty { parts.percentEncodedPath = "/" }
+        guard let url = parts.url else { throw Refusal(status: 400, text: "the target is not a URL") }
+        return url
+    }
+
+    /// The origin without the slash that paths begin with.
+    private static func base(of origin: URL) -> String {
+        let text = origin.absoluteString
+        return text.hasSuffix("/") ? String(text.dropLast()) : text
+    }
+
+    /// Path and query; a server takes targets with a host too (RFC 9112, section 3.2.2).
+    private static func path(of target: String) throws(Refusal) -> String {
+        if target.hasPrefix("/") { return target }
+        let parts = try URLComponents(url: url(target), resolvingAgainstBaseURL: false)
+        guard let parts else { throw Refusal(status: 400, text: "the target is not a path") }
+        return parts.percentEncodedPath + (parts.percentEncodedQuery.map { "?\($0)" } ?? "")
+    }
+}

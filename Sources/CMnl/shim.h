@@ -1,0 +1,6 @@
+#pragma once
+#include <libmnl/libmnl.h>
+#include <linux/if.h>
+#include <linux/rtnetlink.h>
+/* Not part of the C library's module. */
+#include <sys/eventfd.h>

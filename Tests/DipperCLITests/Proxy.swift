@@ -1,0 +1,83 @@
+import Foundation
+import Testing
+
+/// The sample proxy while it runs.
+final class Proxy: Sendable {
+    /// Such as `http://127.0.0.1:40000`.
+    let address: String
+    private let process = Process()
+
+    /// Starts it on a free port; it takes connections when this returns.
+    init(_ arguments: [String] = ["--allow-private"]) throws {
+        let output = Pipe()
+        process.executableURL = Dipper.executable.deletingLastPathComponent().appendingPathComponent("CacheProxy")
+        process.arguments = ["--port", "0"] + arguments
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        var line = ""
+        while !line.hasSuffix("\n") {
+            let piece = output.fileHandleForReading.availableData
+            guard !piece.isEmpty else { break }
+            line += String(decoding: piece, as: UTF8.self)
+        }
+        address = try #require(line.split(whereSeparator: \.isWhitespace).last.map(String.init))
+    }
+
+    /// Ends it as Ctrl-C does.
+    /// - Returns: its exit status.
+    func stop() -> Int32 {
+        process.interrupt()
+        process.waitUntilExit()
+        return process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
+    }
+
+    /// What a client gets.
+    struct Answer: Sendable {
+        var status = 0
+        /// By names in lower case; the last one of a name.
+        var fields: [String: String] = [:]
+        var body = Data()
+    }
+
+    /// Asks for a URL through the proxy, with curl.
+    func get(_ url: URL, _ arguments: String...) async throws -> Answer {
+        try await Self.curl(arguments + ["\(address)/\(url.absoluteString)"])
+    }
+
+    /// Asks for a target as it is.
+    func get(target: String, _ arguments: String...) async throws -> Answer {
+        try await Self.curl(arguments + ["--path-as-is", address + target])
+    }
+
+    static func curl(_ arguments: [String]) async throws -> Answer {
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = ["curl", "--silent", "--include", "--max-time", "20", "--noproxy", "*"] + arguments
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = output
+        try process.run()
+        let bytes = await withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(returning: output.fileHandleForReading.readDataToEndOfFile())
+            }
+        }
+        process.waitUntilExit()
+        return try parse(bytes)
+    }
+
+    private static func parse(_ bytes: Data) throws -> Answer {
+        let end = try #require(bytes.range(of: Data("\r\n\r\n".utf8)))
+        let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
+        var answer = Answer(body: Data(bytes[end.upperBound...]))
+        answer.status = try #require(lines.first?.split(separator: " ").dropFirst().first.flatMap { Int($0) })
+        for line in lines.dropFirst() {
+            let parts = line.split(separator: ":", maxSplits: 1)
+            answer.fields[parts[0].lowercased()] = parts.last?.trimmingCharacters(in: .whitespaces)
+        }
+        // What precedes the answer proper.
+        return answer.status == 100 ? try parse(answer.body) : answer
+    }
+}

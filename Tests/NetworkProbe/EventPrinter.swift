@@ -1,0 +1,21 @@
+import Foundation
+
+/// Prints one JSON object a line, with the time at which it was handed in.
+final class EventPrinter: Sendable {
+    private let queue = DispatchQueue(label: "events")
+
+    func print(_ event: String, _ members: [String: any Sendable] = [:]) {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        let milliseconds = Double(time.tv_sec) * 1e3 + Double(time.tv_nsec) / 1e6
+        queue.async {
+            let object = members.merging(["event": event, "ms": milliseconds]) { $1 }
+            guard var line = try? JSONSerialization.data(withJSONObject: object, options: .sortedKeys) else { return }
+            line.append(UInt8(ascii: "\n"))
+            FileHandle.standardOutput.write(line)
+        }
+    }
+
+    /// Returns when all is printed.
+    func flush() { queue.sync {} }
+}
