@@ -17,13 +17,16 @@ static inline CURLcode dipper_curl_set_data_fn(CURL *h, CURLoption o, dipper_cur
 static inline CURLcode dipper_curl_set_open_fn(CURL *h, curl_opensocket_callback v) { return curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, v); }
 static inline CURLcode dipper_curl_set_close_fn(CURL *h, curl_closesocket_callback v) { return curl_easy_setopt(h, CURLOPT_CLOSESOCKETFUNCTION, v); }
 static inline CURLcode dipper_curl_set_ready_fn(CURL *h, curl_prereq_callback v) { return curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, v); }
-static inline CURLcode dipper_curl_get_socket(CURL *h, curl_socket_t *v) { return curl_easy_getinfo(h, CURLINFO_ACTIVESOCKET, v); }
 static inline CURLcode dipper_curl_get_long(CURL *h, CURLINFO i, long *v) { return curl_easy_getinfo(h, i, v); }
 static inline CURLcode dipper_curl_get_off(CURL *h, CURLINFO i, curl_off_t *v) { return curl_easy_getinfo(h, i, v); }
 static inline CURLMcode dipper_curl_multi_set_long(CURLM *m, CURLMoption o, long v) { return curl_multi_setopt(m, o, v); }
 
 /* A flexible array of sockets' addresses follows the sizes; Swift sees only the first bytes of it. */
 static inline const struct sockaddr *dipper_curl_address(const struct curl_sockaddr *a) { return &a->addr; }
+
+static inline curl_socket_t dipper_curl_open_socket(const struct curl_sockaddr *a) { return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol); }
+
+static inline int dipper_curl_has_input(curl_socket_t s) { char c; return recv(s, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0; }
 
 /* Missing from the headers of older systems; the kernel tells whether it knows it (Linux 5.14). */
 #define DIPPER_SO_BUF_LOCK 72

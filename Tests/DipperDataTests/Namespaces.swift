@@ -43,7 +43,8 @@ final class Namespaces {
             for name in [near, far] {
                 try Self.run("ip", ["netns", "add", name])
                 // Addresses of IPv6 can be used at once.
-                try Self.run("ip", ["netns", "exec", name, "sh", "-c", "echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad"])
+                try Self.run(
+                    "ip", ["netns", "exec", name, "sh", "-c", "echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad"])
                 try Self.run("ip", ["-n", name, "link", "set", "lo", "up"])
             }
             for number in 0..<cables { try connect(number) }
@@ -89,6 +90,11 @@ final class Namespaces {
     @discardableResult
     func ip(_ namespace: String, _ commands: String) throws -> Double {
         try Self.run("ip", ["-n", namespace, "-batch", "-"], input: commands + "\n")
+        return Self.now
+    }
+
+    /// Milliseconds on the monotonic clock.
+    static var now: Double {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return Double(time.tv_sec) * 1e3 + Double(time.tv_nsec) / 1e6

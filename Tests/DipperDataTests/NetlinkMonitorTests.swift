@@ -33,12 +33,14 @@ struct NetlinkMonitorTests {
     static func quiet() -> Logger { logger(Box([])) }
 
     @Test(
-        "what the kernel tells has the loopback link and its address", .enabled(if: !isRefused, "netlink is refused here"))
+        "what the kernel tells has the loopback link and its address",
+        .enabled(if: !isRefused, "netlink is refused here"))
     func dump() throws {
         let state = try NetlinkSocket(groups: 0).dump()
         let loopback = try #require(state.links.values.first { $0.isLoopback })
         #expect(loopback.name == "lo")
-        #expect(!loopback.isUp || state.addresses.contains { $0.ip == IPAddress("127.0.0.1") && $0.link == loopback.index })
+        #expect(
+            !loopback.isUp || state.addresses.contains { $0.ip == IPAddress("127.0.0.1") && $0.link == loopback.index })
         #expect(try NetlinkSocket(groups: 0).dump() == state, "told twice, it is the same")
     }
 
@@ -58,7 +60,8 @@ struct NetlinkMonitorTests {
         withExtendedLifetime(observation) {}
         observation = nil
         #expect(monitor.watch == nil)
-        #expect(lines.value == ["warning network the kernel tells nothing of the network: every host counts as reachable"])
+        #expect(
+            lines.value == ["warning network the kernel tells nothing of the network: every host counts as reachable"])
         #expect(calls.value == 0)
     }
 
@@ -105,22 +108,11 @@ struct NetlinkMonitorTests {
         init(_ socket: NetlinkSocket) { self.socket = socket }
     }
 
-    @Test("a monitor may be let go of by its observers' own thread, and begun anew")
-    func restart() async {
-        let monitor = NetlinkMonitor(logger: Self.quiet())
-        for _ in 0..<20 {
-            let observation = monitor.observe {}
-            _ = monitor.canReach("10.1.2.3")
-            withExtendedLifetime(observation) {}
-        }
-        #expect(monitor.watch == nil)
-    }
-
     @Test("several monitors work at one time", .enabled(if: !isRefused, "netlink is refused here"))
     func several() async {
         let monitors = (0..<4).map { _ in NetlinkMonitor(logger: Self.quiet()) }
         let observations = monitors.map { $0.observe {} }
-        #expect(monitors.allSatisfy { $0.canReach("127.0.0.1") && !$0.canReach("fd99:9:9::1%nosuchlink") || $0.canReach("::1") })
+        #expect(monitors.allSatisfy { $0.canReach("::1") && !$0.canReach("fe80::1%nosuchlink") })
         #expect(Set(monitors.compactMap { $0.watch.map(ObjectIdentifier.init) }).count == 4)
         withExtendedLifetime(observations) {}
     }
@@ -164,11 +156,14 @@ struct NetlinkMonitorTests {
     // MARK: Messages
 
     /// A message as the kernel writes it, with attributes.
-    static func message(_ type: Int, _ header: [UInt8], _ attributes: [(Int, [UInt8])], sequence: UInt32 = 1) -> [UInt8] {
+    static func message(_ type: Int, _ header: [UInt8], _ attributes: [(Int, [UInt8])], sequence: UInt32 = 1) -> [UInt8]
+    {
         func bytes<Number: FixedWidthInteger>(_ number: Number) -> [UInt8] { withUnsafeBytes(of: number) { Array($0) } }
         func padded(_ bytes: [UInt8]) -> [UInt8] { bytes + [UInt8](repeating: 0, count: (4 - bytes.count % 4) % 4) }
         var payload = padded(header)
-        for (type, value) in attributes { payload += padded(bytes(UInt16(4 + value.count)) + bytes(UInt16(type)) + value) }
+        for (type, value) in attributes {
+            payload += padded(bytes(UInt16(4 + value.count)) + bytes(UInt16(type)) + value)
+        }
         return bytes(UInt32(16 + payload.count)) + bytes(UInt16(type)) + bytes(UInt16(0)) + bytes(sequence)
             + bytes(UInt32(0)) + payload
     }

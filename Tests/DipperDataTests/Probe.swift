@@ -47,7 +47,9 @@ final class Probe {
                 if data.isEmpty { break }
                 rest += data
                 while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
-                    if let event = try? JSONDecoder().decode(Event.self, from: rest[..<end]) { continuation.yield(event) }
+                    if let event = try? JSONDecoder().decode(Event.self, from: rest[..<end]) {
+                        continuation.yield(event)
+                    }
                     rest = Data(rest[rest.index(after: end)...])
                 }
             }

@@ -11,7 +11,8 @@ struct RoutingStateTests {
         "literals are read in every form",
         arguments: [
             ("10.0.0.1", "10.0.0.1", nil), ("[fd00::1]", "fd00::1", nil), ("fd00::1", "fd00::1", nil),
-            ("FD00:0:0::1", "fd00::1", nil), ("[fe80::1%25eth0]", "fe80::1", "eth0"), ("fe80::1%eth0", "fe80::1", "eth0"),
+            ("FD00:0:0::1", "fd00::1", nil), ("[fe80::1%25eth0]", "fe80::1", "eth0"),
+            ("fe80::1%eth0", "fe80::1", "eth0"),
             ("::ffff:10.0.0.1", "10.0.0.1", nil), ("0x0a000001", "10.0.0.1", nil), ("10.1", "10.0.0.1", nil),
         ])
     func literal(text: String, address: String, zone: String?) throws {
@@ -63,7 +64,8 @@ struct RoutingStateTests {
     @Test(
         "this machine is always reachable",
         arguments: [
-            "127.0.0.1", "127.8.9.1", "[::1]", "::1", "localhost", "LOCALHOST", "localhost.", "api.localhost", "0.0.0.0",
+            "127.0.0.1", "127.8.9.1", "[::1]", "::1", "localhost", "LOCALHOST", "localhost.", "api.localhost",
+            "0.0.0.0",
             "::", "me.test", "::ffff:127.0.0.1",
         ])
     func loopback(host: String) {
@@ -95,7 +97,9 @@ struct RoutingStateTests {
         #expect(!whole.reaches("10.0.1.1") && !whole.reaches("[fd00:0:0:1::1]"))
         let off = net { $0.link("eth0", up: false).address("10.0.0.2/24", "eth0").address("fd00::2/64", "eth0") }
         #expect(!off.reaches("10.0.0.1") && !off.reaches("[fd00::1]"))
-        let pulled = net { $0.link("eth0", carrier: false).address("10.0.0.2/24", "eth0").address("fd00::2/64", "eth0") }
+        let pulled = net {
+            $0.link("eth0", carrier: false).address("10.0.0.2/24", "eth0").address("fd00::2/64", "eth0")
+        }
         #expect(!pulled.reaches("10.0.0.1") && !pulled.reaches("[fd00::1]"))
         let dormant = net { $0.link("eth0", dormant: true).address("10.0.0.2/24", "eth0") }
         #expect(!dormant.reaches("10.0.0.1"))
@@ -165,7 +169,8 @@ struct RoutingStateTests {
         func net(_ first: Bool, _ second: Bool) -> Net {
             Net {
                 $0.link("eth0", carrier: first).address("10.0.0.2/24", "eth0")
-                    .link("eth1", carrier: second).address("10.1.0.2/24", "eth1").multipath("0.0.0.0/0", ["eth0", "eth1"])
+                    .link("eth1", carrier: second).address("10.1.0.2/24", "eth1").multipath(
+                        "0.0.0.0/0", ["eth0", "eth1"])
             }
         }
         #expect(net(true, true).reaches("8.8.8.8", "example.org"))
@@ -182,7 +187,9 @@ struct RoutingStateTests {
 
     @Test("tables of policy routing count")
     func policyRouting() {
-        let net = Net { $0.link("wg0", kind: "wireguard").address("10.8.0.2/32", "wg0").route("0.0.0.0/0", "wg0", table: 51820) }
+        let net = Net {
+            $0.link("wg0", kind: "wireguard").address("10.8.0.2/32", "wg0").route("0.0.0.0/0", "wg0", table: 51820)
+        }
         #expect(net.reaches("8.8.8.8", "example.org"))
     }
 
@@ -207,7 +214,9 @@ struct RoutingStateTests {
         #expect(!pulled.reaches("example.org"))
         pulled.wired("wlan0", "10.3.0.2/24").route("0.0.0.0/0", "wlan0", metric: 600)
         #expect(pulled.reaches("example.org"), "another default route is there")
-        let unready = Net { $0.link("eth0").address("fe80::2/64", "eth0").route("::/0", "eth0").route("fe80::/64", "eth0") }
+        let unready = Net {
+            $0.link("eth0").address("fe80::2/64", "eth0").route("::/0", "eth0").route("fe80::/64", "eth0")
+        }
         #expect(!unready.reaches("example.org"))
     }
 
@@ -243,14 +252,18 @@ struct RoutingStateTests {
     @Test("without a default route a name is reachable over a real network alone")
     func localNetworks() {
         #expect(Net { $0.wired("eth0", "10.0.0.2/24") }.reaches("example.org"), "a kiosk on a LAN")
-        #expect(Net { $0.link("eth0", kind: "veth").address("10.0.0.2/24", "eth0").route("10.0.0.0/24", "eth0") }
-            .reaches("example.org"), "a container")
+        #expect(
+            Net { $0.link("eth0", kind: "veth").address("10.0.0.2/24", "eth0").route("10.0.0.0/24", "eth0") }
+                .reaches("example.org"), "a container")
         #expect(Net { $0.wired("eth0", "fd00::2/64") }.reaches("example.org"))
-        #expect(!Net { $0.link("d0", kind: "dummy").address("10.0.0.2/24", "d0").route("10.0.0.0/24", "d0") }
-            .reaches("example.org"))
+        #expect(
+            !Net { $0.link("d0", kind: "dummy").address("10.0.0.2/24", "d0").route("10.0.0.0/24", "d0") }
+                .reaches("example.org"))
         let linkLocal = Net {
-            $0.link("eth0").address("169.254.3.4/16", "eth0").address("fe80::2/64", "eth0").route("169.254.0.0/16", "eth0")
-                .route("fe80::/64", "eth0").route("ff00::/8", "eth0")
+            $0.link("eth0").address("169.254.3.4/16", "eth0").address("fe80::2/64", "eth0").route(
+                "169.254.0.0/16", "eth0"
+            )
+            .route("fe80::/64", "eth0").route("ff00::/8", "eth0")
         }
         #expect(!linkLocal.reaches("example.org") && linkLocal.reaches("169.254.9.9"))
         #expect(!Net { $0.route("127.0.0.0/8", "lo") }.reaches("example.org"))

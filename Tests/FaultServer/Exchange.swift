@@ -74,34 +74,9 @@ final class Exchange {
             switch self.plan.ending {
             case .keepAlive: self.onEnd()
             case .close: self.channel.close(promise: nil)
-            case .reset: self.resetWhenDrained(before: .now() + .seconds(2))
+            case .reset: self.channel.resetWhenDrained()
             }
         }
-    }
-
-    /// Resets the connection once the client's kernel has all that was sent: a reset throws away
-    /// what the send buffer still holds, and tests want exactly the bytes they asked for.
-    private func resetWhenDrained(before deadline: NIODeadline) {
-        guard queuedBytes() == 0 || NIODeadline.now() >= deadline else {
-            return after(.milliseconds(1)) { self.resetWhenDrained(before: deadline) }
-        }
-        let close = linger(l_onoff: 1, l_linger: 0)
-        guard let options = channel as? any SocketOptionProvider else {
-            return channel.close(promise: nil)
-        }
-        options.setSoLinger(close).assumeIsolated().whenComplete { _ in
-            self.channel.close(promise: nil)
-        }
-    }
-
-    /// The bytes written and not yet acknowledged (`SIOCOUTQ`, tcp(7)).
-    private func queuedBytes() -> CInt {
-        let pipeline = channel.pipeline.syncOperations
-        let bytes = try? pipeline.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
-            var bytes: CInt = 0
-            return ioctl($0, UInt(TIOCOUTQ), &bytes) == 0 ? bytes : 0
-        }
-        return bytes ?? 0
     }
 
     private func send(_ part: HTTPServerResponsePart, then next: @escaping () -> Void) {

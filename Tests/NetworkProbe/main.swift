@@ -20,7 +20,9 @@ import Synchronization
 
 func usage() -> Never {
     FileHandle.standardError.write(
-        Data("usage: NetworkProbe FOLDER [--low-speed-time SECONDS] [--monitors N]\n       NetworkProbe serve HOST\n".utf8))
+        Data(
+            "usage: NetworkProbe FOLDER [--low-speed-time SECONDS] [--monitors N]\n       NetworkProbe serve HOST\n"
+                .utf8))
     exit(64)
 }
 
@@ -74,7 +76,8 @@ commands: while let line = readLine() {
     case ("many", 3):
         for number in 0..<(Int(words[1]) ?? 0) { ask(words[2] + String(number), isUrgent: true) }
     case ("wait", 1): calls.wait()
-    case ("reach", 2): printer.print("reach", ["host": words[1], "answer": monitors.allSatisfy { $0.canReach(words[1]) }])
+    case ("reach", 2):
+        printer.print("reach", ["host": words[1], "answer": monitors.allSatisfy { $0.canReach(words[1]) }])
     case ("notifications", 1): printer.print("notifications", ["counts": notifications.withLock { $0 }])
     case ("quit", 1): break commands
     default: printer.print("bad", ["command": line])

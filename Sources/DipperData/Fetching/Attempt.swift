@@ -88,6 +88,10 @@ struct Attempt: Sendable {
             return .again
         case 206:
             if partial != nil { return continuation(response) }
+            // A part of what was asked for as a whole must not be taken for it. A modifier may have asked for a part.
+            if headers["Range"] == nil, hooks.modifier == nil {
+                return .failed(.malformedResponse.with(detail: "a part that was not asked for"))
+            }
         case 416 where partial != nil:
             self.partial = nil
             return .again

@@ -4,7 +4,7 @@ import Foundation
 extension FetchEngine {
     func failed(_ id: JobID, _ job: FetchJob, _ error: DipperError) {
         let time = time.now()
-        let isOffline = error.mayPass && error.status == nil && !network.canReach(job.presentHost)
+        let isOffline = error.mayPass && error.status == nil && !canReach(job)
         let (found, gaveWay, earlier) = job.withState { state in
             // The server may have lost patience with a transfer that was held back: that is nobody's failure.
             let gaveWay = state.wasThrottled && !isOffline && state.partial != nil && error.isBrokenOff
@@ -53,7 +53,7 @@ extension FetchEngine {
             $0.failed(id, ending: ending, answered: answered, parking: parking, into: &$1)
         }
         // The network may have returned between the question and the parking.
-        if isOffline, !goesOn, network.canReach(job.presentHost) { networkChanged() }
+        if isOffline, !goesOn, canReach(job) { networkChanged() }
     }
 
     /// Turns to the next source. Those who wait begin to count anew.

@@ -1,14 +1,29 @@
+import Foundation
+
 /// The network comes and goes.
 extension FetchEngine {
     func networkChanged() {
         transport.networkChanged()
         wakeReachable()
-        watchUnreachable()
+        for (_, job) in inspect({ $0.jobsOnNetwork }) where !canReach(job) { watchUnreachable(job) }
+        // What stands still only now and then shows after a while.
+        let isArmed = isSecondLookArmed.exchange(true, ordering: .relaxed)
+        guard !isArmed else { return }
+        timers.schedule(after: options.lostNetworkGrace) { [weak self] in
+            self?.isSecondLookArmed.store(false, ordering: .relaxed)
+            self?.transport.networkChanged()
+        }
+    }
+
+    /// Whether there is a way to whom the job speaks, or to the proxy that speaks for it.
+    func canReach(_ job: FetchJob) -> Bool {
+        guard let url = job.withState({ $0.attempt?.url ?? $0.sourceURL }) else { return true }
+        return network.canReach(transport.firstHop(to: url))
     }
 
     private func wakeReachable() {
         let waiting = inspect { $0.jobsWaitingForNetwork }
-        let reachable = waiting.filter { network.canReach($0.work.presentHost) }
+        let reachable = waiting.filter { canReach($0.work) }
         guard !reachable.isEmpty else { return }
         for (_, job) in reachable {
             let time = time.now()
@@ -22,28 +37,23 @@ extension FetchEngine {
         }
     }
 
-    /// Transfers whose host cannot be reached would stand still until their time is up. Those for which that lasts are
-    /// given up, so that they wait for the network and begin again with its return.
-    private func watchUnreachable() {
-        let cutOff = inspect { $0.jobsOnNetwork }.filter { !network.canReach($0.work.presentHost) }
-        for (_, job) in cutOff {
-            let number = job.withState { $0.transferNumber }
-            timers.schedule(after: options.lostNetworkGrace) { [weak self, weak job] in
-                guard let self, let job, !self.network.canReach(job.presentHost) else { return }
-                let transfer = job.withState { state -> (any Transfer)? in
-                    guard state.transferNumber == number, state.transfer != nil else { return nil }
-                    state.isLost = true
-                    return state.transfer
-                }
-                transfer?.cancel()
+    /// A transfer whose host cannot be reached would stand still until its time is up. If that lasts, it is given up, so
+    /// that it waits for the network and begins again with its return.
+    func watchUnreachable(_ job: FetchJob) {
+        let number = job.withState { $0.transferNumber }
+        let received = job.received.load(ordering: .relaxed)
+        timers.schedule(after: options.lostNetworkGrace) { [weak self, weak job] in
+            guard let self, let job, !self.canReach(job) else { return }
+            let isCurrent = job.withState { $0.transferNumber == number && $0.transfer != nil }
+            guard isCurrent else { return }
+            // Bytes that come know better than the routes.
+            if job.received.load(ordering: .relaxed) != received { return self.watchUnreachable(job) }
+            let transfer = job.withState { state -> (any Transfer)? in
+                guard state.transferNumber == number else { return nil }
+                state.isLost = true
+                return state.transfer
             }
+            transfer?.cancel()
         }
-    }
-}
-
-extension FetchJob {
-    /// Whom the job speaks to now, or did last.
-    var presentHost: String {
-        withState { $0.attempt?.url ?? $0.sourceURL }?.host(percentEncoded: false) ?? host
     }
 }

@@ -105,6 +105,7 @@ extension FetchEngine {
         if isAborted { transfer.cancel() }
         if lane != begun.lane { transfer.setLane(lane) }
         if isThrottled != begun.isThrottled { transfer.setThrottled(isThrottled) }
+        if !canReach(job) { watchUnreachable(job) }
     }
 
     // MARK: What comes back
@@ -112,6 +113,7 @@ extension FetchEngine {
     private func receive(_ event: TransferEvent, number: Int, _ id: JobID, _ job: FetchJob) {
         switch event {
         case .progress(let received, let expected):
+            job.received.store(received, ordering: .relaxed)
             guard job.wantsProgress.load(ordering: .relaxed) else { return }
             let before = job.withState { $0.attempt?.partial?.bytes.count ?? 0 }
             report(TaskProgress(received: before + received, expected: expected.map { before + $0 }), id, job)

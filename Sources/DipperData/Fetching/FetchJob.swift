@@ -6,6 +6,8 @@ final class FetchJob: SchedulableWork {
     let key: CacheKey
     /// Someone wants to hear how far the transfer has come.
     let wantsProgress = Atomic(false)
+    /// Bytes of the present transfer's body.
+    let received = Atomic<Int>(0)
     private let state: Mutex<State>
 
     struct State {

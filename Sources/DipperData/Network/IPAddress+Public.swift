@@ -4,6 +4,8 @@ extension IPAddress {
     /// documentation or otherwise set aside (RFC 6890 and IANA's special-purpose registries).
     public var isPublic: Bool {
         if let embedded { return embedded.isPublic }
+        // Nothing else of IPv6 has been handed out (RFC 4291, section 2.4).
+        if family == .v6, high >> 61 != 0b001 { return false }
         return !Self.special.contains { $0.contains(self) }
     }
 
@@ -26,7 +28,6 @@ extension IPAddress {
         ("0.0.0.0", 8), ("10.0.0.0", 8), ("100.64.0.0", 10), ("127.0.0.0", 8), ("169.254.0.0", 16),
         ("172.16.0.0", 12), ("192.0.0.0", 24), ("192.0.2.0", 24), ("192.88.99.0", 24), ("192.168.0.0", 16),
         ("198.18.0.0", 15), ("198.51.100.0", 24), ("203.0.113.0", 24), ("224.0.0.0", 4), ("240.0.0.0", 4),
-        ("::", 127), ("64:ff9b:1::", 48), ("100::", 64), ("2001::", 23), ("2001:db8::", 32), ("3fff::", 20),
-        ("5f00::", 16), ("fc00::", 7), ("fe80::", 10), ("fec0::", 10), ("ff00::", 8),
+        ("2001::", 23), ("2001:db8::", 32), ("3fff::", 20),
     ].compactMap { text, length in IPAddress(text).map { IPPrefix($0, length: length) } }
 }

@@ -40,6 +40,8 @@ public final class NetlinkMonitor: NetworkMonitor {
         /// An answer was given from something else since, which somebody may have acted on.
         var hasAnsweredOtherwise = false
         var hasWarned = false
+        /// What was said since the last look, and when: the same hosts are asked about again and again.
+        var answers: [String: (canReach: Bool, time: ContinuousClock.Instant)] = [:]
         var conditions = NetworkConditions()
     }
 
@@ -62,9 +64,20 @@ public final class NetlinkMonitor: NetworkMonitor {
     // MARK: Asking
 
     public func canReach(_ host: String) -> Bool {
+        let (known, round) = state.withLock { ($0.isStale ? nil : $0.answers[host], $0.round) }
+        if let known, .now - known.time < Self.answerLife { return known.canReach }
         guard let routing = routing() else { return true }
-        return routing.canReach(HostTarget(host, hosts: hosts.hosts))
+        let answer = routing.canReach(HostTarget(host, hosts: hosts.hosts))
+        state.withLock { state in
+            guard state.watch != nil, !state.isStale, state.round == round else { return }
+            if state.answers.count >= 256 { state.answers = [:] }
+            state.answers[host] = (answer, .now)
+        }
+        return answer
     }
+
+    /// A file of hosts may have changed since.
+    private static let answerLife = Duration.seconds(1)
 
     /// What is known of the network beside its routes, as it was set last: the kernel does not know.
     public var conditions: NetworkConditions { state.withLock { $0.conditions } }
@@ -161,6 +174,8 @@ public final class NetlinkMonitor: NetworkMonitor {
             state.latest = .nothing
             state.told = .nothing
             state.isStale = false
+            state.answers = [:]
+            state.round += 1
             state.hasAnsweredOtherwise = false
             return (observer, last)
         }
@@ -201,6 +216,7 @@ public final class NetlinkMonitor: NetworkMonitor {
         let observers = update(watch) { state -> [@Sendable () -> Void]? in
             state.latest = found
             state.isStale = false
+            state.answers = [:]
             state.looked = .now
             state.round += 1
             let isNews =

@@ -39,4 +39,7 @@ public struct CurlConfiguration: Sendable {
 
     /// Limits fit for the open web.
     public init() {}
+
+    /// What libcurl is told. A proxy of the environment's would connect where the address policy forbids it.
+    var proxySetting: String? { proxy ?? (addressPolicy.isAny ? nil : "") }
 }

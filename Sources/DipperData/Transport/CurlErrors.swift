@@ -8,10 +8,11 @@ enum CurlErrors {
         if code == CURLE_COULDNT_CONNECT, transfer.isRefused { return .addressRefused }
         var osError = 0
         _ = dipper_curl_get_long(handle, CURLINFO_OS_ERRNO, &osError)
-        return classify(code, osError: Int32(osError)).with(detail: CurlLibrary.describe(code))
+        let isClear = transfer.request.url.scheme?.asciiLowercased == "http"
+        return classify(code, osError: Int32(osError), isClear: isClear).with(detail: CurlLibrary.describe(code))
     }
 
-    private static func classify(_ code: CURLcode, osError: Int32) -> DipperError {
+    private static func classify(_ code: CURLcode, osError: Int32, isClear: Bool) -> DipperError {
         switch code {
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
             .hostNotFound
@@ -22,6 +23,9 @@ enum CurlErrors {
             .timedOut
         case CURLE_PARTIAL_FILE:
             .truncated
+        // Without TLS and without a failure of the socket's it is the chunks that are broken.
+        case CURLE_RECV_ERROR where isClear && osError == 0:
+            .malformedResponse
         case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_HTTP2, CURLE_HTTP2_STREAM:
             .connectionLost
         case CURLE_SSL_CONNECT_ERROR:
@@ -33,12 +37,15 @@ enum CurlErrors {
             .tlsRejected
         case CURLE_TOO_MANY_REDIRECTS:
             .tooManyRedirects
-        case CURLE_FILESIZE_EXCEEDED:
+        // Which is what libcurl says of a line that is too long for it.
+        case CURLE_FILESIZE_EXCEEDED, CURLE_OUT_OF_MEMORY, CURLcode(rawValue: 100):
             .tooLarge
         case CURLE_URL_MALFORMAT:
             .invalidURL
         // The scheme has been looked at before: an unsupported protocol is HTTP/0.9.
-        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING, CURLE_WRITE_ERROR:
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING, CURLE_WRITE_ERROR,
+            // A trailer that is none.
+            CURLE_BAD_FUNCTION_ARGUMENT:
             .malformedResponse
         default:
             .transport

@@ -30,8 +30,7 @@ enum CurlOptions {
         set(CURLOPT_SSLCERT, configuration.clientCertificate)
         set(CURLOPT_SSLKEY, configuration.clientKey)
         set(CURLOPT_KEYPASSWD, configuration.clientKeyPassword)
-        // A proxy of the environment's would connect on behalf of a request that is not to be connected.
-        set(CURLOPT_PROXY, configuration.proxy ?? (configuration.addressPolicy.isAny ? nil : ""))
+        set(CURLOPT_PROXY, configuration.proxySetting)
         _ = dipper_curl_set_off(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(configuration.maximumBodySize))
         _ = dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, takeBody)
         _ = dipper_curl_set_data_fn(handle, CURLOPT_HEADERFUNCTION, takeHeader)
@@ -69,8 +68,7 @@ enum CurlOptions {
         guard let address, let transfer = CurlOptions.transfer(context), transfer.mayConnect(to: address) else {
             return CURL_SOCKET_BAD
         }
-        let socket = Glibc.socket(
-            address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
+        let socket = dipper_curl_open_socket(address)
         if socket >= 0 { transfer.pool.sockets.add(socket) }
         return socket
     }
@@ -81,8 +79,10 @@ enum CurlOptions {
     }
 
     /// The connection is there, and the request is about to be sent.
-    private static let connected: curl_prereq_callback = { context, _, _, _, _ in
-        CurlOptions.transfer(context)?.connected()
+    private static let connected: curl_prereq_callback = { context, _, _, peerPort, localPort in
+        guard let transfer = CurlOptions.transfer(context),
+            transfer.connected(from: .init(local: localPort, peer: peerPort))
+        else { return CURL_PREREQFUNC_ABORT }
         return CURL_PREREQFUNC_OK
     }
 }

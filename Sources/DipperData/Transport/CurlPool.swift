@@ -158,6 +158,7 @@ final class CurlPool: @unchecked Sendable {
         // Over TLS wait for the first connection, which HTTP/2 may let all share. Without TLS it never does.
         let shares = lane == .fast && request.url.scheme?.lowercased() == "https"
         _ = dipper_curl_set_long(handle, CURLOPT_PIPEWAIT, shares ? 1 : 0)
+        _ = dipper_curl_set_long(handle, CURLOPT_FRESH_CONNECT, transfer.needsNewConnection ? 1 : 0)
         setMethod(request, on: handle)
         for field in request.headers.fields {
             // libcurl drops a field without a value unless it is written with a semicolon.
@@ -202,7 +203,13 @@ final class CurlPool: @unchecked Sendable {
             else { continue }
             any = true
             let code = message.pointee.data.result
+            if code == CURLE_ABORTED_BY_CALLBACK, transfer.needsNewConnection {
+                release(transfer)
+                begin(transfer)
+                continue
+            }
             let metrics = CurlMetrics.read(handle)
+            transfer.readStatus()
             let isDone = code == CURLE_OK || transfer.hasSaidEnough
             if !isDone {
                 let error = CurlErrors.error(code, handle, of: transfer)
@@ -219,6 +226,7 @@ final class CurlPool: @unchecked Sendable {
 
     private func release(_ transfer: CurlTransfer) {
         guard let handle = transfer.handle else { return }
+        transfer.disconnect()
         transfer.handle = nil
         active[handle] = nil
         curl_multi_remove_handle(multi, handle)

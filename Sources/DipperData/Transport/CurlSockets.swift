@@ -5,6 +5,11 @@ import Foundation
 // libcurl's callbacks reach it by address; the pool keeps it until libcurl has closed every socket.
 final class CurlSockets: @unchecked Sendable {
     private var open = Set<Int32>()
+    private var byPorts: [Ports: Int32] = [:]
+    private var inHTTP1 = Set<Int32>()
+    /// Those whose link was down at the last look, and since when.
+    private var standingStill: [Int32: ContinuousClock.Instant] = [:]
+    private static let patience = Duration.milliseconds(1_500)
     /// Those whose receive buffer has been fixed.
     private var limited = Set<Int32>()
 
@@ -13,6 +18,36 @@ final class CurlSockets: @unchecked Sendable {
     func remove(_ socket: Int32) {
         open.remove(socket)
         limited.remove(socket)
+        standingStill[socket] = nil
+        inHTTP1.remove(socket)
+        for (ports, other) in byPorts where other == socket { byPorts[ports] = nil }
+    }
+
+    /// Tells a connection from others of the machine.
+    struct Ports: Hashable {
+        let local: Int32
+        let peer: Int32
+    }
+
+    /// The open socket of a connection.
+    func socket(with ports: Ports) -> Int32? {
+        if let known = byPorts[ports] { return known }
+        let socket = open.first { Self.port($0, getsockname) == ports.local && Self.port($0, getpeername) == ports.peer }
+        if let socket { byPorts[ports] = socket }
+        return socket
+    }
+
+    /// The last answer on a kept connection was in HTTP/1: nothing comes before the next is asked for.
+    func speaksHTTP1(_ socket: Int32) -> Bool { inHTTP1.contains(socket) }
+
+    func note(_ socket: Int32, speaksHTTP1: Bool) {
+        guard open.contains(socket) else { return }
+        if speaksHTTP1 { inHTTP1.insert(socket) } else { inHTTP1.remove(socket) }
+    }
+
+    /// Something has arrived and has not been read.
+    static func hasInput(_ socket: Int32) -> Bool {
+        dipper_curl_has_input(socket) != 0
     }
 
     /// Fixes the receive buffer, so that the kernel does not make it larger by itself.
@@ -45,37 +80,69 @@ final class CurlSockets: @unchecked Sendable {
 
     static func isLoopback(_ socket: Int32) -> Bool { localAddress(socket)?.isLoopback ?? false }
 
-    /// Breaks connections whose own address the machine has no more: nothing will arrive on them.
+    /// Breaks connections on which nothing will arrive: those whose own address the machine has no more, and those whose
+    /// link has been down for a while.
     func dropOrphans() {
-        let addresses = Self.ownAddresses()
+        guard let (addresses, working) = Self.ownAddresses() else { return }
+        var standingStill: [Int32: ContinuousClock.Instant] = [:]
         for socket in open {
-            guard let address = Self.localAddress(socket), !address.isLoopback,
-                !address.isUnspecified, !addresses.contains(address)
+            guard let address = Self.localAddress(socket), !address.isLoopback, !address.isUnspecified,
+                !working.contains(address)
             else { continue }
-            Glibc.shutdown(socket, Int32(SHUT_RDWR))
+            let since = self.standingStill[socket] ?? .now
+            if !addresses.contains(address) || .now - since > Self.patience {
+                Glibc.shutdown(socket, Int32(SHUT_RDWR))
+            } else {
+                standingStill[socket] = since
+            }
         }
+        self.standingStill = standingStill
     }
 
+    private typealias Name = (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
+
     private static func localAddress(_ socket: Int32) -> IPAddress? {
-        var storage = sockaddr_storage()
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        return withUnsafeMutablePointer(to: &storage) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                getsockname(socket, $0, &length) == 0 ? IPAddress($0) : nil
+        withName(of: socket, getsockname) { IPAddress($0) }
+    }
+
+    private static func port(_ socket: Int32, _ name: Name) -> Int32? {
+        withName(of: socket, name) { address in
+            // At the same place in the addresses of both families.
+            address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                Int32(in_port_t(bigEndian: $0.pointee.sin_port))
             }
         }
     }
 
-    private static func ownAddresses() -> Set<IPAddress> {
+    private static func withName<Result>(
+        of socket: Int32, _ name: Name, _ body: (UnsafePointer<sockaddr>) -> Result?
+    ) -> Result? {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return withUnsafeMutablePointer(to: &storage) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                name(socket, $0, &length) == 0 ? body($0) : nil
+            }
+        }
+    }
+
+    /// IFF_UP and IFF_RUNNING of <net/if.h>, which are an enumeration in some headers and macros in others.
+    private static let running: UInt32 = 0x1 | 0x40
+
+    /// The machine's addresses, and those of links that are up.
+    private static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
         var first: UnsafeMutablePointer<ifaddrs>?
-        guard getifaddrs(&first) == 0 else { return [] }
+        guard getifaddrs(&first) == 0 else { return nil }
         defer { freeifaddrs(first) }
-        var addresses = Set<IPAddress>()
+        var (all, working) = (Set<IPAddress>(), Set<IPAddress>())
         var next = first
         while let entry = next {
-            if let address = entry.pointee.ifa_addr.flatMap({ IPAddress($0) }) { addresses.insert(address) }
+            if let address = entry.pointee.ifa_addr.flatMap({ IPAddress($0) }) {
+                all.insert(address)
+                if entry.pointee.ifa_flags & Self.running == Self.running { working.insert(address) }
+            }
             next = entry.pointee.ifa_next
         }
-        return addresses
+        return (all, working)
     }
 }

@@ -19,6 +19,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private(set) var isTooLarge = false
     private(set) var isAddressRefused = false
     private var mayConnectSomewhere = false
+    private var socket: Int32?
+    /// The connection that was kept cannot be trusted.
+    private(set) var needsNewConnection = false
     private var flow: SlowFlow?
 
     init(
@@ -49,10 +52,31 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// No address of the host may be connected to.
     var isRefused: Bool { isAddressRefused && !mayConnectSomewhere }
 
-    /// The connection is there, new or used before.
-    func connected() {
-        var socket = CURL_SOCKET_BAD
-        guard let handle, dipper_curl_get_socket(handle, &socket) == CURLE_OK, socket != CURL_SOCKET_BAD else { return }
+    /// The connection is there, new or used before; false if nothing is to be asked on it.
+    func connected(from ports: CurlSockets.Ports) -> Bool {
+        // Of a connection that is used again libcurl names the ports only, not the socket.
+        socket = pool.sockets.socket(with: ports)
+        guard let socket else { return true }
+        var connections = 0
+        if let handle { _ = dipper_curl_get_long(handle, CURLINFO_NUM_CONNECTS, &connections) }
+        // What has come unasked must not be taken for the answer.
+        if connections == 0, pool.sockets.speaksHTTP1(socket), CurlSockets.hasInput(socket) {
+            needsNewConnection = true
+            return false
+        }
+        followLane()
+        return true
+    }
+
+    /// The transfer lets go of its connection, which may be used again.
+    func disconnect() {
+        if let socket { pool.sockets.note(socket, speaksHTTP1: !isMultiplexed) }
+        socket = nil
+        flow = nil
+    }
+
+    private func followLane() {
+        guard let socket else { return }
         if lane == .slow, !CurlSockets.isLoopback(socket) {
             flow = SlowFlow(socket, to: request.url.host(percentEncoded: false) ?? "", pool: pool)
         } else {
@@ -65,12 +89,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         guard lane != self.lane else { return }
         self.lane = lane
         guard !isOver, !isMultiplexed || pool.lane == .slow else { return }
-        if lane == .slow { connected() } else { endFlow() }
-    }
-
-    private func endFlow() {
-        if let flow { pool.sockets.unlimit(flow.socket) }
         flow = nil
+        followLane()
     }
 
     /// Several transfers may share the connection, so that it cannot be held back for one of them.
@@ -101,12 +121,12 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             isTooLarge = true
             return false
         }
-        return true
+        return !answer.isMalformed
     }
 
     /// Takes a piece of the body; false if it is not wanted.
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        if answer.status == 0, let handle { answer.readStatus(handle) }
+        if answer.status == 0 { readStatus() }
         // The body of an error is read so that the connection can be used again, unless that takes longer than a new
         // connection.
         if !(200...299).contains(answer.status), !request.keepsErrorBody {
@@ -126,9 +146,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private var limit: Int {
         let configuration = pool.configuration
-        let isCoded = configuration.decodesContent && answer.fields["Content-Encoding"] != nil
         let whole =
-            isCoded
+            configuration.decodesContent && answer.isCoded
             ? min(configuration.maximumBodySize, configuration.maximumDecodedSize) : configuration.maximumBodySize
         return whole - request.offset
     }
@@ -137,8 +156,10 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private static let largestReservation = 16 << 20
     private static let longestErrorBody = 64 << 10
 
-    /// The transfer was broken off because it had said enough: its status.
-    var hasSaidEnough: Bool { errorBytes > Self.longestErrorBody }
+    /// The answer is an error, and what is missing of it is not wanted: its status is enough.
+    var hasSaidEnough: Bool {
+        answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
+    }
 
     // MARK: The end
 
@@ -146,15 +167,24 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func end(_ result: Result<Void, DipperError>, metrics: TransferMetrics = .init()) {
         guard !isOver else { return }
         isOver = true
+        var result = result
+        // To libcurl a connection that is closed amid the fields ends the answer.
+        if case .success = result, !answer.isComplete {
+            result = .failure(.connectionLost.with(detail: "the header section is incomplete"))
+        }
         switch result {
         case .failure(let error):
             if body.count > 0, !isTooLarge { receive(.interrupted(response(metrics))) }
             body = ByteBuffer()
             receive(.finished(.failure(error)))
         case .success:
-            if let handle { answer.readStatus(handle) }
+            readStatus()
             receive(.finished(.success(response(metrics))))
         }
+    }
+
+    func readStatus() {
+        if let handle { answer.readStatus(handle) }
     }
 
     private func response(_ metrics: TransferMetrics) -> TransferResponse {

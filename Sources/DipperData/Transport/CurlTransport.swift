@@ -10,12 +10,14 @@ import Foundation
 public final class CurlTransport: Transport {
     private let fast: CurlPool
     private let slow: CurlPool
+    private let proxies: ProxySettings
 
     /// - Parameters:
     ///   - configuration: limits and options, for both lanes.
     ///   - name: begins the names of its threads.
     public init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
         CurlLibrary.prepare
+        proxies = ProxySettings(fixed: configuration.proxySetting)
         fast = CurlPool(.fast, configuration, name: JoinableThread.name(name, "fast"))
         slow = CurlPool(.slow, configuration, name: JoinableThread.name(name, "slow"))
     }
@@ -37,6 +39,10 @@ public final class CurlTransport: Transport {
     public func networkChanged() {
         fast.post(.dropOrphans)
         slow.post(.dropOrphans)
+    }
+
+    public func firstHop(to url: URL) -> String {
+        proxies.host(for: url) ?? url.host(percentEncoded: false) ?? ""
     }
 
     public func shutdown() async {

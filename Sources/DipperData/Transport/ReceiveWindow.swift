@@ -36,12 +36,12 @@ struct ReceiveWindow: Sendable {
             return nil
         }
         let span = time - start.time
-        guard span >= max(2 * roundTrip, 0.002) else { return nil }
+        // What a change brings shows when the sender has grown into it.
+        guard span >= max(roundTrip * (isProbing ? 4 : 2), 0.002) else { return nil }
         let rate = Double(bytes - start.bytes) / span
         mark = (time, bytes)
         if isProbing {
             isProbing = false
-            // What a change brings shows only in the interval after it.
             guard rate < rateBefore * Self.worthwhile else { return grow(rate, roundTrip) }
             size /= 2
             restsUntil = time + Self.rest

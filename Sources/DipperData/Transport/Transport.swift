@@ -11,12 +11,16 @@ public protocol Transport: Sendable {
     /// The machine's links, addresses or routes have changed: connections that cannot work any more are to fail now.
     func networkChanged()
 
+    /// Whom a request for the URL is sent to: its host, or a proxy.
+    func firstHop(to url: URL) -> String
+
     /// Ends all transfers as cancelled, ends the transport's threads and waits for them.
     func shutdown() async
 }
 
 extension Transport {
     public func networkChanged() {}
+    public func firstHop(to url: URL) -> String { url.host(percentEncoded: false) ?? "" }
 }
 
 /// A transfer that is under way.
