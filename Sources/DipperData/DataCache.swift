@@ -154,7 +154,7 @@ public final class DataCache: Sendable {
             engine.finish(task, nil, .failure(.shutDown))
             return task
         }
-        if policy != .ignoreCache, let value = store.memory.value(for: key), answer(task, with: value) { return task }
+        if policy != .ignoreCache, let value = store.kept(for: key, call), answer(task, with: value) { return task }
         let reads = store.disk != nil && (policy == .useCache || policy == .cacheOnly)
         let fetches = call.mayFetch
         guard reads || fetches else {
@@ -171,7 +171,7 @@ public final class DataCache: Sendable {
     @inline(__always)
     private func answer(_ task: DataTask, with value: StoredData) -> Bool {
         let now = value.info.freshness.until == .infinity ? 0 : configuration.now().timeIntervalSince1970
-        switch task.call.use(of: value.info, at: now) {
+        switch task.call.use(of: value, at: now) {
         case .fresh:
             engine.reporter.memoryHit(task.key)
             _ = task.end(.success(DataResponse(value, source: .memory)))
@@ -180,7 +180,7 @@ public final class DataCache: Sendable {
             engine.answerWhileRevalidating(task, with: value)
             return true
         case .staleWhileRevalidating, .stale, .revalidate:
-            guard task.call.isAnswered(by: value.info, at: now) else { return false }
+            guard task.call.isAnswered(by: value, at: now) else { return false }
             engine.finish(task, nil, .success(DataResponse(value, source: .stale)))
             return true
         }

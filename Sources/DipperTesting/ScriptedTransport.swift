@@ -25,6 +25,8 @@ public final class ScriptedTransport: Transport {
         case response(TransferResponse)
         /// No answer.
         case failure(DipperError)
+        /// An answer that is broken off after what is here of its body.
+        case interrupted(TransferResponse, DipperError)
         /// Never answers; ends when it is cancelled.
         case silence
 
@@ -107,6 +109,7 @@ public final class ScriptedTransfer: Transfer {
         var lane: Lane
         var isCancelled = false
         var isOver = false
+        var held: TransferResponse?
     }
 
     /// What was asked for.
@@ -129,7 +132,7 @@ public final class ScriptedTransfer: Transfer {
 
     // MARK: The test's side
 
-    /// Tells of bytes received so far.
+    /// Tells of bytes received so far, those of the request's offset included.
     public func send(progress received: Int, of expected: Int?) {
         receive(.progress(received: received, expected: expected))
     }
@@ -142,12 +145,27 @@ public final class ScriptedTransfer: Transfer {
     /// Fails.
     public func fail(with error: DipperError) { end(.failure(error)) }
 
+    /// Breaks off after the part of the answer that is given. Without effect on a transfer that has ended.
+    public func interrupt(with response: TransferResponse, error: DipperError = .connectionLost) {
+        let isFirst = state.withLock { state in
+            defer { state.isOver = true }
+            return !state.isOver
+        }
+        guard isFirst else { return }
+        receive(.interrupted(response))
+        receive(.finished(.failure(error)))
+    }
+
+    /// What a transfer has received when the cache takes it back: told before its end.
+    public func hold(_ response: TransferResponse) { state.withLock { $0.held = response } }
+
     func meet(_ step: ScriptedTransport.Step) {
         switch step {
         case .body(let body): finish(with: body)
         case .status(let status, let headers): finish(with: Data(), status: status, headers: headers)
         case .response(let response): end(.success(response))
         case .failure(let error): fail(with: error)
+        case .interrupted(let response, let error): interrupt(with: response, error: error)
         case .silence: break
         }
     }
@@ -163,8 +181,11 @@ public final class ScriptedTransfer: Transfer {
     // MARK: The cache's side
 
     public func cancel() {
-        state.withLock { $0.isCancelled = true }
-        fail(with: .cancelled)
+        let held = state.withLock { state in
+            state.isCancelled = true
+            return state.held
+        }
+        if let held { interrupt(with: held, error: .cancelled) } else { fail(with: .cancelled) }
     }
 
     public func setThrottled(_ isThrottled: Bool) { state.withLock { $0.isThrottled = isThrottled } }

@@ -178,7 +178,7 @@ struct HostileRedirectTests {
             attempt.authorization = "secret"
             let response = TransferResponse(status: 302, headers: ["Location": location], body: Data())
             guard case .redirect(let target, _) = attempt.received(response) else { continue }
-            attempt.follow(attempt.redirected(to: target))
+            attempt.follow(attempt.redirected(to: target), proposed: attempt.redirected(to: target))
             #expect(attempt.request.headers.fields.map(\.value).contains("secret") == keeps, "\(location)")
             #expect((attempt.request.headers["Authorization"] != nil) == keeps, "\(location)")
         }

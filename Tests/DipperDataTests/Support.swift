@@ -44,10 +44,14 @@ struct TestCache {
     let transport = ScriptedTransport()
     let clock = ManualClock()
     let network = ManualNetwork()
-    let date = ManualDate()
+    let date: ManualDate
     let cache: DataCache
 
-    init(folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }) {
+    init(
+        folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(),
+        _ change: (inout DataCache.Configuration) -> Void = { _ in }
+    ) {
+        self.date = date
         var configuration = DataCache.Configuration(directory: folder?.url)
         configuration.transport = transport
         configuration.clock = clock

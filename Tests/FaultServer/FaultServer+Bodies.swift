@@ -30,6 +30,12 @@ extension FaultServer {
         return words.withUnsafeBytes { Data($0.prefix(size)) }
     }
 
+    /// The bytes of a version of the resource, for the parameter `changes`; the first version has number 0.
+    public static func body(of path: String, size: Int, version: Int) -> Data {
+        let path = path.prefix { $0 != "?" }
+        return body(of: version == 0 ? String(path) : "\(path)~\(version)", size: size)
+    }
+
     /// The text that `/text/…` serves: lines that repeat the path, 10 KiB and the rest of a line.
     ///
     /// - Parameter path: the path as sent; a query is ignored.

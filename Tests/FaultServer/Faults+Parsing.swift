@@ -26,6 +26,14 @@ extension Faults {
             case "type": type = value
             case "gzip": isGzipped = try Self.flag(name, value)
             case "norange": ignoresRange = try Self.flag(name, value)
+            case "changes": changes = try Self.number(name, value, in: 1...Int.max)
+            case "piece": piece = try Self.number(name, value, in: 1...Int.max)
+            case "rangeShift": rangeShift = try Self.number(name, value, in: 0...1 << 30)
+            case "rangeTotal": rangeTotal = try Self.number(name, value)
+            case "rangeStatus": rangeStatus = try Self.number(name, value, in: 200...599)
+            case "rangeBare": hasBareRanges = try Self.flag(name, value)
+            case "rangeMultipart": hasMultipartRanges = try Self.flag(name, value)
+            case "rangeBlind": ignoresIfRange = try Self.flag(name, value)
             case "header": headers.append(try Self.header(name, value))
             default: break
             }

@@ -26,6 +26,14 @@ import NIOCore
 /// | `type=MIME` | Content-Type |
 /// | `gzip=1` | gzip-coded body, whatever Accept-Encoding says; ranges are of the coded bytes |
 /// | `norange=1` | ignores Range |
+/// | `changes=N` | after each N requests of the target the resource is another: see ``FaultServer/body(of:size:version:)``; its ETag is `"TAG-1"`, `"TAG-2"`, … |
+/// | `piece=BYTES` | answers a Range with no more than that many bytes |
+/// | `rangeShift=N` | `Content-Range` names places N bytes further on than those of the bytes that follow |
+/// | `rangeTotal=N` | `Content-Range` names N as the total |
+/// | `rangeStatus=N` | answers status N to a Range |
+/// | `rangeBare=1` | a 206 has neither ETag nor Last-Modified |
+/// | `rangeMultipart=1` | a 206 says that it is in several parts |
+/// | `rangeBlind=1` | honours a Range whatever If-Range says |
 /// | `header=Name:Value` | one more header line, repeatable |
 ///
 /// Values are percent-decoded; `+` is a plus. Flags are on with `1` or no value, off with `0`.
@@ -57,14 +65,28 @@ struct Faults: Sendable {
     var type: String?
     var isGzipped = false
     var ignoresRange = false
+    var changes: Int?
+    var piece: Int?
+    var rangeShift = 0
+    var rangeTotal: Int?
+    var rangeStatus: Int?
+    var hasBareRanges = false
+    var hasMultipartRanges = false
+    var ignoresIfRange = false
+    /// The version of the resource, from 0.
+    var version = 0
     var headers: [(name: String, value: String)] = []
 
     /// These faults without those that `times` has used up.
     ///
     /// - Parameter ordinal: the how manieth request of its target it is, from 1.
     func applying(toRequest ordinal: Int) -> Faults {
-        guard let times, ordinal > times else { return self }
         var rest = self
+        if let changes {
+            rest.version = (ordinal - 1) / changes
+            if rest.version > 0, let etag { rest.etag = "\(etag)-\(rest.version)" }
+        }
+        guard let times, ordinal > times else { return rest }
         rest.status = nil
         rest.cut = nil
         rest.reset = nil

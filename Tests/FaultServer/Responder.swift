@@ -58,7 +58,7 @@ struct Responder {
             guard steps.count > 2, let size = Int(steps[2]), (0...(1 << 30)).contains(size) else {
                 return nil
             }
-            return ("application/octet-stream", FaultServer.body(of: target.path, size: size))
+            return ("application/octet-stream", FaultServer.body(of: target.path, size: size, version: faults.version))
         case "text":
             return ("text/plain; charset=utf-8", FaultServer.text(of: target.path))
         case "echo" where steps.count == 2:
@@ -85,8 +85,9 @@ struct Responder {
         let size = body.readableBytes
         var range = ByteRange.whole
         if request.method == .GET, let field = request.headers.first(name: "Range"),
-            validators.allowRange(for: request.headers)
+            faults.ignoresIfRange || validators.allowRange(for: request.headers)
         {
+            if let status = faults.rangeStatus { return short(status) }
             range = ByteRange(field, size: size)
         }
         switch range {
@@ -95,10 +96,14 @@ struct Responder {
         case .unsatisfiable:
             return short(416, headers: [("Content-Range", "bytes */\(size)")])
         case .part(let range):
+            let count = min(range.count, faults.piece ?? .max)
+            let first = range.lowerBound + faults.rangeShift
+            if faults.hasBareRanges { headers.removeAll { ["ETag", "Last-Modified"].contains($0.name) } }
             headers.append(
-                ("Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(size)"))
-            let part = body.getSlice(at: range.lowerBound, length: range.count) ?? ByteBuffer()
-            return Answer(status: 206, type: type, headers: headers, body: part)
+                ("Content-Range", "bytes \(first)-\(first + count - 1)/\(faults.rangeTotal ?? size)"))
+            let part = body.getSlice(at: range.lowerBound, length: count) ?? ByteBuffer()
+            let partType = faults.hasMultipartRanges ? "multipart/byteranges; boundary=x" : type
+            return Answer(status: 206, type: partType, headers: headers, body: part)
         }
     }
 }

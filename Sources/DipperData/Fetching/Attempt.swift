@@ -33,6 +33,8 @@ struct Attempt: Sendable {
     private var hasAnsweredChallenge = false
     private var isAnonymous = false
     var authorization: String?
+    /// A part is what was asked for, by us, by the caller or by the modifier.
+    var asksForRange = false
 
     init(
         _ origin: URL, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int, stored: StoredData?,
@@ -47,18 +49,18 @@ struct Attempt: Sendable {
         let isPlain = !["Range", "If-None-Match", "If-Modified-Since", "If-Range", "If-Match", "If-Unmodified-Since"]
             .contains { headers[$0] != nil }
         self.stored = isPlain && stored.map { !Validators($0.info.headers).isEmpty } ?? false ? stored : nil
-        self.partial = isPlain && self.stored == nil && partial?.url == origin.absoluteString ? partial : nil
+        self.partial = isPlain && self.stored == nil ? partial : nil
     }
 
     /// The request to send now.
     var request: TransferRequest {
         var request = TransferRequest(url: url, headers: headers)
-        if let stored {
+        if let stored = asked {
             for field in Validators(stored.info.headers).conditionalFields {
                 request.headers.append(field.name, field.value)
             }
         }
-        if let partial {
+        if let partial = continued {
             for field in partial.fields { request.headers[field.name] = field.value }
             request.offset = partial.bytes.count
         }
@@ -66,6 +68,12 @@ struct Attempt: Sendable {
         request.keepsErrorBody = hooks.wantsErrorBody
         return request
     }
+
+    /// What is asked about here. Both: after a redirect elsewhere the same validator means nothing (RFC 9110, section 8.8.1).
+    private var asked: StoredData? { stored?.info.url == url.absoluteString ? stored : nil }
+
+    /// What is continued here.
+    private var continued: PartialBody? { partial?.url == url.absoluteString ? partial : nil }
 
     /// Whether credentials may be sent where the request goes.
     var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
@@ -82,17 +90,14 @@ struct Attempt: Sendable {
         }
         switch response.status {
         case 304:
-            guard let stored else { break }
+            guard let stored = asked else { break }
             if Refreshing.concerns(stored.info.headers, response.headers) { return .notModified(response) }
             self.stored = nil
             return .again
         case 206:
-            if partial != nil { return continuation(response) }
-            // A part of what was asked for as a whole must not be taken for it. A modifier may have asked for a part.
-            if headers["Range"] == nil, hooks.modifier == nil {
-                return .failed(.malformedResponse.with(detail: "a part that was not asked for"))
-            }
-        case 416 where partial != nil:
+            if continued != nil { return continuation(response) }
+            guard asksForRange else { return .failed(.malformedResponse.with(detail: "a part that was not asked for")) }
+        case 416 where continued != nil:
             self.partial = nil
             return .again
         case 401:
@@ -106,7 +111,7 @@ struct Attempt: Sendable {
     }
 
     private mutating func continuation(_ response: TransferResponse) -> Step {
-        guard let partial, partial.isContinued(by: response) else {
+        guard let partial = continued, partial.isContinued(by: response) else {
             self.partial = nil
             return .again
         }
@@ -131,10 +136,10 @@ struct Attempt: Sendable {
     /// What an answer that was broken off leaves for the next attempt.
     func left(by response: TransferResponse) -> PartialBody? {
         if response.status == 206 {
-            guard let partial, partial.isContinued(by: response) else { return partial }
-            return partial.continued(by: response)
+            guard let here = continued, here.isContinued(by: response) else { return partial }
+            return here.continued(by: response)
         }
-        return PartialBody(response, of: origin.absoluteString) ?? partial
+        return PartialBody(response, of: url.absoluteString) ?? partial
     }
 
     /// The request that follows a redirect.
@@ -147,14 +152,20 @@ struct Attempt: Sendable {
     }
 
     /// Goes on with another request.
-    mutating func follow(_ next: TransferRequest) {
+    /// - Parameter proposed: what ``redirected(to:)`` gave. Fields that differ from it are the handler's own; all others
+    ///   stay behind if the way leads to another origin, also where the handler alone has led there.
+    mutating func follow(_ next: TransferRequest, proposed: TransferRequest) {
         redirects += 1
         let sensitive = Set(hooks.sensitiveHeaders.map { $0.lowercased() })
         headers = Redirect.headers(headers, from: url, to: next.url, sensitive: sensitive)
         // Once elsewhere, the credentials do not come back either.
         if !Redirect.isSameOrigin(origin, next.url) { isAnonymous = true }
-        for field in next.headers.fields where headers[field.name] == nil && request.headers[field.name] == nil {
-            headers.append(field.name, field.value)
+        let names = Set((next.headers.fields + proposed.headers.fields).map(\.name.asciiLowercased))
+        for name in names.sorted() where next.headers.values(name) != proposed.headers.values(name) {
+            headers[name] = nil
+            for field in next.headers.fields where field.name.isSameHeaderName(as: name) {
+                headers.append(field.name, field.value)
+            }
         }
         url = next.url
     }

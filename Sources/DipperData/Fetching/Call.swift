@@ -47,8 +47,17 @@ final class Call: Sendable {
     /// What the call's own directives say (RFC 9111, section 5.2.1).
     var directives: CacheControl { CacheControl(request: request.headers) }
 
+    /// Whether the request's own validation lets bytes pass that were let in for another.
+    func accepts(_ value: StoredData) -> Bool {
+        guard request.hasHooks, request.hooks.wantsErrorBody else { return (200...299).contains(value.info.status) }
+        let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
+        return request.validation.check(answer) == nil
+    }
+
     /// How the call may use what is stored.
-    func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
+    func use(of value: StoredData, at now: TimeInterval) -> StoredUse {
+        let info = value.info
+        guard accepts(value) else { return .revalidate }
         // Nearly every hit: fresh, and a request with nothing to say about it.
         if now < info.freshness.until, info.variant == nil, !hasDirectives { return .fresh }
         guard info.isChosen(by: request.headers) else { return .revalidate }
@@ -57,19 +66,21 @@ final class Call: Sendable {
     }
 
     /// Whether what is stored answers the call without the network.
-    func isAnswered(by info: EntryInfo, at now: TimeInterval) -> Bool {
-        switch use(of: info, at: now) {
+    func isAnswered(by value: StoredData, at now: TimeInterval) -> Bool {
+        switch use(of: value, at: now) {
         case .fresh, .stale, .staleWhileRevalidating: return true
         case .revalidate:
-            return cachePolicy == .cacheOnly && info.isChosen(by: request.headers)
-                && StoredAnswer(info).mayServeDisconnected(for: request.headers)
+            return cachePolicy == .cacheOnly && value.info.isChosen(by: request.headers) && accepts(value)
+                && StoredAnswer(value.info).mayServeDisconnected(for: request.headers)
         }
     }
 
     /// Whether what is stored stands in when the network has failed.
-    func isAnsweredAllTheSame(by info: EntryInfo, isOffline: Bool, at now: TimeInterval) -> Bool {
-        guard cachePolicy != .ignoreCache, info.isChosen(by: request.headers) else { return false }
-        let answer = StoredAnswer(info)
+    func isAnsweredAllTheSame(by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
+        guard cachePolicy != .ignoreCache, value.info.isChosen(by: request.headers), accepts(value) else {
+            return false
+        }
+        let answer = StoredAnswer(value.info)
         return isOffline
             ? answer.mayServeDisconnected(for: request.headers) : answer.mayServeOnError(for: request.headers, at: now)
     }

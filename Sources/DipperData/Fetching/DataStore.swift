@@ -46,7 +46,9 @@ final class DataStore: Sendable {
             answer(found, found == nil && wantsPartial ? self.disk?.partial(of: key) : nil)
         }
         guard let readers, readers.run(work) else {
-            answer(memory.value(for: key).map { .init(value: $0, source: .memory) }, nil)
+            answer(
+                kept(for: key, call).map { .init(value: $0, source: .memory, place: self.place(of: $0, for: call)) },
+                nil)
             return
         }
     }
@@ -55,11 +57,29 @@ final class DataStore: Sendable {
     func find(_ key: CacheKey, _ fields: HTTPHeaders) -> FetchJob.Found? {
         guard let (value, source) = peek(key) else { return nil }
         if let variant = value.info.variant, !variant.matches(fields),
-            let (other, source) = peek(key.variant(variant.selection(for: fields), family: value.info.family))
+            case let place = key.variant(variant.selection(for: fields), family: value.info.family),
+            let (other, source) = peek(place)
         {
-            return .init(value: other, source: source, primary: value.info)
+            return .init(value: other, source: source, place: place)
         }
-        return .init(value: value, source: source)
+        return .init(value: value, source: source, place: key)
+    }
+
+    /// What memory has for the call: the entry, or the variant of it that the call's fields choose.
+    @inline(__always)
+    func kept(for key: CacheKey, _ call: Call) -> StoredData? {
+        guard let value = memory.value(for: key) else { return nil }
+        guard let variant = value.info.variant, !variant.matches(call.request.headers) else { return value }
+        let place = key.variant(variant.selection(for: call.request.headers), family: value.info.family)
+        return memory.value(for: place) ?? value
+    }
+
+    /// The key under which memory keeps what ``kept(for:_:)`` found.
+    func place(of value: StoredData, for call: Call) -> CacheKey {
+        guard let variant = value.info.variant,
+            let first = memory.part(of: call.key, { $0.info.variant }).flatMap({ $0 }), first != variant
+        else { return call.key }
+        return call.key.variant(variant.selection(for: call.request.headers), family: value.info.family)
     }
 
     func contains(_ key: CacheKey) -> Bool {
@@ -82,10 +102,10 @@ final class DataStore: Sendable {
 
     /// Keeps what the network delivered, as far as the freshness policy allows.
     /// - Parameters:
-    ///   - known: the answer kept under the key so far, if it is known: others of its variants stay beside this one.
+    ///   - known: what was kept for the call so far, if it is known: others of its variants stay beside this one.
     ///   - whenWritten: called when the disk is done with it, also if it failed or was not asked.
     func keep(
-        _ value: StoredData, for key: CacheKey, _ call: Call, beside known: EntryInfo?, onDisk: Bool,
+        _ value: StoredData, for key: CacheKey, _ call: Call, beside known: FetchJob.Found?, onDisk: Bool,
         whenWritten: @escaping @Sendable () -> Void
     ) {
         let info = value.info
@@ -93,18 +113,22 @@ final class DataStore: Sendable {
             call.freshness.ignoresServer
             ? (200...299).contains(info.status)
             : Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
-        let present = known ?? memory.part(of: key) { $0.info }
+        let present = known?.value.info ?? memory.part(of: key) { $0.info }
         var family = info.family
         var place = key
         if let variant = info.variant, let present, let other = present.variant, other.names == variant.names {
             family = present.family
             if other != variant {
                 place = key.variant(variant.selection(for: call.request.headers), family: family)
+            } else if let known {
+                place = known.place
             }
         }
         guard mayStore else {
-            // What was kept before is out of date by now, unless this is but a failure.
-            if info.status < 400 || info.status == 404 || info.status == 410 { remove(place) }
+            // What was kept before is out of date by now, unless this is but a failure, or it is the request that wants
+            // nothing kept.
+            let isNews = info.status < 400 || info.status == 404 || info.status == 410
+            if isNews, !call.directives.noStore { remove(place) }
             return whenWritten()
         }
         if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }

@@ -8,7 +8,7 @@ extension FetchEngine {
         var found = found
         // Out of date, but good enough for now: newer bytes are fetched behind the urgent work.
         let refresher = found.flatMap { found in
-            waiters.first { $0.use(of: found.value.info, at: now) == .staleWhileRevalidating && $0.mayFetch }
+            waiters.first { $0.use(of: found.value, at: now) == .staleWhileRevalidating && $0.mayFetch }
         }
         if let refresher { found?.revalidation = DataTask(refresher, lane: .slow) }
         job.withState { [found] state in
@@ -21,7 +21,7 @@ extension FetchEngine {
         apply { [found] scheduler, actions in
             scheduler.lookedUp(
                 id, hit: found != nil,
-                answers: { task in found.map { task.call.isAnswered(by: $0.value.info, at: now) } ?? false },
+                answers: { task in found.map { task.call.isAnswered(by: $0.value, at: now) } ?? false },
                 into: &actions)
         }
         if let found { startRevalidating(found) }
@@ -29,8 +29,9 @@ extension FetchEngine {
 
     /// Answers from memory with bytes that are out of date, while newer ones are fetched.
     func answerWhileRevalidating(_ task: DataTask, with value: StoredData) {
-        var found = FetchJob.Found(value: value, source: .memory)
-        found.revalidation = DataTask(task.call, lane: .slow)
+        let found = FetchJob.Found(
+            value: value, source: .memory, place: store.place(of: value, for: task.call),
+            revalidation: DataTask(task.call, lane: .slow))
         startRevalidating(found)
         finish(task, nil, .success(DataResponse(value, source: .stale, revalidation: found.revalidation)))
     }
@@ -40,12 +41,12 @@ extension FetchEngine {
         submit(
             task, reads: false, fetches: true, insistsOnNetwork: false,
             keepsOnDisk: task.call.keepsOnDisk,
-            found: .init(value: found.value, source: found.source, primary: found.primary))
+            found: .init(value: found.value, source: found.source, place: found.place))
     }
 
     /// What a task is answered with from the tiers.
     func keptAnswer(for task: DataTask, _ found: FetchJob.Found) -> DataResponse {
-        switch task.call.use(of: found.value.info, at: now().timeIntervalSince1970) {
+        switch task.call.use(of: found.value, at: now().timeIntervalSince1970) {
         case .fresh: DataResponse(found.value, source: found.source)
         case .staleWhileRevalidating:
             DataResponse(found.value, source: .stale, revalidation: found.revalidation)
@@ -65,7 +66,7 @@ extension FetchEngine {
             return failed(id, job, error)
         }
         dropPartial(of: job)
-        let url = job.withState { $0.sourceURL }?.absoluteString ?? call.request.urlString
+        let url = job.withState { $0.attempt?.url ?? $0.sourceURL }?.absoluteString ?? call.request.urlString
         let value = StoredData(
             data: response.body, info: info(of: response, url: url, call, requested: requested))
         deliver(id, job, value, source: .network, metrics: response.metrics)
@@ -108,23 +109,27 @@ extension FetchEngine {
             state.isWritten = !state.keepsOnDisk
             return (state.lead, state.keepsOnDisk, state.found)
         }
-        store.keep(value, for: job.key, call, beside: found?.primary, onDisk: keepsOnDisk) {
+        store.keep(value, for: job.key, call, beside: found, onDisk: keepsOnDisk) {
             let waiting = job.withState { state in
                 state.isWritten = true
                 return exchange(&state.whenWritten, with: [])
             }
             for finish in waiting { finish() }
         }
-        // Those who asked with other fields may have to be answered with another variant.
-        if value.info.variant != nil {
-            let others = inspect { $0.waiters(of: id) }.map(\.waiter.call)
-            if let next = others.first(where: { !value.info.isChosen(by: $0.request.headers) }) {
-                job.withState { state in
-                    state.lead = next
-                    state.found = nil
-                }
+        // Those who asked with other fields may have to be answered with another variant, those with a validation of
+        // their own with another answer. The one it was fetched for takes it in any case.
+        let isFor: @Sendable (Call) -> Bool = { other in
+            if other === call { return true }
+            let isChosen =
+                value.info.isChosen(by: other.request.headers) || other.request.headers == call.request.headers
+            return isChosen && other.accepts(value)
+        }
+        if let next = inspect({ $0.waiters(of: id) }).map(\.waiter.call).first(where: { !isFor($0) }) {
+            job.withState { state in
+                state.lead = next
+                state.found = nil
             }
         }
-        apply { $0.finished(id, answers: { value.info.isChosen(by: $0.call.request.headers) }, into: &$1) }
+        apply { $0.finished(id, answers: { isFor($0.call) }, into: &$1) }
     }
 }

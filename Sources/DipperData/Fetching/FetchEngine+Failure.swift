@@ -27,7 +27,7 @@ extension FetchEngine {
         let now = now().timeIntervalSince1970
         for (taskID, task) in waiters {
             if let found, error.mayPass,
-                task.call.isAnsweredAllTheSame(by: found.value.info, isOffline: isOffline, at: now)
+                task.call.isAnsweredAllTheSame(by: found.value, isOffline: isOffline, at: now)
             {
                 answered.append(taskID)
                 continue

@@ -4,20 +4,24 @@ import Foundation
 extension FetchEngine {
     /// One attempt.
     func transfer(_ id: JobID, _ job: FetchJob, lane: Lane, isThrottled: Bool) {
-        let insists = job.withState { state in
+        let kept = job.withState { state in
             state.lane = lane
             state.isThrottled = isThrottled
-            return state.insistsOnNetwork
-        }
-        if !insists, let value = store.memory.value(for: job.key) {
-            // The entry may have come into memory by another way since the calls were made.
-            let now = now().timeIntervalSince1970
-            if inspect({ $0.waiters(of: id) }).allSatisfy({ $0.waiter.call.use(of: value.info, at: now) == .fresh }) {
+            return state.insistsOnNetwork ? nil : state.lead
+        }.flatMap { lead in store.kept(for: job.key, lead).map { (lead, $0) } }
+        if let (lead, value) = kept {
+            // The entry may have come into memory by another way since the call was made. It must do for all who wait.
+            let moment = now().timeIntervalSince1970
+            let isFresh: @Sendable (DataTask) -> Bool = {
+                $0.call.cachePolicy != .ignoreCache && $0.call.use(of: value, at: moment) == .fresh
+            }
+            if inspect({ $0.waiters(of: id) }).allSatisfy({ isFresh($0.waiter) }) {
                 job.withState { $0.fetched = DataResponse(value, source: .memory) }
-                apply { $0.finished(id, into: &$1) }
+                apply { $0.finished(id, answers: isFresh, into: &$1) }
                 return
             }
-            job.withState { if $0.found == nil { $0.found = .init(value: value, source: .memory) } }
+            let place = store.place(of: value, for: lead)
+            job.withState { if $0.found == nil { $0.found = .init(value: value, source: .memory, place: place) } }
         }
         let time = time.now()
         let isReady = job.withState { state in
@@ -28,7 +32,7 @@ extension FetchEngine {
             state.isLost = false
             state.budget.run(at: time)
             if isThrottled { state.budget.hold(at: time) }
-            let stored = state.insistsOnNetwork ? nil : state.storedAnswer(of: url)
+            let stored = state.insistsOnNetwork ? nil : state.storedAnswer
             state.attempt = Attempt(
                 url, headers: state.lead.request.headers, hooks: state.lead.request.hooks,
                 maximumRedirects: options.maximumRedirects, stored: stored, partial: state.partial)
@@ -44,7 +48,10 @@ extension FetchEngine {
         let (attempt, hooks) = job.withState { ($0.attempt, $0.lead.request.hooks) }
         guard let attempt else { return }
         if let defect = DataRequest(attempt.url).defect { return failed(id, job, defect) }
-        guard attempt.wantsCredentials || hooks.modifier != nil else { return start(attempt.request, id, job) }
+        let request = attempt.request
+        // What was made of a server's answer must not break out of its field.
+        guard request.headers.isWellFormed else { return failed(id, job, .invalidHeader) }
+        guard attempt.wantsCredentials || hooks.modifier != nil else { return start(request, id, job) }
         // The caller's code may wait for something: not on a thread of ours.
         Task {
             do throws(DipperError) {
@@ -74,10 +81,12 @@ extension FetchEngine {
     private func start(_ request: TransferRequest, _ id: JobID, _ job: FetchJob) {
         var request = request
         let requested = now().timeIntervalSince1970
+        let asksForRange = request.headers["Range"] != nil
         let begun = job.withState { state -> (number: Int, lane: Lane, isThrottled: Bool)? in
             guard !state.isAborted else { return nil }
             state.transferNumber += 1
             state.wasThrottled = state.isThrottled
+            state.attempt?.asksForRange = asksForRange
             state.requested = requested
             return (state.transferNumber, state.lane, state.isThrottled)
         }
@@ -95,17 +104,28 @@ extension FetchEngine {
             self?.receive(event, number: begun.number, id, job)
         }
         // A transfer that has ended holds the job: kept by it, neither would ever go.
-        let (isOver, isAborted, lane, isThrottled) = job.withState { state in
+        let (isOver, isAborted) = job.withState { state in
             let isOver = state.transferNumber != begun.number
             if !isOver { state.transfer = transfer }
-            return (isOver, state.isAborted, state.lane, state.isThrottled)
+            return (isOver, state.isAborted)
         }
         if isOver { return }
-        // What was decided while it was being started.
         if isAborted { transfer.cancel() }
-        if lane != begun.lane { transfer.setLane(lane) }
-        if isThrottled != begun.isThrottled { transfer.setThrottled(isThrottled) }
+        catchUp(transfer, job, lane: begun.lane, isThrottled: begun.isThrottled)
         if !canReach(job) { watchUnreachable(job) }
+    }
+
+    /// Tells a transfer what was decided while it was being started. Another thread may be telling it the next decision
+    /// at the same time: the last word must be the one that holds.
+    private func catchUp(_ transfer: any Transfer, _ job: FetchJob, lane: Lane, isThrottled: Bool) {
+        var told = (lane: lane, isThrottled: isThrottled)
+        while true {
+            let decided = job.withState { (lane: $0.lane, isThrottled: $0.isThrottled) }
+            if decided == told { return }
+            if decided.lane != told.lane { transfer.setLane(decided.lane) }
+            if decided.isThrottled != told.isThrottled { transfer.setThrottled(decided.isThrottled) }
+            told = decided
+        }
     }
 
     // MARK: What comes back
@@ -115,8 +135,7 @@ extension FetchEngine {
         case .progress(let received, let expected):
             job.received.store(received, ordering: .relaxed)
             guard job.wantsProgress.load(ordering: .relaxed) else { return }
-            let before = job.withState { $0.attempt?.partial?.bytes.count ?? 0 }
-            report(TaskProgress(received: before + received, expected: expected.map { before + $0 }), id, job)
+            report(TaskProgress(received: received, expected: expected), id, job)
         case .interrupted(let response):
             keepPartial(of: response, job)
         case .finished(let result):
@@ -185,14 +204,14 @@ extension FetchEngine {
     ) {
         let next = attempt.redirected(to: target)
         guard let handler = hooks.redirectHandler else {
-            job.withState { $0.attempt?.follow(next) }
+            job.withState { $0.attempt?.follow(next, proposed: next) }
             return send(id, job)
         }
         Task {
             let step = RedirectHandler.Redirection(
                 status: response.status, headers: response.headers, count: attempt.redirects)
-            if let next = await handler.decide(step, next) {
-                job.withState { $0.attempt?.follow(next) }
+            if let chosen = await handler.decide(step, next) {
+                job.withState { $0.attempt?.follow(chosen, proposed: next) }
                 send(id, job)
             } else {
                 answered(id, job, response, redirects: attempt.redirects)
@@ -206,11 +225,17 @@ extension FetchEngine {
         let (partial, onDisk) = job.withState { state in
             let partial = state.attempt?.left(by: response)
             state.partial = partial
-            let onDisk = partial != nil && state.keepsOnDisk
+            let onDisk = state.keepsOnDisk && partial.map { mayKeep($0, state.lead) } ?? false
             if onDisk { state.hasPartialOnDisk = true }
             return (partial, onDisk)
         }
         if onDisk, let partial { store.disk?.keepPartial(partial, for: job.key) }
+    }
+
+    /// What must not be stored must not be stored in part either (RFC 9111, section 5.2.2.5).
+    private func mayKeep(_ partial: PartialBody, _ call: Call) -> Bool {
+        call.freshness.ignoresServer
+            || Storing.mayStore(status: 200, request: call.request.headers, response: partial.headers)
     }
 
     func dropPartial(of job: FetchJob) {
@@ -223,10 +248,9 @@ extension FetchEngine {
 }
 
 extension FetchJob.State {
-    /// What the tiers had, if the server at this URL can be asked whether it still holds.
-    func storedAnswer(of url: URL) -> StoredData? {
-        guard let value = found?.value, value.info.url == url.absoluteString,
-            value.info.isChosen(by: lead.request.headers)
+    /// What the tiers had, if a server can be asked whether it still holds.
+    var storedAnswer: StoredData? {
+        guard let value = found?.value, value.info.isChosen(by: lead.request.headers), lead.accepts(value)
         else { return nil }
         return value
     }

@@ -55,16 +55,10 @@ final class FetchJob: SchedulableWork {
     struct Found: Sendable {
         let value: StoredData
         let source: DataResponse.Source
-        /// What is kept under the key itself; the value may be another variant of it.
-        let primary: EntryInfo
+        /// The key it is kept under: the job's, or that of a variant.
+        let place: CacheKey
         /// Fetches newer bytes for those who are answered with these meanwhile.
         var revalidation: DataTask?
-
-        init(value: StoredData, source: DataResponse.Source, primary: EntryInfo? = nil) {
-            self.value = value
-            self.source = source
-            self.primary = primary ?? value.info
-        }
     }
 
     init(_ call: Call) {

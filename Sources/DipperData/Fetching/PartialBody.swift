@@ -5,7 +5,7 @@ struct PartialBody: Sendable {
     let bytes: Data
     /// The fields of the answer it began with.
     let headers: HTTPHeaders
-    /// What was asked for.
+    /// What it is the beginning of: the URL that answered, after all redirects.
     let url: String
     /// The strong validator that what follows must have as well.
     let validator: String
@@ -19,6 +19,8 @@ struct PartialBody: Sendable {
         guard response.status == 200, !response.body.isEmpty, response.headers["Content-Encoding"] == nil,
             unit != "none", let validator = Validators.rangeValidator(of: response.headers)
         else { return nil }
+        // Variants may share a date; a strong tag is of one alone.
+        guard response.headers["Vary"] == nil || EntityTag(validator).isStrong else { return nil }
         self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
         if let total, bytes.count >= total { return nil }
     }

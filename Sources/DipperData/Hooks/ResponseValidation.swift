@@ -1,4 +1,5 @@
-/// Decides whether an answer will do, before it is kept or handed out.
+/// Decides whether an answer will do, before it is kept or handed out. What is kept is asked about again for each call
+/// that it might answer.
 public struct ResponseValidation: Sendable {
     let check: @Sendable (TransferResponse) -> DipperError?
 
@@ -10,7 +11,7 @@ public struct ResponseValidation: Sendable {
     /// Every final status is an answer. What is kept of them is for the freshness policy to say.
     public static let anyStatus = ResponseValidation { _ in nil }
 
-    /// A rule of one's own, such as for the type or the bytes. Called on a thread of the transport's.
+    /// A rule of one's own, such as for the type or the bytes. Called on any thread.
     /// - Parameter check: why the answer will not do, such as ``DipperError/rejected`` or ``DipperError/status(_:)``;
     ///   `nil` if it will.
     public init(_ check: @escaping @Sendable (TransferResponse) -> DipperError?) {

@@ -72,6 +72,9 @@ struct PartialChanges {
         return next
     }
 
+    /// Numbers are not used again: changes that are still to be carried out find that they no longer count.
+    mutating func removeAll() -> [CacheKey: (number: UInt64, change: Change)] { exchange(&changes, with: [:]) }
+
     mutating func finish(_ key: CacheKey, _ number: UInt64) {
         if changes[key]?.number == number { changes[key] = nil }
     }

@@ -249,7 +249,7 @@ final class DiskTier: Sendable {
     /// Forgets everything, at once for readers.
     func clear() {
         let dropped = staged.withLock { $0.area.beginClearing() }
-        let partials = partials.withLock { exchange(&$0, with: PartialChanges()) }
+        let partials = partials.withLock { $0.removeAll() }
         _ = consume partials
         for item in dropped.values { item.whenDone?() }
         writer.run {

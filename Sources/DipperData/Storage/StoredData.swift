@@ -11,7 +11,7 @@ struct StoredData: Sendable {
 
 /// What is known of an entry apart from its bytes. A reference, so that a hit copies one pointer.
 final class EntryInfo: Sendable {
-    /// What the bytes were fetched from; empty for entries added by hand under a key.
+    /// What the bytes were fetched from, after all redirects; empty for entries added by hand under a key.
     let url: String
     let status: Int
     let headers: HTTPHeaders
@@ -45,7 +45,7 @@ final class EntryInfo: Sendable {
 public struct CachedEntry: Sendable, Hashable {
     /// What the entry is found by.
     public let key: CacheKey
-    /// What the bytes were fetched from; empty for entries added by hand under a key.
+    /// What the bytes were fetched from, after all redirects; empty for entries added by hand under a key.
     public let url: String
     /// Bytes on disk, the store's own few included.
     public let size: Int

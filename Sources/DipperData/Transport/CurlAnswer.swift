@@ -18,8 +18,18 @@ struct CurlAnswer {
     /// The last line was a field that has been taken.
     private var canContinue = false
 
-    /// Takes a line, line break included.
-    mutating func take(_ line: UnsafeRawBufferPointer) {
+    /// Takes a line, line break included. Of several at once, as libcurl may hand them over, each counts by itself: a
+    /// value must never hold a line break.
+    mutating func take(_ lines: UnsafeRawBufferPointer) {
+        var rest = lines[...]
+        while let end = rest.firstIndex(of: 0x0A), end + 1 < rest.endIndex {
+            takeLine(UnsafeRawBufferPointer(rebasing: rest[...end]))
+            rest = rest[(end + 1)...]
+        }
+        takeLine(UnsafeRawBufferPointer(rebasing: rest))
+    }
+
+    private mutating func takeLine(_ line: UnsafeRawBufferPointer) {
         size += line.count
         let isNext = isComplete ? isInformational : fields.isEmpty
         if isNext, line.starts(with: "HTTP/".utf8) {

@@ -32,7 +32,9 @@ final class CurlSockets: @unchecked Sendable {
     /// The open socket of a connection.
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
-        let socket = open.first { Self.port($0, getsockname) == ports.local && Self.port($0, getpeername) == ports.peer }
+        let socket = open.first {
+            Self.port($0, getsockname) == ports.local && Self.port($0, getpeername) == ports.peer
+        }
         if let socket { byPorts[ports] = socket }
         return socket
     }
@@ -54,6 +56,11 @@ final class CurlSockets: @unchecked Sendable {
     func limit(_ socket: Int32, to size: Int) {
         var size = Int32(clamping: size)
         setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        // A buffer that grows under a connection does not raise the limit that the connection began with.
+        if size > ReceiveWindow.smallest {
+            size += size / 4
+            setsockopt(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, &size, socklen_t(MemoryLayout<Int32>.size))
+        }
         limited.insert(socket)
     }
 
@@ -70,12 +77,16 @@ final class CurlSockets: @unchecked Sendable {
 
     /// The round trip that the kernel has measured, in seconds; `nil` before it has.
     static func roundTrip(_ socket: Int32) -> Double? {
+        info(socket).flatMap { $0.tcpi_rtt > 0 ? Double($0.tcpi_rtt) * 1e-6 : nil }
+    }
+
+    /// About how many bytes the kernel lets the sender have under way.
+    static func window(_ socket: Int32) -> Int? { info(socket).map { Int($0.tcpi_rcv_ssthresh) } }
+
+    private static func info(_ socket: Int32) -> tcp_info? {
         var info = tcp_info()
         var length = socklen_t(MemoryLayout<tcp_info>.size)
-        guard getsockopt(socket, Int32(IPPROTO_TCP), TCP_INFO, &info, &length) == 0, info.tcpi_rtt > 0 else {
-            return nil
-        }
-        return Double(info.tcpi_rtt) * 1e-6
+        return getsockopt(socket, Int32(IPPROTO_TCP), TCP_INFO, &info, &length) == 0 ? info : nil
     }
 
     static func isLoopback(_ socket: Int32) -> Bool { localAddress(socket)?.isLoopback ?? false }

@@ -140,7 +140,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if body.count == 0 { body.reserve(min(answer.length ?? bytes.count, limit, Self.largestReservation)) }
         body.append(bytes)
         if let handle { flow?.measure(handle) }
-        receive(.progress(received: body.count, expected: answer.length))
+        receive(.progress(received: offset + body.count, expected: answer.length.map { offset + $0 }))
         return true
     }
 
@@ -149,8 +149,11 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         let whole =
             configuration.decodesContent && answer.isCoded
             ? min(configuration.maximumBodySize, configuration.maximumDecodedSize) : configuration.maximumBodySize
-        return whole - request.offset
+        return whole - offset
     }
+
+    /// Bytes that the answer continues: none if it is a whole one.
+    private var offset: Int { answer.status == 206 ? request.offset : 0 }
 
     /// A server may announce what it likes: past this the buffer grows with what arrives.
     private static let largestReservation = 16 << 20

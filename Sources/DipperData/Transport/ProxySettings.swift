@@ -22,7 +22,8 @@ struct ProxySettings: Sendable {
     private func variable(for url: URL) -> String? {
         guard !environment.isEmpty, let scheme = url.scheme?.lowercased(), !isExempt(url) else { return nil }
         // A CGI script's client can set HTTP_PROXY by a header, so that only the small letters count.
-        let own = environment["\(scheme)_proxy"] ?? (scheme == "http" ? nil : environment["\(scheme.uppercased())_PROXY"])
+        let own =
+            environment["\(scheme)_proxy"] ?? (scheme == "http" ? nil : environment["\(scheme.uppercased())_PROXY"])
         return own ?? environment["all_proxy"] ?? environment["ALL_PROXY"]
     }
 

@@ -30,7 +30,10 @@ struct ReceiveWindow: Sendable {
     ///   - time: seconds from any fixed moment.
     ///   - bytes: received so far.
     ///   - roundTrip: of the path without a queue, in seconds.
-    mutating func measure(time: Double, bytes: Int, roundTrip: Double) -> Int? {
+    ///   - window: what the kernel lets the sender have under way, in bytes.
+    mutating func measure(
+        time: Double, bytes: Int, roundTrip: Double, window: @autoclosure () -> Int
+    ) -> Int? {
         guard let start = mark else {
             mark = (time, bytes)
             return nil
@@ -42,17 +45,17 @@ struct ReceiveWindow: Sendable {
         mark = (time, bytes)
         if isProbing {
             isProbing = false
-            guard rate < rateBefore * Self.worthwhile else { return grow(rate, roundTrip) }
+            guard rate < rateBefore * Self.worthwhile else { return grow(rate * roundTrip, rate, window()) }
             size /= 2
             restsUntil = time + Self.rest
             mark = nil
             return size
         }
-        return time < restsUntil ? nil : grow(rate, roundTrip)
+        return time < restsUntil ? nil : grow(rate * roundTrip, rate, window())
     }
 
-    private mutating func grow(_ rate: Double, _ roundTrip: Double) -> Int? {
-        guard size < Self.largest, rate * roundTrip >= Double(size) * Self.full else { return nil }
+    private mutating func grow(_ underWay: Double, _ rate: Double, _ window: Int) -> Int? {
+        guard size < Self.largest, underWay >= Double(window) * Self.full else { return nil }
         size *= 2
         rateBefore = rate
         isProbing = true
@@ -61,7 +64,7 @@ struct ReceiveWindow: Sendable {
     }
 
     /// The share of the window that must be in use for the window to be the limit.
-    private static let full = 0.8
+    private static let full = 0.9
     /// The gain for which a larger window is kept.
     private static let worthwhile = 1.25
     private static let rest = 5.0

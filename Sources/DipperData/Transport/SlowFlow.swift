@@ -31,7 +31,10 @@ struct SlowFlow {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         let seconds = Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
-        guard let size = window.measure(time: seconds, bytes: Int(received), roundTrip: roundTrip) else { return }
+        guard
+            let size = window.measure(
+                time: seconds, bytes: Int(received), roundTrip: roundTrip, window: CurlSockets.window(socket) ?? .max)
+        else { return }
         pool.sockets.limit(socket, to: size)
         remember()
     }

@@ -64,7 +64,8 @@ public struct TransferRequest: Sendable {
 
 /// What a transfer tells.
 public enum TransferEvent: Sendable {
-    /// Bytes of the body so far, decoded, and how many there will be, if the server said.
+    /// Bytes of the body so far, decoded, and how many there will be, if the server said; those of the request's
+    /// ``TransferRequest/offset`` included if the answer continues them.
     case progress(received: Int, expected: Int?)
     /// Comes just before a failure: the answer with as much of its body as has arrived.
     case interrupted(TransferResponse)
