@@ -87,7 +87,7 @@ let package = Package(
         .testTarget(
             name: "DipperDataTests",
             dependencies: [
-                "DipperData", "DipperTesting", "FaultServer", "NetworkProbe", "StoreTorture",
+                "DipperCLI", "DipperData", "DipperTesting", "FaultServer", "NetworkProbe", "StoreTorture",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ]),

@@ -47,7 +47,7 @@ struct CacheProxyTests {
     @Test("a client that has the answer gets a 304, from the cache as from the server")
     func conditions() async throws {
         try await withProxy { proxy, server in
-            let url = server.url("/bytes/10/a?cacheControl=max-age=60&etag=one")
+            let url = server.url("/bytes/10/a?cacheControl=max-age=6000&etag=one")
             let first = try await proxy.get(url, "-H", #"If-None-Match: "zero", W/"one""#)
             let second = try await proxy.get(url, "-H", #"If-None-Match: "one""#)
             let other = try await proxy.get(url, "-H", #"If-None-Match: "two""#, "-H", "Range: bytes=0-1")

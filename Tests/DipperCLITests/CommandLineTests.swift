@@ -305,4 +305,41 @@ struct CommandLineTests {
         let output = try await Dipper.run(["stats", "--json"], environment: ["XDG_CACHE_HOME": folder.path])
         #expect(output.calls[0]["folder"] as? String == folder.path + "/dipper")
     }
+
+    @Test("a download that was cut goes on with a range, in the same run and in the next")
+    func resume() async throws {
+        let server = try await FaultServer.start()
+        for retries in [3, 0] {
+            let folder = TemporaryFolder()
+            let path = "/bytes/300000/a\(retries)"
+            let url = server.url("\(path)?etag=v&cut=100000&times=1").absoluteString
+            let arguments = ["get", url, "--json", "--retries", "\(retries)", "--cache-dir", folder.path]
+            var output = try await Dipper.run(arguments)
+            if retries == 0 {
+                #expect(output.status == 1)
+                #expect((output.calls.first?["error"] as? String)?.hasPrefix("truncated body") == true)
+                output = try await Dipper.run(arguments)
+            }
+            #expect(output.calls.first?["source"] as? String == "network")
+            #expect(output.calls.first?["bytes"] as? Int == 300_000)
+            #expect(output.calls.first?["attempts"] as? Int == (retries == 0 ? 1 : 2))
+            let requests = server.requests(to: path)
+            #expect(requests.map { $0.header("Range") } == [nil, "bytes=100000-"])
+        }
+        await server.stop()
+    }
+
+    @Test("what has become old is revalidated, and the answer says so")
+    func revalidated() async throws {
+        let server = try await FaultServer.start()
+        let folder = TemporaryFolder()
+        let url = server.url("/bytes/5000/a?etag=v&cacheControl=max-age=0").absoluteString
+        let sources = try await [
+            Dipper.run(["get", url, "--json", "--cache-dir", folder.path]),
+            Dipper.run(["get", url, "--json", "--cache-dir", folder.path]),
+        ].map { $0.calls.first?["source"] as? String }
+        #expect(sources == ["network", "revalidated"])
+        #expect(server.requests.map(\.status) == [200, 304])
+        await server.stop()
+    }
 }

@@ -76,9 +76,9 @@ struct CurlTransportTests {
 
     @Test("a connection refused and a host without an address are failures that may pass")
     func refused() async throws {
-        let server = try await FaultServer.start()
-        let port = server.port
-        await server.stop()
+        // Bound, so that nobody else gets it, but not listening.
+        let (socket, port) = try NginxServer.boundSocket()
+        defer { close(socket) }
         let refused = error(await fetch(URL(string: "http://127.0.0.1:\(port)/")!))
         #expect(refused == .connectionFailed)
         #expect(refused?.mayPass == true)

@@ -132,6 +132,12 @@ final class Namespaces {
         return probe
     }
 
+    /// Starts one of the built programs on the near side.
+    func tool(_ name: String, _ arguments: [String]) throws -> LineTool {
+        guard let ip = Self.tool("ip") else { throw Failed(what: "no ip") }
+        return try LineTool(ip, ["netns", "exec", near, Built.executable(name).path] + arguments)
+    }
+
     /// A request as the server saw it.
     struct Served: Decodable {
         var path: String

@@ -121,8 +121,14 @@ final class NginxServer: Sendable {
     }
 
     private static func freePort() throws -> Int {
+        let (socket, port) = try boundSocket()
+        close(socket)
+        return port
+    }
+
+    /// A socket with a port of its own, on which nobody listens.
+    static func boundSocket() throws -> (socket: Int32, port: Int) {
         let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(socket) }
         var address = address(0)
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let result = withUnsafeMutablePointer(to: &address) {
@@ -130,7 +136,10 @@ final class NginxServer: Sendable {
                 bind(socket, address, length) == 0 ? getsockname(socket, address, &length) : -1
             }
         }
-        guard result == 0 else { throw Failed(what: "no free port") }
-        return Int(in_port_t(bigEndian: address.sin_port))
+        guard result == 0 else {
+            close(socket)
+            throw Failed(what: "no free port")
+        }
+        return (socket, Int(in_port_t(bigEndian: address.sin_port)))
     }
 }

@@ -75,6 +75,8 @@ final class Exchange {
             case .keepAlive: self.onEnd()
             case .close: self.channel.close(promise: nil)
             case .reset: self.channel.resetWhenDrained()
+            // Until the client hangs up, or the test does.
+            case .silence: self.log.stalled(self.channel, path: self.plan.path)
             }
         }
     }

@@ -130,6 +130,16 @@ public final class FaultServer: Sendable {
         log.reset()
     }
 
+    /// Waits until that many responses have come to where `stall` stops them.
+    public func waitForStalls(_ count: Int, to path: String? = nil) async {
+        await log.wait(for: .stall, count: count, path: path)
+    }
+
+    /// Resets the connections whose responses have come to where `stall` stops them.
+    public func resetStalled() {
+        for channel in log.takeStalled() { channel.eventLoop.execute { channel.resetWhenDrained() } }
+    }
+
     /// Closes the listener and all connections and ends the event-loop thread.
     ///
     /// Unfinished requests get their ``Request/end``; the log stays readable. Calling it again is

@@ -10,6 +10,7 @@ extension Faults {
             case "errorBody": errorBody = try Self.number(name, value)
             case "times": times = try Self.number(name, value)
             case "cut": cut = try Self.number(name, value)
+            case "stall": stall = try Self.number(name, value)
             case "reset": reset = try Self.number(name, value)
             case "length": length = try Self.number(name, value)
             case "drip": drip = try Self.drip(name, value)

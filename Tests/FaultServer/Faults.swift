@@ -8,10 +8,11 @@ import NIOCore
 /// | `bodyDelay=MS` | waits between head and body |
 /// | `status=N` | answers status N (200–599) with a short body; a 3xx beside `redirect`, `hops`, `loop` becomes their status |
 /// | `errorBody=BYTES` | the body of `status` is that long |
-/// | `times=N` | `status`, `cut`, `reset`, `length` and `close` apply only to the first N requests of the same target |
+/// | `times=N` | `status`, `cut`, `reset`, `stall`, `length` and `close` apply only to the first N requests of the same target |
 /// | `cut=BYTES` | right Content-Length, but closes after that many bytes of the body |
 /// | `reset=BYTES` | the same with a TCP reset, once the client's kernel has those bytes (or after 2 s) |
 /// | `length=N` | announces N, sends the true body, closes; outweighs `chunked` |
+/// | `stall=BYTES` | right Content-Length, but nothing more after that many bytes, until ``FaultServer/resetStalled()`` |
 /// | `drip=BYTES,MS` | sends the body in pieces of BYTES, one each MS |
 /// | `chunked=1` | chunked, no Content-Length |
 /// | `close=1` | neither: the body ends with the connection; outweighs `length` and `chunked` |
@@ -50,6 +51,7 @@ struct Faults: Sendable {
     var times: Int?
     var cut: Int?
     var reset: Int?
+    var stall: Int?
     var length: Int?
     var drip: Drip?
     var isChunked = false
@@ -90,6 +92,7 @@ struct Faults: Sendable {
         rest.status = nil
         rest.cut = nil
         rest.reset = nil
+        rest.stall = nil
         rest.length = nil
         rest.closes = false
         return rest

@@ -3,8 +3,9 @@ import NIOHTTP1
 
 /// All that is to be done for one request: a value, carried out by ``Exchange``.
 struct Plan {
-    enum Ending { case keepAlive, close, reset }
+    enum Ending { case keepAlive, close, reset, silence }
 
+    var path: String
     var delay: TimeAmount
     var bodyDelay: TimeAmount
     var head: HTTPResponseHead
@@ -56,9 +57,10 @@ struct Plan {
         if !headers.contains(name: "Date") { headers.add(name: "Date", value: HTTPDate.now()) }
 
         var body = mayHaveBody && !isHead ? answer.body : ByteBuffer()
-        let limit = faults.reset ?? faults.cut
+        let limit = faults.stall ?? faults.reset ?? faults.cut
         if let limit { body = body.readSlice(length: min(limit, body.readableBytes)) ?? body }
 
+        self.path = Target(request.uri).path
         self.delay = faults.delay
         self.bodyDelay = isHead ? .zero : faults.bodyDelay
         self.head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
@@ -66,7 +68,9 @@ struct Plan {
         self.pieceSize = faults.drip?.bytes ?? 64 << 10
         self.interval = faults.drip?.interval ?? .zero
         self.endsChunks = isChunked && !isHead && limit == nil
-        if faults.reset != nil {
+        if faults.stall != nil {
+            ending = .silence
+        } else if faults.reset != nil {
             ending = .reset
         } else {
             ending = limit != nil || faults.length != nil || closesPolitely ? .close : .keepAlive

@@ -1,9 +1,10 @@
+import NIOCore
 import NIOHTTP1
 import Synchronization
 
 /// What the server was asked and how far it has answered; wakes those who wait for it.
 final class RequestLog: Sendable {
-    enum Event: Sendable { case arrival, end }
+    enum Event: Sendable { case arrival, end, stall }
 
     private struct Waiter: Sendable {
         var event: Event
@@ -21,12 +22,19 @@ final class RequestLog: Sendable {
         var perTarget: [String: Int] = [:]
         var arrivals = Tally()
         var ends = Tally()
+        var stalls = Tally()
         var waiters: [Int: Waiter] = [:]
         var nextWaiter = 0
         var isClosed = false
+        /// Connections on which nothing more is sent.
+        var stalled: [any Channel] = []
 
         func reached(_ event: Event, _ count: Int, _ path: String?) -> Bool {
-            (event == .arrival ? arrivals : ends).count(path: path) >= count
+            switch event {
+            case .arrival: arrivals.count(path: path) >= count
+            case .end: ends.count(path: path) >= count
+            case .stall: stalls.count(path: path) >= count
+            }
         }
 
         /// Removes the waiters who have what they wait for; the caller resumes them unlocked.
@@ -87,6 +95,21 @@ final class RequestLog: Sendable {
         state.withLock { $0.update(id) { $0.bytesSent += bytes } }
     }
 
+    /// Keeps the connection of a response that goes no further, for ``takeStalled()``.
+    func stalled(_ channel: any Channel, path: String) {
+        change { state in
+            state.stalled.append(channel)
+            state.stalls.add(path: path)
+        }
+    }
+
+    func takeStalled() -> [any Channel] {
+        state.withLock { state in
+            defer { state.stalled = [] }
+            return state.stalled
+        }
+    }
+
     func end(_ id: Int) {
         let now = ContinuousClock.now
         change { state in
@@ -107,6 +130,7 @@ final class RequestLog: Sendable {
             $0.perTarget = [:]
             $0.arrivals = Tally()
             $0.ends = Tally()
+            $0.stalls = Tally()
         }
     }
 

@@ -6,13 +6,6 @@ extension FetchEngine {
         transport.networkChanged()
         wakeReachable()
         for (_, job) in inspect({ $0.jobsOnNetwork }) where !canReach(job) { watchUnreachable(job) }
-        // What stands still only now and then shows after a while.
-        let isArmed = isSecondLookArmed.exchange(true, ordering: .relaxed)
-        guard !isArmed else { return }
-        timers.schedule(after: options.lostNetworkGrace) { [weak self] in
-            self?.isSecondLookArmed.store(false, ordering: .relaxed)
-            self?.transport.networkChanged()
-        }
     }
 
     /// Whether there is a way to whom the job speaks, or to the proxy that speaks for it.
@@ -39,7 +32,7 @@ extension FetchEngine {
 
     /// A transfer whose host cannot be reached would stand still until its time is up. If that lasts, it is given up, so
     /// that it waits for the network and begins again with its return.
-    func watchUnreachable(_ job: FetchJob) {
+    private func watchUnreachable(_ job: FetchJob) {
         let number = job.withState { $0.transferNumber }
         let received = job.received.load(ordering: .relaxed)
         timers.schedule(after: options.lostNetworkGrace) { [weak self, weak job] in

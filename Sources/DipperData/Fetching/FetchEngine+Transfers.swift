@@ -99,6 +99,8 @@ extension FetchEngine {
                 PriorityField.text(
                     isUrgent: begun.lane == .fast, level: job.withState { $0.lead.request.priority.level }))
         }
+        // A connection that was kept would wait for a way that is not there; a new one fails at once.
+        if !canReach(job) { request.needsNewConnection = true }
         reporter.requested(job.key)
         let transfer = transport.start(request) { [weak self] event in
             self?.receive(event, number: begun.number, id, job)
@@ -112,7 +114,6 @@ extension FetchEngine {
         if isOver { return }
         if isAborted { transfer.cancel() }
         catchUp(transfer, job, lane: begun.lane, isThrottled: begun.isThrottled)
-        if !canReach(job) { watchUnreachable(job) }
     }
 
     /// Tells a transfer what was decided while it was being started. Another thread may be telling it the next decision

@@ -34,7 +34,6 @@ final class FetchEngine: Sendable {
     let options: Options
     let reporter: FetchReporter
     private let state: Mutex<State>
-    let isSecondLookArmed = Atomic(false)
     private let observation = Mutex<NetworkObservation?>(nil)
 
     init(

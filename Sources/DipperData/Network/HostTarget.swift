@@ -11,7 +11,7 @@ enum HostTarget: Hashable, Sendable {
     init(_ host: String, hosts: HostsFile = HostsFile()) {
         let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
         let parts = bare.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-        if let address = parts.first.flatMap({ IPAddress($0) }) {
+        if let address = parts.first.flatMap({ IPAddress(host: $0) }) {
             self = .addresses([address.unmapped], zone: parts.count > 1 ? Self.zone(parts[1]) : nil)
             return
         }

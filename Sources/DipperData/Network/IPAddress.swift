@@ -31,17 +31,25 @@ public struct IPAddress: Hashable, Sendable {
         }
     }
 
-    /// An address as text: IPv4 in any form that `inet_aton` reads, IPv6 by RFC 4291, 2.2, without brackets or zone.
+    /// An address as text, such as `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`; the zone does not count.
     public init?(_ text: String) {
         var v4 = in_addr()
         var v6 = in6_addr()
-        if inet_pton(AF_INET6, text, &v6) == 1 {
-            self.init(withUnsafeBytes(of: &v6) { Array($0) })
-        } else if inet_aton(text, &v4) != 0 {
+        if inet_pton(AF_INET, text, &v4) == 1 {
             self.init(withUnsafeBytes(of: &v4) { Array($0) })
+        } else if inet_pton(AF_INET6, String(text.prefix { $0 != "%" }), &v6) == 1 {
+            self.init(withUnsafeBytes(of: &v6) { Array($0) })
         } else {
             return nil
         }
+    }
+
+    /// The host of a URL that is an address: of IPv4 in any form that `inet_aton` reads, as libcurl takes it.
+    init?(host: String) {
+        var v4 = in_addr()
+        guard let address = IPAddress(host) ?? (inet_aton(host, &v4) == 0 ? nil : IPAddress(withUnsafeBytes(of: &v4) { Array($0) }))
+        else { return nil }
+        self = address
     }
 
     /// All zeros.
@@ -54,8 +62,11 @@ public struct IPAddress: Hashable, Sendable {
     }
 
     var isUnspecified: Bool { high == 0 && low == 0 }
-    /// 127.0.0.0/8, ::1.
-    public var isLoopback: Bool { family == .v4 ? high >> 56 == 127 : high == 0 && low == 1 }
+    /// 127.0.0.0/8, ::1, also where IPv6 stands for IPv4.
+    public var isLoopback: Bool {
+        let plain = unmapped
+        return plain.family == .v4 ? plain.high >> 56 == 127 : plain.high == 0 && plain.low == 1
+    }
     /// 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291, 2.5.6).
     var isLinkLocal: Bool { family == .v4 ? high >> 48 == 0xA9FE : high >> 54 == 0xFE80 >> 6 }
     /// 224.0.0.0/4, ff00::/8.

@@ -34,6 +34,8 @@ final class CurlPool: @unchecked Sendable {
     /// Transfers that have not begun because they may not use the link.
     private var held: [ObjectIdentifier: CurlTransfer] = [:]
     private var idleHandles: [UnsafeMutableRawPointer] = []
+    /// When to look again for connections on which nothing will arrive.
+    private var nextLook: ContinuousClock.Instant?
 
     init(_ lane: Lane, _ configuration: CurlConfiguration, name: String) {
         self.lane = lane
@@ -87,8 +89,10 @@ final class CurlPool: @unchecked Sendable {
             if ended || isEnding { continue }
             let commands = takeCommands(sleeping: true)
             if commands.isEmpty {
-                curl_multi_poll(multi, nil, 0, 60_000, nil)
+                let patience = nextLook.map { max(0, ContinuousClock.now.duration(to: $0).milliseconds) } ?? 60_000
+                curl_multi_poll(multi, nil, 0, Int32(clamping: patience), nil)
                 inbox.withLock { $0.isSleeping = false }
+                if let nextLook, nextLook <= .now { self.nextLook = sockets.dropOrphans() }
             } else {
                 for command in commands { isEnding = carryOut(command) || isEnding }
             }
@@ -121,7 +125,7 @@ final class CurlPool: @unchecked Sendable {
         case .setLane(let transfer, let lane):
             transfer.move(to: lane)
         case .dropOrphans:
-            sockets.dropOrphans()
+            nextLook = sockets.dropOrphans()
         case .end:
             return true
         }

@@ -92,22 +92,23 @@ final class CurlSockets: @unchecked Sendable {
     static func isLoopback(_ socket: Int32) -> Bool { localAddress(socket)?.isLoopback ?? false }
 
     /// Breaks connections on which nothing will arrive: those whose own address the machine has no more, and those whose
-    /// link has been down for a while.
-    func dropOrphans() {
-        guard let (addresses, working) = Self.ownAddresses() else { return }
+    /// link has been down for a while. Returns when to look again, if there are others whose link is down.
+    func dropOrphans() -> ContinuousClock.Instant? {
+        guard let (addresses, working) = Self.ownAddresses() else { return nil }
         var standingStill: [Int32: ContinuousClock.Instant] = [:]
         for socket in open {
             guard let address = Self.localAddress(socket), !address.isLoopback, !address.isUnspecified,
                 !working.contains(address)
             else { continue }
             let since = self.standingStill[socket] ?? .now
-            if !addresses.contains(address) || .now - since > Self.patience {
+            if !addresses.contains(address) || .now - since >= Self.patience {
                 Glibc.shutdown(socket, Int32(SHUT_RDWR))
             } else {
                 standingStill[socket] = since
             }
         }
         self.standingStill = standingStill
+        return standingStill.values.min().map { $0 + Self.patience }
     }
 
     private typealias Name = (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32

@@ -20,8 +20,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private(set) var isAddressRefused = false
     private var mayConnectSomewhere = false
     private var socket: Int32?
-    /// The connection that was kept cannot be trusted.
-    private(set) var needsNewConnection = false
+    /// The connections that were kept cannot be trusted.
+    private(set) var needsNewConnection: Bool
     private var flow: SlowFlow?
 
     init(
@@ -31,6 +31,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         self.pool = pool
         self.receive = receive
         lane = request.lane
+        needsNewConnection = request.needsNewConnection
         isThrottled = request.isThrottled
     }
 

@@ -50,6 +50,8 @@ public struct TransferRequest: Sendable {
     /// Bytes of the body that are here already; the fields ask for those that follow. They count towards the largest
     /// body.
     public var offset = 0
+    /// Connections that were kept are not to be used.
+    public var needsNewConnection = false
     /// The body of an answer other than a success is wanted too. Else it is left out.
     public var keepsErrorBody = false
 
