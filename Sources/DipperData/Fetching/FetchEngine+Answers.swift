@@ -82,7 +82,9 @@ extension FetchEngine {
         let value = StoredData(
             data: stored.data,
             info: info(of: refreshed, url: stored.info.url, call, requested: requested, family: stored.info.family))
-        deliver(id, job, value, source: .revalidated, metrics: response.metrics)
+        // Where each use must be confirmed, the disk learns nothing from one more confirmation.
+        let isNews = !value.info.saysTheSame(as: stored.info)
+        deliver(id, job, value, source: .revalidated, metrics: response.metrics, isNewsToDisk: isNews)
     }
 
     private func info(
@@ -99,7 +101,8 @@ extension FetchEngine {
     }
 
     private func deliver(
-        _ id: JobID, _ job: FetchJob, _ value: StoredData, source: DataResponse.Source, metrics: TransferMetrics
+        _ id: JobID, _ job: FetchJob, _ value: StoredData, source: DataResponse.Source, metrics: TransferMetrics,
+        isNewsToDisk: Bool = true
     ) {
         let (call, keepsOnDisk, found) = job.withState { state in
             state.fetched = DataResponse(
@@ -107,7 +110,7 @@ extension FetchEngine {
             state.isTransferring = false
             state.attempt = nil
             state.isWritten = !state.keepsOnDisk
-            return (state.lead, state.keepsOnDisk, state.found)
+            return (state.lead, state.keepsOnDisk && isNewsToDisk, state.found)
         }
         store.keep(value, for: job.key, call, beside: found, onDisk: keepsOnDisk) {
             let waiting = job.withState { state in

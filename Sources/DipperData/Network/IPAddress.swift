@@ -47,7 +47,9 @@ public struct IPAddress: Hashable, Sendable {
     /// The host of a URL that is an address: of IPv4 in any form that `inet_aton` reads, as libcurl takes it.
     init?(host: String) {
         var v4 = in_addr()
-        guard let address = IPAddress(host) ?? (inet_aton(host, &v4) == 0 ? nil : IPAddress(withUnsafeBytes(of: &v4) { Array($0) }))
+        guard
+            let address = IPAddress(host)
+                ?? (inet_aton(host, &v4) == 0 ? nil : IPAddress(withUnsafeBytes(of: &v4) { Array($0) }))
         else { return nil }
         self = address
     }

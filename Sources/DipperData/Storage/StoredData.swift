@@ -37,6 +37,13 @@ final class EntryInfo: Sendable {
         self.family = family
     }
 
+    /// Whether nothing has changed but the moment.
+    func saysTheSame(as other: EntryInfo) -> Bool {
+        let isMoment: (HTTPHeaders.Field) -> Bool = { ["date", "age"].contains($0.name.lowercased()) }
+        return freshness.until == other.freshness.until && variant == other.variant
+            && headers.fields.filter { !isMoment($0) } == other.headers.fields.filter { !isMoment($0) }
+    }
+
     /// Whether this is an answer to a request with these fields.
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 }
