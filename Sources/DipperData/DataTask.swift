@@ -45,6 +45,8 @@ public final class DataTask: Sendable {
         var priority: Priority
         /// The lane the task ended in.
         var lane: Lane?
+        /// Of the job when the task ended.
+        var attempts = 0
         /// Failures that counted as attempts, and the time of the first failure.
         var failures = 0
         var firstFailure: Duration?
@@ -182,7 +184,8 @@ public final class DataTask: Sendable {
 
     /// Network attempts made so far for what this call waits for.
     public var attempts: Int {
-        link.withLock { $0.job }?.withState { $0.attempts } ?? 0
+        let (job, attempts) = link.withLock { ($0.job, $0.attempts) }
+        return job?.withState { $0.attempts } ?? attempts
     }
 
     /// What the task is doing now.
@@ -213,11 +216,13 @@ public final class DataTask: Sendable {
         }
     }
 
-    /// Lets go of the engine, so that a task that is kept keeps no cache alive. The caller releases it.
-    func detach(in lane: Lane) -> FetchEngine? {
-        link.withLock { link in
+    /// Lets go of engine and job, so that a task that is kept keeps no cache and no body alive. The caller releases them.
+    func detach(in lane: Lane) -> (FetchEngine?, FetchJob?) {
+        let attempts = link.withLock { $0.job }?.withState { $0.attempts } ?? 0
+        return link.withLock { link in
             link.lane = lane
-            return exchange(&link.engine, with: nil)
+            link.attempts = attempts
+            return (exchange(&link.engine, with: nil), exchange(&link.job, with: nil))
         }
     }
 

@@ -132,6 +132,16 @@ final class Namespaces {
         return probe
     }
 
+    /// The receive buffer of the one connection on the near side, as soon as it is as wanted.
+    func waitForReceiveBuffer(_ isWanted: (Int) -> Bool) throws -> Int {
+        while true {
+            let data = try Self.run("ip", ["netns", "exec", near, "ss", "-Htnm", "state", "established"])
+            let sizes = String(decoding: data, as: UTF8.self).split(whereSeparator: { "(),".contains($0) })
+                .filter { $0.hasPrefix("rb") }.compactMap { Int($0.dropFirst(2)) }
+            if let size = sizes.first, isWanted(size) { return size }
+        }
+    }
+
     /// Starts one of the built programs on the near side.
     func tool(_ name: String, _ arguments: [String]) throws -> LineTool {
         guard let ip = Self.tool("ip") else { throw Failed(what: "no ip") }

@@ -282,4 +282,20 @@ struct NetworkNamespaceTests {
         }
         tool.end()
     }
+
+    @Test("a prefetch has a small receive buffer, which a promotion gives back to the kernel")
+    func receiveBuffer() async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        try net.serve()
+        let probe = try net.probe()
+        let url = net.url("10.70.0.1", "/bytes/60000000/a?stall=50000000&times=1")
+        probe.send("slow \(url)")
+        let small = 2 * ReceiveWindow.smallest
+        #expect(try net.waitForReceiveBuffer { $0 == small } == small)
+        probe.send("get \(url)")
+        // The buffer grows with what arrives.
+        #expect(try net.waitForReceiveBuffer { $0 != small } != small)
+        probe.stop()
+    }
 }

@@ -198,8 +198,7 @@ final class FetchEngine: Sendable {
                 self?.apply { $0.pauseElapsed(token: token, into: &$1) }
             }
         case .end(let task, let job, let ending, let lane):
-            let engine = task.detach(in: lane)
-            _ = consume engine
+            _ = task.detach(in: lane)
             end(task, job, ending, &toFlush)
         case .tellFailure(let task, let job):
             if let failure = job.withState({ $0.failure }), task.tell(.failure(failure, isFatal: false)) {

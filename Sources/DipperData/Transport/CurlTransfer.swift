@@ -71,7 +71,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     /// The transfer lets go of its connection, which may be used again.
     func disconnect() {
-        if let socket { pool.sockets.note(socket, speaksHTTP1: !isMultiplexed) }
+        if let socket, let version = httpVersion {
+            pool.sockets.note(socket, speaksHTTP1: version < CURL_HTTP_VERSION_2_0)
+        }
         socket = nil
         flow = nil
     }
@@ -95,11 +97,15 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     }
 
     /// Several transfers may share the connection, so that it cannot be held back for one of them.
-    var isMultiplexed: Bool {
-        guard let handle else { return false }
+    var isMultiplexed: Bool { httpVersion.map { $0 >= CURL_HTTP_VERSION_2_0 } ?? false }
+
+    /// `nil` before the answer has begun.
+    private var httpVersion: Int? {
         var version = 0
-        _ = dipper_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version)
-        return version >= CURL_HTTP_VERSION_2_0
+        guard let handle, dipper_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version) == CURLE_OK, version > 0 else {
+            return nil
+        }
+        return version
     }
 
     /// What has come so far can be continued by another request.
