@@ -8,11 +8,17 @@ extension DataCache {
     public func data(for url: URL) -> Data? { data(for: CacheKey(url)) }
     /// The bytes of a request's key, if the cache has them.
     public func data(for request: DataRequest) -> Data? {
-        request.headers.isEmpty ? data(for: request.cacheKey) : response(for: request)?.data
+        request.headers.isEmpty
+            ? data(for: request.cacheKey)
+            : response(for: request).flatMap { (200...299).contains($0.status) ? $0.data : nil }
     }
     /// The bytes of a key, if the cache has them.
     public func data(for key: CacheKey) -> Data? {
-        store.memory.part(of: key, \.data) ?? store.readThrough(key)?.data
+        if let (data, info) = store.memory.part(of: key, { ($0.data, $0.info) }), info.isPlain { return data }
+        guard let found = store.find(key, [:])?.value, (200...299).contains(found.info.status),
+            found.info.isChosen(by: [:])
+        else { return nil }
+        return found.data
     }
 
     /// The bytes and what is known of them, if the cache has them, on the caller's thread.
@@ -99,11 +105,13 @@ extension DataCache {
     ///   - url: what was changed, such as by POST, PUT, PATCH or DELETE.
     ///   - headers: the fields of the answer.
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
+        engine.invalidate(CacheKey(url))
         removeData(for: url)
         for name in ["Location", "Content-Location"] {
             guard let other = headers[name].flatMap({ URL(string: $0, relativeTo: url)?.absoluteURL }),
                 Redirect.isSameOrigin(url, other)
             else { continue }
+            engine.invalidate(CacheKey(other))
             removeData(for: other)
         }
     }

@@ -170,7 +170,8 @@ public final class DataCache: Sendable {
     /// Ends the task with what memory has, if that will do.
     @inline(__always)
     private func answer(_ task: DataTask, with value: StoredData) -> Bool {
-        let now = value.info.freshness.until == .infinity ? 0 : configuration.now().timeIntervalSince1970
+        let isTimeless = value.info.freshness.until == .infinity && task.request.headers.isEmpty
+        let now = isTimeless ? 0 : configuration.now().timeIntervalSince1970
         switch task.call.use(of: value, at: now) {
         case .fresh:
             engine.reporter.memoryHit(task.key)

@@ -87,6 +87,11 @@ public struct DataRequest: Sendable {
         copy.headers = headers
         copy.hooks = hooks
         copy.lowDataURL = nil
+        if let own = self.url, !Redirect.isSameOrigin(own, url) {
+            copy.credentials = nil
+            copy.headers = Redirect.headers(
+                headers, from: own, to: url, sensitive: Set(sensitiveHeaders.map { $0.lowercased() }))
+        }
         copy.priority = priority
         copy.timeout = timeout
         copy.cachePolicy = cachePolicy

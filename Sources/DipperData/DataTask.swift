@@ -45,6 +45,8 @@ public final class DataTask: Sendable {
         var priority: Priority
         /// The lane the task ended in.
         var lane: Lane?
+        /// Why the answer will not do for this task, if it does for others.
+        var failure: DipperError?
         /// Of the job when the task ended.
         var attempts = 0
         /// Failures that counted as attempts, and the time of the first failure.

@@ -36,13 +36,20 @@ struct Attempt: Sendable {
     /// A part is what was asked for, by us, by the caller or by the modifier.
     var asksForRange = false
 
+    /// - Parameters:
+    ///   - origin: the source.
+    ///   - asked: what the caller asked for. A source elsewhere gets none of the credentials meant for it.
     init(
-        _ origin: URL, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int, stored: StoredData?,
+        _ origin: URL, insteadOf asked: URL? = nil, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
+        stored: StoredData?,
         partial: PartialBody?
     ) {
         self.origin = origin
         url = origin
-        self.headers = headers
+        let asked = asked ?? origin
+        self.headers = Redirect.headers(
+            headers, from: asked, to: origin, sensitive: Set(hooks.sensitiveHeaders.map { $0.lowercased() }))
+        isAnonymous = !Redirect.isSameOrigin(asked, origin)
         self.hooks = hooks
         self.maximumRedirects = maximumRedirects
         // A range of what is asked for, or a condition of the caller's, leaves no room for ours.
@@ -69,11 +76,16 @@ struct Attempt: Sendable {
         return request
     }
 
+    /// The modifier has had the last word on where the request goes.
+    mutating func sent(to url: URL) {
+        self.url = url
+    }
+
     /// What is asked about here. Both: after a redirect elsewhere the same validator means nothing (RFC 9110, section 8.8.1).
-    private var asked: StoredData? { stored?.info.url == url.absoluteString ? stored : nil }
+    private var asked: StoredData? { stored?.info.url == url.withoutFragment ? stored : nil }
 
     /// What is continued here.
-    private var continued: PartialBody? { partial?.url == url.absoluteString ? partial : nil }
+    private var continued: PartialBody? { partial?.url == url.withoutFragment ? partial : nil }
 
     /// Whether credentials may be sent where the request goes.
     var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
@@ -139,7 +151,7 @@ struct Attempt: Sendable {
             guard let here = continued, here.isContinued(by: response) else { return partial }
             return here.continued(by: response)
         }
-        return PartialBody(response, of: url.absoluteString) ?? partial
+        return PartialBody(response, of: url.withoutFragment) ?? partial
     }
 
     /// The request that follows a redirect.
@@ -173,5 +185,13 @@ struct Attempt: Sendable {
     mutating func answerChallenge(_ authorization: String?) {
         hasAnsweredChallenge = true
         self.authorization = authorization
+    }
+}
+
+extension URL {
+    /// What a server is asked for.
+    var withoutFragment: String {
+        let text = absoluteString
+        return text.utf8.firstIndex(of: UInt8(ascii: "#")).map { String(text[..<$0]) } ?? text
     }
 }

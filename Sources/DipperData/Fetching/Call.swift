@@ -47,9 +47,12 @@ final class Call: Sendable {
     /// What the call's own directives say (RFC 9111, section 5.2.1).
     var directives: CacheControl { CacheControl(request: request.headers) }
 
+    /// Whether the request has a validation of its own.
+    var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
+
     /// Whether the request's own validation lets bytes pass that were let in for another.
     func accepts(_ value: StoredData) -> Bool {
-        guard request.hasHooks, request.hooks.wantsErrorBody else { return (200...299).contains(value.info.status) }
+        guard hasOwnValidation else { return (200...299).contains(value.info.status) }
         let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
         return request.validation.check(answer) == nil
     }

@@ -100,6 +100,14 @@ final class DataStore: Sendable {
 
     // MARK: Changing
 
+    /// Whether the freshness policy lets an answer be kept.
+    func mayKeep(_ info: EntryInfo, _ call: Call) -> Bool {
+        guard call.freshness.ignoresServer else {
+            return Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
+        }
+        return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
+    }
+
     /// Keeps what the network delivered, as far as the freshness policy allows.
     /// - Parameters:
     ///   - known: what was kept for the call so far, if it is known: others of its variants stay beside this one.
@@ -109,10 +117,7 @@ final class DataStore: Sendable {
         whenWritten: @escaping @Sendable () -> Void
     ) {
         let info = value.info
-        let mayStore =
-            call.freshness.ignoresServer
-            ? (200...299).contains(info.status)
-            : Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
+        let mayStore = mayKeep(info, call)
         let present = known?.value.info ?? memory.part(of: key) { $0.info }
         var family = info.family
         var place = key
@@ -127,7 +132,8 @@ final class DataStore: Sendable {
         guard mayStore else {
             // What was kept before is out of date by now, unless this is but a failure, or it is the request that wants
             // nothing kept.
-            let isNews = info.status < 400 || info.status == 404 || info.status == 410
+            let isWhole = info.status < 400 && info.status != 206 && info.status != 304
+            let isNews = isWhole || info.status == 404 || info.status == 410
             if isNews, !call.directives.noStore { remove(place) }
             return whenWritten()
         }

@@ -18,12 +18,8 @@ extension FetchEngine {
                 state.hasPartialOnDisk = true
             }
         }
-        apply { [found] scheduler, actions in
-            scheduler.lookedUp(
-                id, hit: found != nil,
-                answers: { task in found.map { task.call.isAnswered(by: $0.value, at: now) } ?? false },
-                into: &actions)
-        }
+        let answers = judge(id) { [found] task in found.map { task.call.isAnswered(by: $0.value, at: now) } ?? false }
+        apply { [found] in $0.lookedUp(id, hit: found != nil, answers: answers, into: &$1) }
         if let found { startRevalidating(found) }
     }
 
@@ -60,16 +56,40 @@ extension FetchEngine {
     func answered(_ id: JobID, _ job: FetchJob, _ response: TransferResponse, redirects: Int) {
         var response = response
         response.metrics.redirects = redirects
-        let (call, requested) = job.withState { ($0.lead, $0.requested) }
-        if var error = call.request.validation.check(response) {
+        let (lead, requested, found) = job.withState { ($0.lead, $0.requested, $0.found) }
+        let refusal = lead.request.validation.check(response)
+        // Each who waits has a rule of their own.
+        var refused: [(id: TaskID, task: DataTask, error: DipperError)] = []
+        var call = refusal == nil ? lead : nil
+        for (taskID, task) in inspect({ $0.waiters(of: id) }) {
+            if let error = task.call === lead ? refusal : task.call.request.validation.check(response) {
+                refused.append((taskID, task, error))
+            } else if call == nil {
+                call = task.call
+            }
+        }
+        guard let call, !standsIn(found, for: call, response) else {
+            var error = refusal ?? .status(response.status)
             error.retryAfter = response.headers["Retry-After"].flatMap { RetryAfter.delay(from: $0, now: now()) }
             return failed(id, job, error)
         }
+        if call !== lead { job.withState { $0.lead = call } }
+        for (taskID, task, error) in refused where !error.mayPass {
+            task.withLink { $0.failure = error }
+            apply { $0.cancel(taskID, as: .failed, into: &$1) }
+        }
         dropPartial(of: job)
-        let url = job.withState { $0.attempt?.url ?? $0.sourceURL }?.absoluteString ?? call.request.urlString
+        let url = job.withState { $0.attempt?.url ?? $0.sourceURL }?.withoutFragment ?? call.request.urlString
         let value = StoredData(
             data: response.body, info: info(of: response, url: url, call, requested: requested))
         deliver(id, job, value, source: .network, metrics: response.metrics)
+    }
+
+    /// Whether what the tiers had is better than an error of the server's that would do for the call
+    /// (`stale-if-error`, RFC 5861).
+    private func standsIn(_ found: FetchJob.Found?, for call: Call, _ response: TransferResponse) -> Bool {
+        guard response.status >= 500, let found else { return false }
+        return call.isAnsweredAllTheSame(by: found.value, isOffline: false, at: now().timeIntervalSince1970)
     }
 
     /// What is stored still holds.
@@ -104,35 +124,50 @@ extension FetchEngine {
         _ id: JobID, _ job: FetchJob, _ value: StoredData, source: DataResponse.Source, metrics: TransferMetrics,
         isNewsToDisk: Bool = true
     ) {
-        let (call, keepsOnDisk, found) = job.withState { state in
+        let (call, keepsOnDisk, found, isInvalidated) = job.withState { state in
             state.fetched = DataResponse(
                 data: value.data, info: value.info, source: source, attempts: state.attempts, metrics: metrics)
             state.isTransferring = false
             state.attempt = nil
             state.isWritten = !state.keepsOnDisk
-            return (state.lead, state.keepsOnDisk && isNewsToDisk, state.found)
+            return (state.lead, state.keepsOnDisk && isNewsToDisk, state.found, state.isInvalidated)
         }
-        store.keep(value, for: job.key, call, beside: found, onDisk: keepsOnDisk) {
+        let whenWritten: @Sendable () -> Void = {
             let waiting = job.withState { state in
                 state.isWritten = true
                 return exchange(&state.whenWritten, with: [])
             }
             for finish in waiting { finish() }
         }
-        // Those who asked with other fields may have to be answered with another variant, those with a validation of
-        // their own with another answer. The one it was fetched for takes it in any case.
+        if isInvalidated {
+            whenWritten()
+        } else {
+            store.keep(
+                value, for: job.key, call, beside: found, onDisk: keepsOnDisk, whenWritten: whenWritten)
+        }
+        // Those who asked with other fields may have to be answered with another variant, or with an answer of their own
+        // where this one is not to be kept for anybody else; those with a validation of their own with another answer.
+        // The one it was fetched for takes it in any case.
+        let isForAll = store.mayKeep(value.info, call) && !value.info.headers.list("Vary").contains("*")
         let isFor: @Sendable (Call) -> Bool = { other in
             if other === call { return true }
-            let isChosen =
-                value.info.isChosen(by: other.request.headers) || other.request.headers == call.request.headers
-            return isChosen && other.accepts(value)
+            let isSame = other.request.headers == call.request.headers
+            return (isSame || (isForAll && value.info.isChosen(by: other.request.headers))) && other.accepts(value)
         }
+        let answers = judge(id) { isFor($0.call) }
         if let next = inspect({ $0.waiters(of: id) }).map(\.waiter.call).first(where: { !isFor($0) }) {
-            job.withState { state in
-                state.lead = next
-                state.found = nil
-            }
+            job.withState { $0.begin(anewFor: next) }
         }
-        apply { $0.finished(id, answers: { isFor($0.call) }, into: &$1) }
+        apply { $0.finished(id, answers: answers, into: &$1) }
+    }
+
+    /// A verdict on all who wait, made before the lock is taken: the caller's own rules are part of it. Who joins at that
+    /// very moment with such a rule is answered in the next round.
+    func judge(
+        _ id: JobID, _ verdict: @escaping @Sendable (DataTask) -> Bool
+    ) -> @Sendable (TaskID, DataTask) -> Bool {
+        let verdicts = Dictionary(
+            inspect { $0.waiters(of: id) }.map { ($0.id, verdict($0.waiter)) }, uniquingKeysWith: { $1 })
+        return { id, task in verdicts[id] ?? (!task.call.hasOwnValidation && verdict(task)) }
     }
 }

@@ -7,8 +7,10 @@ extension FetchEngine {
         let isOffline = error.mayPass && error.status == nil && !canReach(job)
         let (found, gaveWay, earlier) = job.withState { state in
             // The server may have lost patience with a transfer that was held back: that is nobody's failure.
-            let gaveWay = state.wasThrottled && !isOffline && state.partial != nil && error.isBrokenOff
+            let isLonger = state.partial.map { $0.bytes.count > state.inherited } ?? false
+            let gaveWay = state.wasThrottled && !isOffline && isLonger && error.isBrokenOff
             state.isTransferring = false
+            if isOffline { state.unreachable = state.attempt?.url }
             state.attempt = nil
             if isOffline { state.budget.hold(at: time) }
             return (state.found, gaveWay, state.earlierFailures)

@@ -10,7 +10,7 @@ extension FetchEngine {
 
     /// Whether there is a way to whom the job speaks, or to the proxy that speaks for it.
     func canReach(_ job: FetchJob) -> Bool {
-        guard let url = job.withState({ $0.attempt?.url ?? $0.sourceURL }) else { return true }
+        guard let url = job.withState({ $0.attempt?.url ?? $0.unreachable ?? $0.sourceURL }) else { return true }
         return network.canReach(transport.firstHop(to: url))
     }
 

@@ -15,9 +15,10 @@ extension FetchEngine {
             let isFresh: @Sendable (DataTask) -> Bool = {
                 $0.call.cachePolicy != .ignoreCache && $0.call.use(of: value, at: moment) == .fresh
             }
-            if inspect({ $0.waiters(of: id) }).allSatisfy({ isFresh($0.waiter) }) {
+            let answers = judge(id, isFresh)
+            if inspect({ $0.waiters(of: id) }).allSatisfy({ answers($0.id, $0.waiter) }) {
                 job.withState { $0.fetched = DataResponse(value, source: .memory) }
-                apply { $0.finished(id, answers: isFresh, into: &$1) }
+                apply { $0.finished(id, answers: answers, into: &$1) }
                 return
             }
             let place = store.place(of: value, for: lead)
@@ -34,11 +35,12 @@ extension FetchEngine {
             if isThrottled { state.budget.hold(at: time) }
             let stored = state.insistsOnNetwork ? nil : state.storedAnswer
             state.attempt = Attempt(
-                url, headers: state.lead.request.headers, hooks: state.lead.request.hooks,
-                maximumRedirects: options.maximumRedirects, stored: stored, partial: state.partial)
+                url, insteadOf: state.lead.request.url ?? url, headers: state.lead.request.headers,
+                hooks: state.lead.request.hooks, maximumRedirects: options.maximumRedirects, stored: stored,
+                partial: state.partial)
             return true
         }
-        guard isReady else { return }
+        guard isReady else { return failed(id, job, .invalidURL) }
         armTimeouts(of: id, job)
         send(id, job)
     }
@@ -82,10 +84,14 @@ extension FetchEngine {
         var request = request
         let requested = now().timeIntervalSince1970
         let asksForRange = request.headers["Range"] != nil
+        let url = request.url
         let begun = job.withState { state -> (number: Int, lane: Lane, isThrottled: Bool)? in
             guard !state.isAborted else { return nil }
             state.transferNumber += 1
             state.wasThrottled = state.isThrottled
+            state.inherited = state.partial?.bytes.count ?? 0
+            state.unreachable = nil
+            state.attempt?.sent(to: url)
             state.attempt?.asksForRange = asksForRange
             state.requested = requested
             return (state.transferNumber, state.lane, state.isThrottled)
@@ -235,8 +241,7 @@ extension FetchEngine {
 
     /// What must not be stored must not be stored in part either (RFC 9111, section 5.2.2.5).
     private func mayKeep(_ partial: PartialBody, _ call: Call) -> Bool {
-        call.freshness.ignoresServer
-            || Storing.mayStore(status: 200, request: call.request.headers, response: partial.headers)
+        store.mayKeep(EntryInfo(url: partial.url, headers: partial.headers, stored: 0), call)
     }
 
     func dropPartial(of job: FetchJob) {

@@ -134,6 +134,12 @@ final class FetchEngine: Sendable {
     func demote(_ key: CacheKey) { apply { $0.demote(key, into: &$1) } }
     func setPriority(_ priority: Priority, of id: TaskID) { apply { s, _ in s.setPriority(priority, of: id) } }
     func storageBacklogged(_ notice: BacklogNotice) { apply { $0.storageBacklogged(notice, into: &$1) } }
+    /// What is being fetched for the key is not to be kept.
+    func invalidate(_ key: CacheKey) {
+        let job = inspect { scheduler in scheduler.job(for: key).flatMap { scheduler.work(of: $0) } }
+        job?.withState { $0.isInvalidated = true }
+    }
+
     func lane(of id: TaskID) -> Lane? { inspect { $0.lane(of: id) } }
     func state(of id: TaskID) -> DataTask.State? { inspect { $0.state(of: id) } }
 
@@ -219,7 +225,7 @@ final class FetchEngine: Sendable {
             case .keptAnswer:
                 found.map { .success(DataResponse($0.value, source: .stale)) } ?? .failure(failure ?? .transport)
             case .fetched: fetched.map { .success($0) } ?? .failure(.transport)
-            case .failed: .failure(failure ?? .transport)
+            case .failed: .failure(task.withLink { $0.failure } ?? failure ?? .transport)
             case .notCached: .failure(.notCached)
             case .cancelled: .failure(.cancelled)
             case .timedOut: .failure(.timedOut)

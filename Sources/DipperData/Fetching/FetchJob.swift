@@ -24,6 +24,12 @@ final class FetchJob: SchedulableWork {
         var wasThrottled = false
         /// Nobody waits for the job any more.
         var isAborted = false
+        /// Bytes of ``partial`` when the transfer began.
+        var inherited = 0
+        /// Who could not be reached when the last attempt failed.
+        var unreachable: URL?
+        /// What is fetched has been made out of date meanwhile.
+        var isInvalidated = false
         /// The transfer was given up because there is no way to its host.
         var isLost = false
         var attempt: Attempt?
@@ -78,6 +84,16 @@ final class FetchJob: SchedulableWork {
 }
 
 extension FetchJob.State {
+    /// Goes on for those whom the last answer was not for.
+    mutating func begin(anewFor call: Call) {
+        lead = call
+        found = nil
+        partial = nil
+        source = 0
+        earlierFailures = []
+        failure = nil
+    }
+
     /// The URL that is asked now; `nil` if there is none left.
     var sourceURL: URL? {
         if source == 0 { return lead.request.url }

@@ -15,14 +15,21 @@ struct PartialBody: Sendable {
 
     /// What an answer that was broken off leaves; `nil` if there is nothing that could be continued for sure.
     init?(_ response: TransferResponse, of url: String) {
-        let unit = response.headers["Accept-Ranges"]?.lowercased()
-        guard response.status == 200, !response.body.isEmpty, response.headers["Content-Encoding"] == nil,
-            unit != "none", let validator = Validators.rangeValidator(of: response.headers)
-        else { return nil }
-        // Variants may share a date; a strong tag is of one alone.
-        guard response.headers["Vary"] == nil || EntityTag(validator).isStrong else { return nil }
+        guard response.status == 200, !response.body.isEmpty, let validator = Self.validator(in: response.headers)
+        else {
+            return nil
+        }
         self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
         if let total, bytes.count >= total { return nil }
+    }
+
+    /// The validator by which the rest of a body can be asked for; `nil` if it cannot.
+    static func validator(in headers: HTTPHeaders) -> String? {
+        guard headers["Content-Encoding"] == nil, headers["Accept-Ranges"]?.lowercased() != "none",
+            let validator = Validators.rangeValidator(of: headers)
+        else { return nil }
+        // Variants may share a date; a strong tag is of one alone.
+        return headers["Vary"] == nil || EntityTag(validator).isStrong ? validator : nil
     }
 
     init(bytes: Data, headers: HTTPHeaders, url: String, validator: String) {
@@ -56,7 +63,9 @@ struct PartialBody: Sendable {
         var headers = headers
         let range = response.headers["Content-Range"].flatMap { ContentRange($0) }
         if self.total == nil, let total = range?.total { headers["Content-Length"] = "\(total)" }
-        for field in response.headers.fields where Self.isRefreshed(field.name) { headers[field.name] = field.value }
+        let news = response.headers.fields.filter { Self.isRefreshed($0.name) }
+        for field in news { headers[field.name] = nil }
+        for field in news { headers.append(field.name, field.value) }
         return PartialBody(bytes: bytes + response.body, headers: headers, url: url, validator: validator)
     }
 

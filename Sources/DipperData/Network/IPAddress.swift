@@ -86,21 +86,26 @@ extension IPAddress: CustomStringConvertible {
 }
 
 extension IPAddress {
-    /// `nil` for an address of another family.
+    /// `nil` for an address of another family. One of IPv6 that stands for one of IPv4 is taken as that.
     init?(_ address: UnsafePointer<sockaddr>) {
+        guard let found = Self.read(address) else { return nil }
+        self = found.unmapped
+    }
+
+    private static func read(_ address: UnsafePointer<sockaddr>) -> IPAddress? {
         switch Int32(address.pointee.sa_family) {
         case AF_INET:
-            self.init(
+            IPAddress(
                 address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
                     withUnsafeBytes(of: $0.pointee.sin_addr) { Array($0) }
                 })
         case AF_INET6:
-            self.init(
+            IPAddress(
                 address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) {
                     withUnsafeBytes(of: $0.pointee.sin6_addr) { Array($0) }
                 })
         default:
-            return nil
+            nil
         }
     }
 }

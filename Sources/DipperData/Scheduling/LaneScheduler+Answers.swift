@@ -4,14 +4,14 @@ extension LaneScheduler {
     /// - Parameter answers: whether what was found will do for the one who waits; those it will not do for go on to
     ///   the network.
     mutating func lookedUp(
-        _ id: JobID, hit: Bool, answers: (Waiter) -> Bool = { _ in true }, into actions: inout [Action]
+        _ id: JobID, hit: Bool, answers: (TaskID, Waiter) -> Bool = { _, _ in true }, into actions: inout [Action]
     ) {
         guard slots.isCurrent(id), slots.jobs[Int(id.index)].lookup == .underWay else { return }
         let job = id.index
         var isWantedAnew = false
         for task in slots.taskIndices(of: job) {
             let reads = slots.tasks[Int(task)].reads
-            if hit, reads, slots.tasks[Int(task)].waiter.map(answers) ?? false {
+            if hit, reads, isAnswered(task, answers) {
                 end(task, .cached, into: &actions)
             } else if !slots.tasks[Int(task)].fetches {
                 end(task, .notCached, into: &actions)
@@ -38,11 +38,11 @@ extension LaneScheduler {
     /// The network has delivered.
     /// - Parameter answers: whether what came is for the one who waits; for the others the job begins anew.
     mutating func finished(
-        _ id: JobID, answers: (Waiter) -> Bool = { _ in true }, into actions: inout [Action]
+        _ id: JobID, answers: (TaskID, Waiter) -> Bool = { _, _ in true }, into actions: inout [Action]
     ) {
         guard slots.isCurrent(id) else { return }
         let job = id.index
-        for task in slots.taskIndices(of: job) where slots.tasks[Int(task)].waiter.map(answers) ?? true {
+        for task in slots.taskIndices(of: job) where isAnswered(task, answers) {
             end(task, .fetched, into: &actions)
         }
         if slots.jobs[Int(job)].firstTask >= 0, slots.jobs[Int(job)].phase == .running {
@@ -57,6 +57,10 @@ extension LaneScheduler {
             settle(job, finishing: true, into: &actions)
         }
         dispatch(into: &actions)
+    }
+
+    private func isAnswered(_ task: Int32, _ answers: (TaskID, Waiter) -> Bool) -> Bool {
+        slots.tasks[Int(task)].waiter.map { answers(slots.id(ofTask: task), $0) } ?? true
     }
 
     /// What becomes of a job after a failure.

@@ -23,6 +23,9 @@ final class EntryInfo: Sendable {
     /// Other variants are kept under keys made with it.
     let family: UInt64
 
+    /// A success, and the only answer there is.
+    let isPlain: Bool
+
     /// - Parameter freshness: `nil` for bytes that no server has anything to say about.
     init(
         url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
@@ -35,6 +38,7 @@ final class EntryInfo: Sendable {
         self.freshness = freshness ?? .always(from: stored)
         self.variant = variant
         self.family = family
+        isPlain = variant == nil && (200...299).contains(status)
     }
 
     /// Whether nothing has changed but the moment.

@@ -31,6 +31,8 @@ enum CurlOptions {
         set(CURLOPT_SSLKEY, configuration.clientKey)
         set(CURLOPT_KEYPASSWD, configuration.clientKeyPassword)
         set(CURLOPT_PROXY, configuration.proxySetting)
+        // What a proxy says of the tunnel is not the answer.
+        set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         _ = dipper_curl_set_off(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(configuration.maximumBodySize))
         _ = dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, takeBody)
         _ = dipper_curl_set_data_fn(handle, CURLOPT_HEADERFUNCTION, takeHeader)
@@ -79,9 +81,9 @@ enum CurlOptions {
     }
 
     /// The connection is there, and the request is about to be sent.
-    private static let connected: curl_prereq_callback = { context, _, _, peerPort, localPort in
-        guard let transfer = CurlOptions.transfer(context),
-            transfer.connected(from: .init(local: localPort, peer: peerPort))
+    private static let connected: curl_prereq_callback = { context, peer, _, peerPort, localPort in
+        guard let transfer = CurlOptions.transfer(context), let peer,
+            transfer.connected(from: .init(local: localPort, peer: peerPort, address: String(cString: peer)))
         else { return CURL_PREREQFUNC_ABORT }
         return CURL_PREREQFUNC_OK
     }

@@ -180,22 +180,19 @@ final class CurlPool: @unchecked Sendable {
     }
 
     private func setMethod(_ request: TransferRequest, on handle: UnsafeMutableRawPointer) {
-        guard request.method != "GET" || request.body != nil else {
-            _ = dipper_curl_set_long(handle, CURLOPT_HTTPGET, 1)
-            _ = dipper_curl_set_string(handle, CURLOPT_CUSTOMREQUEST, nil)
-            return
-        }
+        // Undoes what the handle's last request has left.
+        _ = dipper_curl_set_long(handle, CURLOPT_HTTPGET, 1)
+        let isPlain = request.method == "GET" && request.body == nil
+        _ = dipper_curl_set_string(handle, CURLOPT_CUSTOMREQUEST, isPlain ? nil : request.method)
         if let body = request.body {
             _ = dipper_curl_set_off(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count))
             body.withUnsafeBytes { bytes in
-                _ = dipper_curl_set_string(
-                    handle, CURLOPT_COPYPOSTFIELDS, bytes.bindMemory(to: CChar.self).baseAddress)
+                let start = bytes.bindMemory(to: CChar.self).baseAddress
+                _ = dipper_curl_set_string(handle, CURLOPT_COPYPOSTFIELDS, start)
             }
-        } else {
-            _ = dipper_curl_set_long(handle, CURLOPT_HTTPGET, 1)
-            if request.method == "HEAD" { _ = dipper_curl_set_long(handle, CURLOPT_NOBODY, 1) }
+        } else if request.method == "HEAD" {
+            _ = dipper_curl_set_long(handle, CURLOPT_NOBODY, 1)
         }
-        _ = dipper_curl_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method)
     }
 
     private func takeEnded() -> Bool {
@@ -240,7 +237,9 @@ final class CurlPool: @unchecked Sendable {
             transfer.headerList = nil
         }
         CurlOptions.setContext(nil, on: handle)
-        if idleHandles.count < 64 { idleHandles.append(handle) } else { curl_easy_cleanup(handle) }
+        // A handle keeps the body that it has sent.
+        let isKept = idleHandles.count < 64 && transfer.request.body == nil
+        if isKept { idleHandles.append(handle) } else { curl_easy_cleanup(handle) }
     }
 
     private func close() {

@@ -27,13 +27,17 @@ final class CurlSockets: @unchecked Sendable {
     struct Ports: Hashable {
         let local: Int32
         let peer: Int32
+        /// The peer's, as text.
+        let address: String
     }
 
     /// The open socket of a connection.
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
-        let socket = open.first {
-            Self.port($0, getsockname) == ports.local && Self.port($0, getpeername) == ports.peer
+        let address = IPAddress(ports.address)?.unmapped
+        let socket = open.first { socket in
+            Self.port(socket, getsockname) == ports.local && Self.port(socket, getpeername) == ports.peer
+                && Self.withName(of: socket, getpeername) { IPAddress($0) } == address
         }
         if let socket { byPorts[ports] = socket }
         return socket
@@ -54,6 +58,7 @@ final class CurlSockets: @unchecked Sendable {
 
     /// Fixes the receive buffer, so that the kernel does not make it larger by itself.
     func limit(_ socket: Int32, to size: Int) {
+        guard open.contains(socket) else { return }
         var size = Int32(clamping: size)
         setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
         // A buffer that grows under a connection does not raise the limit that the connection began with.

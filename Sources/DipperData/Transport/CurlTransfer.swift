@@ -110,8 +110,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     /// What has come so far can be continued by another request.
     var canBeContinued: Bool {
-        answer.status == 200 && body.count > 0 && answer.fields["Content-Encoding"] == nil
-            && Validators.rangeValidator(of: answer.fields) != nil
+        answer.status == 200 && body.count > 0 && body.count < answer.length ?? .max
+            && PartialBody.validator(in: answer.fields) != nil
     }
 
     func throttle(_ isThrottled: Bool) {
