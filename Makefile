@@ -10,6 +10,10 @@ BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libmnl-dev libsqlite3-dev libx
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs chromium
 
+# Hundreds of tests at once open more files than Foundation's Process can count without crashing.
+WIDTH := --experimental-maximum-parallelization-width
+TEST_WIDTH = $$($(SWIFT) test --help-hidden 2>/dev/null | grep -q -e $(WIDTH) && echo $(WIDTH) 16 || true)
+
 .PHONY: deps deps-test deps-bench build run test torture lint format tsan bench docs clean
 
 define install
@@ -40,7 +44,7 @@ run: deps ## replay a person scrolling through pictures, from a server of the sa
 
 test: deps-test ## run all tests
 	$(SWIFT) build --build-tests
-	$(SWIFT) test --skip-build
+	$(SWIFT) test --skip-build $(TEST_WIDTH)
 
 torture: deps-test ## kill a writing process a thousand times
 	DIPPER_TORTURE_ROUNDS=1000 $(SWIFT) test --filter TortureTests
@@ -56,7 +60,7 @@ tsan: deps-test ## run the tests under Thread Sanitizer
 	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \
 		Tests/ThreadSanitizer/mutex.c -ldl
 	LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so TSAN_OPTIONS="halt_on_error=0 exitcode=66" DIPPER_TORTURE_ROUNDS=3 \
-		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing
+		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH)
 
 bench: deps-bench ## measure against the peers and write Benchmarks/RESULTS.md
 	cd Benchmarks && $(SWIFT) build -c release -Xswiftc -enable-testing

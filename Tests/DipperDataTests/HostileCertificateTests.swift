@@ -1,3 +1,4 @@
+import FaultServer
 import Foundation
 import Testing
 
@@ -46,5 +47,23 @@ struct HostileCertificateTests {
         #expect(try await error(.good, certificates) { $0.pinnedPublicKeys = ["nonsense"] } == .tlsRejected)
         let untrusted = try certificates.pin(.selfSigned)
         #expect(try await error(.selfSigned, certificates) { $0.pinnedPublicKeys = [untrusted] } == .tlsRejected)
+    }
+
+    @Test("what a proxy says of its tunnel is not taken for the answer")
+    func tunnel() async throws {
+        let certificates = try Certificates()
+        let server = try TLSServer(.good, certificates)
+        let proxy = try await ConnectProxy.start(fields: "Cache-Control: max-age=100\r\nX-Proxy: yes\r\n")
+        let cache = DataCache(
+            HostileServer.configuration {
+                $0.network.caBundle = certificates.authority
+                $0.network.proxy = "http://127.0.0.1:\(proxy.port)"
+            })
+        let response = try await cache.getData(DataRequest(string: server.url)).response
+        #expect(response.headers["Content-Type"] != nil)
+        #expect(response.headers["X-Proxy"] == nil && response.headers["Cache-Control"] == nil)
+        await cache.shutdown()
+        await proxy.stop()
+        server.stop()
     }
 }

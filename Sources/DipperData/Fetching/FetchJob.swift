@@ -92,6 +92,7 @@ extension FetchJob.State {
         source = 0
         earlierFailures = []
         failure = nil
+        isInvalidated = false
     }
 
     /// The URL that is asked now; `nil` if there is none left.
