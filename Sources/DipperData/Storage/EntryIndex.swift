@@ -32,6 +32,7 @@ final class EntryIndex: Sendable {
     private static let version = 1
 
     private let pool: DatabasePool
+    private let closing = ClosingGate()
     /// Whether this call made the database.
     let isNew: Bool
 
@@ -100,6 +101,11 @@ final class EntryIndex: Sendable {
                 """)
     }
 
+    /// GRDB does not expect a pool to be closed while it is read.
+    private func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
+        try closing.whileOpen { try pool.unsafeRead(body) }
+    }
+
     /// Brings the log into the database, so that the next one to open it finds nothing to do, and closes it.
     func close() throws {
         try? pool.writeWithoutTransaction { db in
@@ -107,13 +113,13 @@ final class EntryIndex: Sendable {
             try db.execute(sql: "PRAGMA busy_timeout = 0")
             try db.checkpoint(.truncate)
         }
-        try pool.close()
+        try closing.alone { try pool.close() }
     }
 
     // MARK: Reading
 
     func totals() throws -> Totals {
-        try pool.unsafeRead(Self.totals)
+        try read(Self.totals)
     }
 
     private static func totals(_ db: Database) throws -> Totals {
@@ -124,7 +130,7 @@ final class EntryIndex: Sendable {
     }
 
     func smallRecord(_ name: String) throws -> Data? {
-        try pool.unsafeRead { db in
+        try read { db in
             try Data.fetchOne(
                 db.cachedStatement(
                     sql: "SELECT record FROM small WHERE id = (SELECT id FROM entry WHERE name = ?)"),
@@ -134,7 +140,7 @@ final class EntryIndex: Sendable {
 
     /// When the entry expires by now, accesses counted; `nil` if there is no such entry.
     func expiration(_ name: String) throws -> TimeInterval? {
-        try pool.unsafeRead { db in
+        try read { db in
             try GRDB.Row.fetchOne(
                 db.cachedStatement(sql: "SELECT expires FROM entry WHERE name = ?"), arguments: [name]
             ).map { try Self.time($0, 0) ?? .infinity }
@@ -142,7 +148,7 @@ final class EntryIndex: Sendable {
     }
 
     func row(_ name: String) throws -> Row? {
-        try pool.unsafeRead { db in
+        try read { db in
             try GRDB.Row.fetchOne(
                 db.cachedStatement(sql: "SELECT \(Self.columns) FROM entry WHERE name = ?"), arguments: [name]
             ).map(Self.row)
@@ -179,7 +185,7 @@ final class EntryIndex: Sendable {
 
     /// Entries in the order of their names, some at a time.
     func rows(after name: String, limit: Int) throws -> [Row] {
-        try pool.unsafeRead { db in
+        try read { db in
             let rows = try GRDB.Row.fetchAll(
                 db.cachedStatement(sql: "SELECT \(Self.columns) FROM entry WHERE name > ? ORDER BY name LIMIT ?"),
                 arguments: [name, limit]
@@ -200,7 +206,7 @@ final class EntryIndex: Sendable {
     }
 
     private func names(_ sql: String, _ arguments: StatementArguments) throws -> [(name: String, size: Int)] {
-        try pool.unsafeRead { db in
+        try read { db in
             try GRDB.Row.fetchAll(db.cachedStatement(sql: sql), arguments: arguments).map { row in
                 guard let name = String.fromDatabaseValue(row[0]) else { throw Damage() }
                 return (name, try Self.number(row, 1))
@@ -210,7 +216,7 @@ final class EntryIndex: Sendable {
 
     /// What SQLite finds wrong with the file; empty if it is sound.
     func integrityProblems() throws -> [String] {
-        try pool.unsafeRead { db in
+        try read { db in
             try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
         }
     }
@@ -282,7 +288,7 @@ final class EntryIndex: Sendable {
 
     /// Those of the names that have no row.
     func missing(_ names: [String]) throws -> Set<String> {
-        try pool.unsafeRead { db in
+        try read { db in
             let find = try db.cachedStatement(sql: "SELECT 1 FROM entry WHERE name = ?")
             return try Set(names.filter { try Int.fetchOne(find, arguments: [$0]) == nil })
         }
@@ -333,7 +339,7 @@ final class EntryIndex: Sendable {
 
     /// The last folder that has been read in; `nil` if no rebuilding is under way.
     func rebuildPosition() throws -> String? {
-        try pool.unsafeRead { db in try String.fetchOne(db, sql: "SELECT shard FROM rebuilding") }
+        try read { db in try String.fetchOne(db, sql: "SELECT shard FROM rebuilding") }
     }
 
     func setRebuildPosition(_ shard: String?) throws {
