@@ -38,7 +38,7 @@ public struct DataRequest: Sendable {
     let unparsed: String?
     /// What to fetch; `nil` if the text given was not a URL, in which case each call ends with
     /// ``DipperError/invalidURL``.
-    public let url: URL?
+    public private(set) var url: URL?
     /// Fields to send. They are part of the default key, but for `Cache-Control` and `Pragma`, which tell the cache what
     /// will do (RFC 9111, section 5.2.1).
     public var headers: HTTPHeaders = [:]
@@ -83,26 +83,15 @@ public struct DataRequest: Sendable {
 
     /// The same options for another URL, under its own key.
     func replacingURL(_ url: URL) -> DataRequest {
-        var copy = DataRequest(url)
-        copy.headers = headers
-        copy.hooks = hooks
+        var copy = self
+        copy.url = url
+        copy.key = nil
         copy.lowDataURL = nil
         if let own = self.url, !Redirect.isSameOrigin(own, url) {
             copy.credentials = nil
             copy.headers = Redirect.headers(
                 headers, from: own, to: url, sensitive: Set(sensitiveHeaders.map { $0.lowercased() }))
         }
-        copy.priority = priority
-        copy.timeout = timeout
-        copy.cachePolicy = cachePolicy
-        copy.freshness = freshness
-        copy.memoryExpiration = memoryExpiration
-        copy.diskExpiration = diskExpiration
-        copy.memoryAccessExtension = memoryAccessExtension
-        copy.diskAccessExtension = diskAccessExtension
-        copy.retryPolicy = retryPolicy
-        copy.waitsForDiskWrite = waitsForDiskWrite
-        copy.callbackQueue = callbackQueue
         return copy
     }
 

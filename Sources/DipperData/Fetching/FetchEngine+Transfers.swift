@@ -176,11 +176,11 @@ extension FetchEngine {
     }
 
     private func goOn(after response: TransferResponse, _ id: JobID, _ job: FetchJob) {
-        let (step, attempt, hooks) = job.withState { state -> (Attempt.Step?, Attempt?, RequestHooks) in
-            let step = state.attempt?.received(response)
-            return (step, state.attempt, state.lead.request.hooks)
-        }
-        guard let step, let attempt else { return }
+        let (present, hooks) = job.withState { ($0.attempt, $0.lead.request.hooks) }
+        guard var attempt = present else { return }
+        // Joins bodies, which takes its time: not under the lock. Nothing else changes the attempt meanwhile.
+        let step = attempt.received(response)
+        job.withState { [attempt] in $0.attempt = attempt }
         switch step {
         case .answer(let response):
             answered(id, job, response, redirects: attempt.redirects)
@@ -229,12 +229,14 @@ extension FetchEngine {
     // MARK: Partial bodies
 
     private func keepPartial(of response: TransferResponse, _ job: FetchJob) {
-        let (partial, onDisk) = job.withState { state in
-            let partial = state.attempt?.left(by: response)
+        let (attempt, call) = job.withState { ($0.attempt, $0.lead) }
+        let partial = attempt?.left(by: response)
+        let isKeepable = partial.map { mayKeep($0, call) } ?? false
+        let onDisk = job.withState { state in
             state.partial = partial
-            let onDisk = state.keepsOnDisk && partial.map { mayKeep($0, state.lead) } ?? false
+            let onDisk = state.keepsOnDisk && isKeepable
             if onDisk { state.hasPartialOnDisk = true }
-            return (partial, onDisk)
+            return onDisk
         }
         if onDisk, let partial { store.disk?.keepPartial(partial, for: job.key) }
     }

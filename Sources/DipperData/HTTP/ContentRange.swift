@@ -18,12 +18,6 @@ struct ContentRange: Sendable, Equatable {
         }
     }
 
-    /// The total of `bytes */total`, which comes with a 416.
-    static func unsatisfied(_ value: String) -> Int? {
-        guard let (range, size) = parts(of: value), range.elementsEqual("*".utf8) else { return nil }
-        return number(size)
-    }
-
     /// What stands before and behind the slash.
     private static func parts(of value: String) -> (ArraySlice<UInt8>, ArraySlice<UInt8>)? {
         let bytes = Array(value.trimmingOptionalSpace.utf8)

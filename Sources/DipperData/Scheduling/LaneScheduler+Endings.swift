@@ -55,6 +55,7 @@ extension LaneScheduler {
             leaveSlowRunning(job)
         }
         slots.jobs[Int(job)].onNetwork = false
+        transferring.remove(job)
         slots.jobs[Int(job)].isThrottled = false
     }
 

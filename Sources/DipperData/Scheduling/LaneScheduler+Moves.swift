@@ -96,6 +96,7 @@ extension LaneScheduler {
     mutating func goToNetwork(_ job: Int32, into actions: inout [Action]) {
         guard let work = slots.jobs[Int(job)].work else { return }
         slots.jobs[Int(job)].onNetwork = true
+        transferring.insert(job)
         let lane = slots.jobs[Int(job)].lane
         if lane == .fast { fastOnNetwork += 1 }
         if slots.jobs[Int(job)].isRetry {

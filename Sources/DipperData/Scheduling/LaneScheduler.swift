@@ -29,6 +29,8 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     var fastOnNetwork = 0
     /// Slow jobs that hold a slot, oldest first. Never many.
     var slowRunning: [Int32] = []
+    /// Jobs of both lanes that are on the network. Never many.
+    var transferring = Set<Int32>()
     var parkedForNetwork = Set<Int32>()
     var parked = 0
     /// Fast work is on the network: running slow jobs are throttled until the fast lane is drained.
@@ -104,11 +106,10 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
         slots.isCurrent(task) ? slots.tasks[Int(task.index)].lane : nil
     }
 
-    /// The jobs that are transferring. Costs a pass over all jobs.
+    /// The jobs that are transferring.
     var jobsOnNetwork: [(id: JobID, work: Work)] {
-        slots.jobs.indices.compactMap { index in
-            guard slots.jobs[index].phase == .running, slots.jobs[index].onNetwork else { return nil }
-            return slots.jobs[index].work.map { (slots.id(ofJob: Int32(index)), $0) }
+        transferring.compactMap { index in
+            slots.jobs[Int(index)].work.map { (slots.id(ofJob: index), $0) }
         }
     }
 

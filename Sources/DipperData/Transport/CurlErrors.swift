@@ -35,8 +35,6 @@ enum CurlErrors {
             CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_INVALIDCERTSTATUS,
             CURLE_SSL_CRL_BADFILE, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND:
             .tlsRejected
-        case CURLE_TOO_MANY_REDIRECTS:
-            .tooManyRedirects
         // Which is what libcurl says of a line that is too long for it.
         case CURLE_FILESIZE_EXCEEDED, CURLE_OUT_OF_MEMORY, CURLcode(rawValue: 100):
             .tooLarge

@@ -17,7 +17,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var body = ByteBuffer()
     private var errorBytes = 0
     private(set) var isTooLarge = false
-    private(set) var isAddressRefused = false
+    private var isAddressRefused = false
     private var mayConnectSomewhere = false
     private var socket: Int32?
     /// The connections that were kept cannot be trusted.

@@ -16,6 +16,9 @@ struct ReceiveWindow: Sendable {
     /// No growth is tried before this time.
     private var restsUntil = 0.0
 
+    /// The size that has proved itself: not one that is only being tried.
+    var proven: Int { isProbing ? size / 2 : size }
+
     init(_ size: Int = smallest) {
         self.size = size
     }

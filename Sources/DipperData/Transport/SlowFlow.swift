@@ -3,7 +3,7 @@ import Foundation
 
 /// Keeps the receive window of one slow transfer: small enough to free the link, large enough to fill it.
 struct SlowFlow {
-    let socket: Int32
+    private let socket: Int32
     private let host: String
     // The pool outlives its transfers' flows.
     private unowned let pool: CurlPool
@@ -31,17 +31,18 @@ struct SlowFlow {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         let seconds = Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
+        let before = window.proven
+        defer { if window.proven != before { remember() } }
         guard
             let size = window.measure(
                 time: seconds, bytes: Int(received), roundTrip: roundTrip, window: CurlSockets.window(socket) ?? .max)
         else { return }
         pool.sockets.limit(socket, to: size)
-        remember()
     }
 
     private func remember() {
         if pool.paths.count > 1_000 { pool.paths = [:] }
-        pool.paths[host] = .init(window: window.size, roundTrip: roundTrip)
+        pool.paths[host] = .init(window: window.proven, roundTrip: roundTrip)
     }
 }
 

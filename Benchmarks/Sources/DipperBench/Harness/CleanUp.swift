@@ -10,8 +10,7 @@ enum CleanUp {
     }
 
     private static let state = Mutex(State())
-    // Written once, before there is another thread.
-    nonisolated(unsafe) private static var signals: [any DispatchSourceSignal] = []
+    private static let signals = Mutex<[any DispatchSourceSignal]>([])
 
     /// The number to give to ``run(_:)``.
     static func add(_ action: @escaping @Sendable () -> Void) -> Int {
@@ -42,7 +41,7 @@ enum CleanUp {
                 exit(128 + number)
             }
             source.resume()
-            signals.append(source)
+            signals.withLock { $0.append(source) }
         }
     }
 }
