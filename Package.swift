@@ -4,9 +4,17 @@ import PackageDescription
 let package = Package(
     name: "Dipper",
     products: [
+        .library(name: "Dipper", targets: ["Dipper"]),
         .library(name: "DipperData", targets: ["DipperData"]),
         .library(name: "DipperTesting", targets: ["DipperTesting"]),
         .executable(name: "dipper", targets: ["DipperCLI"]),
+    ],
+    // Formats that not everyone needs, each with the library that reads it.
+    traits: [
+        .trait(name: "GIF", description: "GIF by giflib"),
+        .trait(name: "WebP", description: "WebP by libwebp"),
+        .trait(name: "AVIF", description: "AVIF by libavif"),
+        .default(enabledTraits: ["GIF", "WebP", "AVIF"]),
     ],
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
@@ -29,6 +37,17 @@ let package = Package(
         .systemLibrary(
             name: "CMnl", pkgConfig: "libmnl",
             providers: [.apt(["libmnl-dev"])]),
+        .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
+        .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg-dev"])]),
+        .systemLibrary(name: "CLCMS", pkgConfig: "lcms2", providers: [.apt(["liblcms2-dev"])]),
+        // giflib comes without a pkg-config file.
+        .systemLibrary(name: "CGIF", providers: [.apt(["libgif-dev"])]),
+        .systemLibrary(name: "CWebP", pkgConfig: "libwebp", providers: [.apt(["libwebp-dev"])]),
+        .systemLibrary(name: "CAVIF", pkgConfig: "libavif", providers: [.apt(["libavif-dev"])]),
+        // What of libpng and libjpeg Swift cannot say: errors by longjmp.
+        .target(name: "CodecShims", dependencies: ["CPNG", "CJPEG"]),
+        // Loops over pixels, compiled for several instruction sets, of which the machine's best runs.
+        .target(name: "CPixels"),
         .target(
             name: "DipperData",
             dependencies: [
@@ -39,6 +58,14 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
+            ]),
+        .target(
+            name: "Dipper",
+            dependencies: [
+                "DipperData", "CodecShims", "CPixels", "CLCMS",
+                .target(name: "CGIF", condition: .when(traits: ["GIF"])),
+                .target(name: "CWebP", condition: .when(traits: ["WebP"])),
+                .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),
             ]),
         .target(name: "DipperTesting", dependencies: ["DipperData"]),
         .executableTarget(
@@ -91,6 +118,10 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        .testTarget(
+            name: "DipperTests",
+            dependencies: ["Dipper", "DipperTesting", "FaultServer"],
+            resources: [.copy("Pictures")]),
         .testTarget(
             name: "DipperCLITests",
             dependencies: ["CacheProxy", "DipperCLI", "FaultServer", "FaultServerTool", "Scrolling"]),

@@ -8,6 +8,8 @@ public struct DipperError: Error, Sendable, Hashable {
         case invalidURL, unsupportedScheme, emptyKey, invalidHeader, notCached
         case unreachable, hostNotFound, connectionFailed, connectionLost, truncated, timedOut
         case tlsRejected, addressRefused, tooLarge, tooManyRedirects, malformedResponse, rejected, transport
+        case unsupportedFormat, undecodable, imageTooLarge, unencodable, processingFailed
+        case unreadable, invalidData
         case status(Int)
     }
 
@@ -64,6 +66,20 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let malformedResponse = DipperError(.malformedResponse)
     /// The request's own validation refuses the answer.
     public static let rejected = DipperError(.rejected)
+    /// The bytes are of no picture format that a codec is registered for.
+    public static let unsupportedFormat = DipperError(.unsupportedFormat)
+    /// The bytes are broken: they cannot be decoded.
+    public static let undecodable = DipperError(.undecodable)
+    /// The picture's header announces more pixels, frames or memory than the limits allow.
+    public static let imageTooLarge = DipperError(.imageTooLarge)
+    /// The picture cannot be written in the format asked for.
+    public static let unencodable = DipperError(.unencodable)
+    /// A processor could not do its work.
+    public static let processingFailed = DipperError(.processingFailed)
+    /// A local file cannot be read.
+    public static let unreadable = DipperError(.unreadable)
+    /// Text that should hold bytes, such as a data URL or Base64, does not.
+    public static let invalidData = DipperError(.invalidData)
     /// Anything else the transport reports.
     public static let transport = DipperError(.transport)
 
@@ -123,6 +139,13 @@ extension DipperError {
         case .malformedResponse: "malformed response"
         case .rejected: "rejected"
         case .transport: "transport error"
+        case .unsupportedFormat: "unsupported format"
+        case .undecodable: "undecodable"
+        case .imageTooLarge: "image too large"
+        case .unencodable: "unencodable"
+        case .processingFailed: "processing failed"
+        case .unreadable: "unreadable file"
+        case .invalidData: "invalid data"
         case .status(let status): (100...599).contains(status) ? "status \(status)" : "status out of range"
         }
     }

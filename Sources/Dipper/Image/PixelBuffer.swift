@@ -1,0 +1,40 @@
+/// A picture in the making: its one owner may write to it, until it becomes an ``Image``.
+struct PixelBuffer: ~Copyable {
+    let size: PixelSize
+    /// Bytes from one row to the next.
+    let rowStride: Int
+    private let storage: PixelStorage
+
+    /// Memory for a picture, with anything in it.
+    /// - Parameter size: within the limits of the decode; at least one pixel each way.
+    init(_ size: PixelSize) {
+        precondition(!size.isEmpty, "A picture has at least one pixel.")
+        self.size = size
+        rowStride = size.width * 4
+        storage = PixelStorage(byteCount: rowStride * size.height)
+    }
+
+    /// The first byte.
+    var base: UnsafeMutableRawPointer {
+        // The storage was made with one pixel at least.
+        UnsafeMutableRawPointer(mutating: storage.bytes.baseAddress.unsafelyUnwrapped)
+    }
+
+    /// The first byte of a row.
+    func row(_ y: Int) -> UnsafeMutableRawPointer {
+        precondition(y >= 0 && y < size.height, "The row is inside the picture.")
+        return base + y * rowStride
+    }
+
+    var bytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(mutating: storage.bytes) }
+
+    /// Makes all pixels transparent.
+    func clear() {
+        bytes.withMemoryRebound(to: UInt8.self) { $0.update(repeating: 0) }
+    }
+
+    /// The finished picture. Nothing is written afterwards.
+    consuming func image(isOpaque: Bool, scale: Double = 1) -> Image {
+        Image(storage: storage, size: size, rowStride: rowStride, isOpaque: isOpaque, scale: scale)
+    }
+}

@@ -1,0 +1,29 @@
+import Foundation
+
+/// The memory of a picture's pixels, freed with its last reference.
+// The memory is written only before the storage is shared: see PixelBuffer.
+public final class PixelStorage: @unchecked Sendable {
+    /// Valid as long as the storage is held.
+    public let bytes: UnsafeRawBufferPointer
+
+    init(byteCount: Int) {
+        bytes = UnsafeRawBufferPointer(PixelMemory.allocate(byteCount))
+    }
+
+    deinit {
+        PixelMemory.free(UnsafeMutableRawBufferPointer(mutating: bytes))
+    }
+}
+
+/// Where memory for pixels comes from.
+enum PixelMemory {
+    static let alignment = 64
+
+    static func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
+        .allocate(byteCount: byteCount, alignment: alignment)
+    }
+
+    static func free(_ memory: UnsafeMutableRawBufferPointer) {
+        memory.deallocate()
+    }
+}

@@ -1,0 +1,27 @@
+import Dipper
+import Testing
+
+@Suite("The size a picture gets") struct TargetSizeTests {
+    private func size(_ width: Int, _ height: Int, _ mode: TargetSize.Mode, up: Bool = false) -> (Int, Int) -> PixelSize
+    {
+        {
+            TargetSize(PixelSize(width: width, height: height), mode, allowsUpscaling: up).size(
+                for: PixelSize(width: $0, height: $1))
+        }
+    }
+
+    @Test("fit keeps proportions inside the target, fill covers it, stretch takes it")
+    func modes() {
+        #expect(size(400, 300, .fit)(4000, 2000) == PixelSize(width: 400, height: 200))
+        #expect(size(400, 300, .fill)(4000, 2000) == PixelSize(width: 600, height: 300))
+        #expect(size(400, 300, .stretch)(4000, 2000) == PixelSize(width: 400, height: 300))
+    }
+
+    @Test("smaller pictures grow only if that is allowed, and no side vanishes")
+    func bounds() {
+        #expect(size(400, 300, .fit)(40, 20) == PixelSize(width: 40, height: 20))
+        #expect(size(400, 300, .fit, up: true)(40, 20) == PixelSize(width: 400, height: 200))
+        #expect(size(400, 300, .stretch)(4000, 20) == PixelSize(width: 400, height: 20))
+        #expect(size(400, 300, .fit)(60_000, 2) == PixelSize(width: 400, height: 1))
+    }
+}
