@@ -2,12 +2,11 @@ import Dipper
 import Testing
 
 @Suite("The size a picture gets") struct TargetSizeTests {
-    private func size(_ width: Int, _ height: Int, _ mode: TargetSize.Mode, up: Bool = false) -> (Int, Int) -> PixelSize
-    {
-        {
-            TargetSize(PixelSize(width: width, height: height), mode, allowsUpscaling: up).size(
-                for: PixelSize(width: $0, height: $1))
-        }
+    private func size(
+        _ width: Int, _ height: Int, _ mode: TargetSize.Mode, up: Bool = false
+    ) -> (Int, Int) -> PixelSize {
+        let target = TargetSize(PixelSize(width: width, height: height), mode, allowsUpscaling: up)
+        return { target.size(for: PixelSize(width: $0, height: $1)) }
     }
 
     @Test("fit keeps proportions inside the target, fill covers it, stretch takes it")

@@ -1,0 +1,79 @@
+import Dipper
+import Foundation
+import Testing
+
+/// Pictures beside the tests, and what Pillow makes of them.
+enum Pictures {
+    static let folder = Bundle.module.resourceURL.unsafelyUnwrapped.appendingPathComponent("Pictures")
+
+    /// The bytes of `jpeg/photo.jpg` and its like.
+    static func data(_ path: String) throws -> Data {
+        try Data(contentsOf: folder.appendingPathComponent(path))
+    }
+}
+
+/// A decoded picture to compare with, `NAME.rgba`: width and height as 32-bit numbers, lowest byte first, then rows of
+/// red, green, blue and alpha, not premultiplied, upright, in sRGB.
+struct Golden {
+    let size: PixelSize
+    let pixels: [UInt8]
+
+    init(_ path: String) throws {
+        let data = try Pictures.data(path)
+        func number(at offset: Int) -> Int {
+            data.withUnsafeBytes {
+                Int(UInt32(littleEndian: $0.loadUnaligned(fromByteOffset: offset, as: UInt32.self)))
+            }
+        }
+        size = PixelSize(width: number(at: 0), height: number(at: 4))
+        pixels = Array(data.dropFirst(8))
+        try #require(pixels.count == size.width * size.height * 4)
+    }
+
+    /// The same with colours multiplied by alpha.
+    var premultiplied: [UInt8] {
+        var result = pixels
+        for start in stride(from: 0, to: result.count, by: 4) {
+            let alpha = Int(result[start + 3])
+            for index in start..<start + 3 { result[index] = UInt8((Int(result[index]) * alpha + 127) / 255) }
+        }
+        return result
+    }
+}
+
+/// How far two pictures are apart, in steps of a colour's 255.
+struct Difference: CustomStringConvertible {
+    /// Of the colour that differs most.
+    let largest: Int
+    /// Of all.
+    let mean: Double
+
+    init(_ image: Image, _ golden: Golden) throws {
+        try #require(image.size == golden.size)
+        self.init(image.pixels, golden.premultiplied)
+    }
+
+    init(_ a: [UInt8], _ b: [UInt8]) {
+        precondition(a.count == b.count)
+        var largest = 0
+        var sum = 0
+        for index in a.indices {
+            let difference = abs(Int(a[index]) - Int(b[index]))
+            largest = max(largest, difference)
+            sum += difference
+        }
+        self.largest = largest
+        mean = Double(sum) / Double(max(1, a.count))
+    }
+
+    var description: String { "largest \(largest), mean \(mean)" }
+}
+
+extension Image {
+    /// The rows without gaps.
+    var pixels: [UInt8] {
+        withPixels { bytes in
+            (0..<height).flatMap { y in bytes[y * rowStride..<y * rowStride + width * 4] }
+        }
+    }
+}
