@@ -43,7 +43,8 @@ let package = Package(
         // giflib comes without a pkg-config file.
         .systemLibrary(name: "CGIF", providers: [.apt(["libgif-dev"])]),
         .systemLibrary(name: "CWebP", pkgConfig: "libwebp", providers: [.apt(["libwebp-dev"])]),
-        .systemLibrary(name: "CAVIF", pkgConfig: "libavif", providers: [.apt(["libavif-dev"])]),
+        // That of libavif sets what SwiftPM does not let a package set.
+        .systemLibrary(name: "CAVIF", providers: [.apt(["libavif-dev"])]),
         // What of libpng and libjpeg Swift cannot say: errors by longjmp.
         .target(name: "CodecShims", dependencies: ["CPNG", "CJPEG"]),
         // Loops over pixels, compiled for several instruction sets, of which the machine's best runs.

@@ -4,7 +4,7 @@ import Dispatch
 ///
 /// The closures of one task run one at a time and in the order of what they tell, on every kind of queue.
 public struct CallbackQueue: Sendable {
-    let run: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
+    package let run: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
 
     /// In place: on whichever thread learns of the event, often one that moves bytes. Only for closures that
     /// return at once.

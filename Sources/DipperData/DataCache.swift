@@ -18,7 +18,7 @@ public final class DataCache: Sendable {
     let store: DataStore
     let configuration: Configuration
     let defaults: Call.Defaults
-    private let isShutDown = Atomic(false)
+    let isShutDown = Atomic(false)
     private let ending = Mutex<Task<Void, Never>?>(nil)
 
     /// Opens the folder, if there is one, and starts the threads. Never fails: a folder that cannot be used means a cache
@@ -188,7 +188,7 @@ public final class DataCache: Sendable {
     }
 
     /// What is fetched while the network is constrained.
-    private func substitute(_ request: DataRequest) -> DataRequest {
+    func substitute(_ request: DataRequest) -> DataRequest {
         guard let small = request.lowDataURL, configuration.networkMonitor.conditions.isConstrained,
             !store.contains(request.cacheKey)
         else { return request }

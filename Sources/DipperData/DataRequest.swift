@@ -36,8 +36,8 @@ public struct DataRequest: Sendable {
 
     /// The text the request was made from, if it is not a URL that can be fetched.
     let unparsed: String?
-    /// What to fetch; `nil` if the text given was not a URL, in which case each call ends with
-    /// ``DipperError/invalidURL``.
+    /// What to fetch; `nil` if a provider brings the bytes, or if the text given was not a URL, in which case each call
+    /// ends with ``DipperError/invalidURL``.
     public private(set) var url: URL?
     /// Fields to send. They are part of the default key, but for `Cache-Control` and `Pragma`, which tell the cache what
     /// will do (RFC 9111, section 5.2.1).
@@ -81,6 +81,19 @@ public struct DataRequest: Sendable {
         unparsed = string
     }
 
+    /// A request for what a provider brings, under its key. What is ``DataProvider/isLocal`` is kept in memory only, unless
+    /// ``cachePolicy`` is set.
+    public init(_ provider: any DataProvider) {
+        url = nil
+        unparsed = provider.cacheKey.string
+        key = provider.cacheKey
+        if provider.isLocal { cachePolicy = .memoryOnly }
+        hooks.provider = provider
+    }
+
+    /// Brings the bytes in place of a server; `nil` for requests of a URL.
+    public var provider: (any DataProvider)? { hasHooks ? hooks.provider : nil }
+
     /// The same options for another URL, under its own key.
     func replacingURL(_ url: URL) -> DataRequest {
         var copy = self
@@ -116,6 +129,7 @@ public struct DataRequest: Sendable {
     var defect: DipperError? {
         if let key, key.isEmpty { return .emptyKey }
         guard headers.isWellFormed else { return .invalidHeader }
+        if hasHooks, hooks.provider != nil { return nil }
         if let url, Self.isPlainlyFetchable(url.absoluteString) { return nil }
         guard let url, let scheme = url.scheme else { return .invalidURL.with(detail: "'\(urlString)'") }
         guard ["http", "https"].contains(scheme.lowercased()) else {

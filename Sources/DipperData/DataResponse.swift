@@ -12,7 +12,7 @@ public struct DataResponse: Sendable {
     /// The tier that answered.
     public let source: Source
     /// What the tiers keep of it.
-    let info: EntryInfo
+    package let info: EntryInfo
     private let extras: Extras?
 
     /// Keeps a response small.

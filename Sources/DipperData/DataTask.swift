@@ -22,7 +22,7 @@ public final class DataTask: Sendable {
     /// What a task tells.
     public enum Event: Sendable {
         /// Comes first: the state at the time the stream was made.
-        case state(State)
+        case state(DataTask.State)
         case progress(TaskProgress)
         /// A failure; if it is not fatal, the task waits to try again.
         case failure(DipperError, isFatal: Bool)
@@ -34,7 +34,7 @@ public final class DataTask: Sendable {
     let call: Call
     /// The lane the call was made in.
     public let requestedLane: Lane
-    private let log = Mutex(TaskLog())
+    private let feed = TaskFeed<Event>()
     private let link: Mutex<Link>
 
     /// What ties the task to the engine while it lasts.
@@ -53,6 +53,8 @@ public final class DataTask: Sendable {
         var failures = 0
         var firstFailure: Duration?
         var isTimeoutArmed = false
+        /// Looks at the bytes before all are there.
+        var viewer: (@Sendable (Data) -> Void)?
     }
 
     init(_ call: Call, lane: Lane) {
@@ -78,10 +80,7 @@ public final class DataTask: Sendable {
     public var response: DataResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
-                await withCheckedContinuation { continuation in
-                    let result = log.withLock { $0.await(continuation) }
-                    if let result { continuation.resume(returning: result) }
-                }
+                await withCheckedContinuation { feed.wait($0) }
             } onCancel: {
                 cancel()
             }
@@ -127,17 +126,20 @@ public final class DataTask: Sendable {
         return self
     }
 
+    /// Called now and then with what has come of the body so far, in place: on a thread that moves bytes.
+    package func onBytes(_ body: @escaping @Sendable (Data) -> Void) {
+        let job = link.withLock { link in
+            link.viewer = body
+            return link.job
+        }
+        job?.wantsBytes.store(true, ordering: .relaxed)
+    }
+
     /// All that happens from now on, after the present state. Ends with the task.
     public var events: AsyncStream<Event> {
         let present = state
         link.withLock { $0.job }?.wantsProgress.store(true, ordering: .relaxed)
-        return AsyncStream { continuation in
-            let number = log.withLock { $0.add(continuation, present: present) }
-            guard let number else { return }
-            continuation.onTermination = { [weak self] _ in
-                _ = self?.log.withLock { $0.streams.removeValue(forKey: number) }
-            }
-        }
+        return feed.events(present: present) { [weak self] in self?.feed.forget(stream: $0) }
     }
 
     /// Called if the call was answered with bytes that are out of date (`stale-while-revalidate`), once the newer ones
@@ -192,11 +194,11 @@ public final class DataTask: Sendable {
 
     /// What the task is doing now.
     public var state: State {
-        if let outcome = log.withLock({ $0.outcome }) { return Self.state(outcome) }
+        if let outcome = feed.outcome { return Self.state(outcome) }
         let (engine, id) = link.withLock { ($0.engine, $0.id) }
         guard let engine, let id, let state = engine.state(of: id) else {
             // Between the scheduler's word and the task's there may be a moment.
-            return log.withLock { $0.outcome }.map(Self.state) ?? .waiting
+            return feed.outcome.map(Self.state) ?? .waiting
         }
         return state
     }
@@ -232,54 +234,40 @@ public final class DataTask: Sendable {
         link.withLock(body)
     }
 
-    /// Ends the task, once. True if ``flush()`` must be called when the caller holds nothing.
+    // Each is true if `flush` must be called when the caller holds nothing.
+
+    /// Ends the task, once.
     func end(_ result: Result<DataResponse, DipperError>) -> Bool {
-        let ended = log.withLock { $0.end(result) }
-        guard let ended else { return false }
-        for continuation in ended.continuations { continuation.resume(returning: result) }
-        for stream in ended.streams {
-            switch result {
-            case .success(let response): stream.yield(.finished(response))
-            case .failure(let error): stream.yield(.failure(error, isFatal: true))
-            }
-            stream.finish()
-        }
-        return deliver()
+        feed.end(result, on: call.queue) { self.flush() }
     }
 
-    /// Tells what happened on the way. True if ``flush()`` must be called when the caller holds nothing.
-    func tell(_ event: TaskLog.Entry) -> Bool {
-        let streams = log.withLock { $0.append(event) }
-        for stream in streams { stream.yield(event.event) }
-        return deliver()
+    func tellFailure(_ error: DipperError) -> Bool {
+        feed.fail(error, on: call.queue) { self.flush() }
     }
 
-    /// Takes the latest progress. True if ``flush()`` must be called when the caller holds nothing.
+    func tellRetry() -> Bool {
+        feed.retry(on: call.queue) { self.flush() }
+    }
+
+    func show(_ bytes: Data) { link.withLock { $0.viewer }?(bytes) }
+
+    /// Takes the latest progress.
     func tell(_ progress: TaskProgress) -> Bool {
-        let streams = log.withLock { $0.set(progress) }
-        for stream in streams { stream.yield(.progress(progress)) }
-        return deliver()
+        feed.progress(progress, on: call.queue) { self.flush() }
     }
-
-    // MARK: Delivery
 
     @discardableResult
-    private func add(_ hook: TaskLog.Hook) -> DataTask {
-        log.withLock { $0.add(hook) }
-        if deliver() { flush() }
+    private func add(_ hook: TaskHook<Event>) -> DataTask {
+        if feed.add(hook, on: call.queue, { self.flush() }) { flush() }
         return self
     }
 
-    /// Sees to it that waiting news reaches the hooks. True if that is to happen in place.
-    private func deliver() -> Bool {
-        guard log.withLock({ $0.claimDelivery() }) else { return false }
-        guard let run = call.queue.run else { return true }
-        run { self.flush() }
-        return false
-    }
-
     /// Calls the hooks that have something to hear, one after the other, without a lock held.
-    func flush() {
-        while let call = log.withLock({ $0.nextCall() }) { call() }
-    }
+    func flush() { feed.flush() }
+}
+
+extension DataTask.Event: TaskEvent {
+    package typealias Output = DataResponse
+    package typealias State = DataTask.State
+    package typealias Preview = Never
 }

@@ -59,8 +59,11 @@ final class Call: Sendable {
 
     /// How the call may use what is stored.
     func use(of value: StoredData, at now: TimeInterval) -> StoredUse {
-        let info = value.info
-        guard accepts(value) else { return .revalidate }
+        accepts(value) ? use(of: value.info, at: now) : .revalidate
+    }
+
+    /// The same for an answer whose bytes will do.
+    func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
         // Nearly every hit: fresh, and a request with nothing to say about it.
         if now < info.freshness.until, info.variant == nil, !hasDirectives { return .fresh }
         guard info.isChosen(by: request.headers) else { return .revalidate }

@@ -53,6 +53,12 @@ final class DataStore: Sendable {
         }
     }
 
+    /// What the tiers have under a key, on a reader's thread.
+    func read(_ key: CacheKey, _ answer: @escaping @Sendable (StoredData?) -> Void) {
+        let work: @Sendable () -> Void = { answer(self.peek(key)?.value) }
+        if readers?.run(work) != true { answer(memory.value(for: key)) }
+    }
+
     /// The entry, or the variant of it that the fields choose, on the caller's thread.
     func find(_ key: CacheKey, _ fields: HTTPHeaders) -> FetchJob.Found? {
         guard let (value, source) = peek(key) else { return nil }
@@ -169,15 +175,9 @@ final class DataStore: Sendable {
     ) {
         let request = call.request
         let now = now()
-        let diskExpiration = request.diskExpiration ?? defaults.diskExpiration ?? call.freshness.expiration
-        let memoryExpiration = request.memoryExpiration ?? defaults.memoryExpiration ?? diskExpiration
-        memory.insert(
-            value, for: key, cost: value.cost(for: key),
-            lifetime: Lifetime(
-                memoryExpiration, extendedBy: request.memoryAccessExtension ?? defaults.memoryAccessExtension,
-                now: now))
+        memory.insert(value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call))
         let lifetime = Lifetime(
-            diskExpiration, extendedBy: request.diskAccessExtension ?? defaults.diskAccessExtension, now: now)
+            diskExpiration(call), extendedBy: request.diskAccessExtension ?? defaults.diskAccessExtension, now: now)
         guard onDisk, let disk else {
             whenWritten?()
             return
@@ -188,6 +188,17 @@ final class DataStore: Sendable {
         } else {
             disk.write(EntryRecord(key: key, value: value, lifetime: lifetime), whenDone: whenWritten)
         }
+    }
+
+    private func diskExpiration(_ call: Call) -> Expiration {
+        call.request.diskExpiration ?? defaults.diskExpiration ?? call.freshness.expiration
+    }
+
+    /// How long what a call brings is kept in memory.
+    func memoryLifetime(_ call: Call) -> Lifetime {
+        Lifetime(
+            call.request.memoryExpiration ?? defaults.memoryExpiration ?? diskExpiration(call),
+            extendedBy: call.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now())
     }
 
     func remove(_ key: CacheKey) {

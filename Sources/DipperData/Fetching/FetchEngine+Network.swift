@@ -10,7 +10,9 @@ extension FetchEngine {
 
     /// Whether there is a way to whom the job speaks, or to the proxy that speaks for it.
     func canReach(_ job: FetchJob) -> Bool {
-        guard let url = job.withState({ $0.attempt?.url ?? $0.unreachable ?? $0.sourceURL }) else { return true }
+        let (provider, url) = job.withState { ($0.provider, $0.attempt?.url ?? $0.unreachable ?? $0.sourceURL) }
+        // A provider needs no way to anywhere, as far as is known.
+        guard provider == nil, let url else { return true }
         return network.canReach(transport.firstHop(to: url))
     }
 

@@ -30,6 +30,7 @@ extension FetchEngine {
             state.attempts += 1
             state.isTransferring = true
             state.lastProgress = nil
+            state.lastBytes = nil
             state.isLost = false
             state.budget.run(at: time)
             if isThrottled { state.budget.hold(at: time) }
@@ -49,6 +50,7 @@ extension FetchEngine {
     private func send(_ id: JobID, _ job: FetchJob) {
         let (attempt, hooks) = job.withState { ($0.attempt, $0.lead.request.hooks) }
         guard let attempt else { return }
+        if job.withState({ $0.provider }) != nil { return start(attempt.request, id, job) }
         if let defect = DataRequest(attempt.url).defect { return failed(id, job, defect) }
         let request = attempt.request
         // What was made of a server's answer must not break out of its field.
@@ -85,6 +87,7 @@ extension FetchEngine {
         let requested = now().timeIntervalSince1970
         let asksForRange = request.headers["Range"] != nil
         let url = request.url
+        let provider = job.withState { $0.provider }
         let begun = job.withState { state -> (number: Int, lane: Lane, isThrottled: Bool)? in
             guard !state.isAborted else { return nil }
             state.transferNumber += 1
@@ -107,10 +110,12 @@ extension FetchEngine {
         }
         // A connection that was kept would wait for a way that is not there; a new one fails at once.
         if !canReach(job) { request.needsNewConnection = true }
-        reporter.requested(job.key)
-        let transfer = transport.start(request) { [weak self] event in
+        if provider == nil { reporter.requested(job.key) }
+        let receive: @Sendable (TransferEvent) -> Void = { [weak self] event in
             self?.receive(event, number: begun.number, id, job)
         }
+        let transfer: any Transfer =
+            provider.map { ProviderTransfer($0, receive: receive) } ?? transport.start(request, receive: receive)
         // A transfer that has ended holds the job: kept by it, neither would ever go.
         let (isOver, isAborted) = job.withState { state in
             let isOver = state.transferNumber != begun.number
@@ -141,6 +146,7 @@ extension FetchEngine {
         switch event {
         case .progress(let received, let expected):
             job.received.store(received, ordering: .relaxed)
+            if job.wantsBytes.load(ordering: .relaxed) { showBytes(id, job) }
             guard job.wantsProgress.load(ordering: .relaxed) else { return }
             report(TaskProgress(received: received, expected: expected), id, job)
         case .interrupted(let response):
@@ -173,6 +179,21 @@ extension FetchEngine {
         }
         guard isDue else { return }
         for (_, task) in inspect({ $0.waiters(of: id) }) where task.tell(progress) { task.flush() }
+    }
+
+    /// Shows what has come so far to those who want to see it, now and then.
+    private func showBytes(_ id: JobID, _ job: FetchJob) {
+        let time = time.now()
+        let (transfer, beginning) = job.withState { state -> ((any Transfer)?, Data?) in
+            if let last = state.lastBytes, time - last < options.progressInterval { return (nil, nil) }
+            state.lastBytes = time
+            return (state.transfer, state.partial?.bytes)
+        }
+        transfer?.copyBody { [weak self] bytes, offset in
+            guard let self, offset == 0 || offset == beginning?.count else { return }
+            let whole = offset == 0 ? bytes : (beginning ?? Data()) + bytes
+            for (_, task) in self.inspect({ $0.waiters(of: id) }) { task.show(whole) }
+        }
     }
 
     private func goOn(after response: TransferResponse, _ id: JobID, _ job: FetchJob) {

@@ -122,7 +122,7 @@ final class FetchEngine: Sendable {
             return
         }
         if ids.isParked, let failure = ids.work.withState({ $0.failure }) {
-            if task.tell(.failure(failure, isFatal: false)) { task.flush() }
+            if task.tellFailure(failure) { task.flush() }
         }
         armTimeout(of: ids.task, task, ids.work)
     }
@@ -207,11 +207,11 @@ final class FetchEngine: Sendable {
             _ = task.detach(in: lane)
             end(task, job, ending, &toFlush)
         case .tellFailure(let task, let job):
-            if let failure = job.withState({ $0.failure }), task.tell(.failure(failure, isFatal: false)) {
+            if let failure = job.withState({ $0.failure }), task.tellFailure(failure) {
                 toFlush.append(task)
             }
         case .tellRetry(let task, _):
-            if task.tell(.retry) { toFlush.append(task) }
+            if task.tellRetry() { toFlush.append(task) }
         case .note(let job, let note):
             reporter.note(job.key, note)
         }

@@ -6,6 +6,8 @@ final class FetchJob: SchedulableWork {
     let key: CacheKey
     /// Someone wants to hear how far the transfer has come.
     let wantsProgress = Atomic(false)
+    /// Someone wants to look at the bytes before all are there.
+    let wantsBytes = Atomic(false)
     /// Bytes of the present transfer's body.
     let received = Atomic<Int>(0)
     private let state: Mutex<State>
@@ -55,6 +57,7 @@ final class FetchJob: SchedulableWork {
         var whenWritten: [@Sendable () -> Void] = []
         var budget = TimeBudget()
         var lastProgress: Duration?
+        var lastBytes: Duration?
     }
 
     /// What the tiers had for a key.
@@ -95,12 +98,18 @@ extension FetchJob.State {
         isInvalidated = false
     }
 
+    /// Who brings the bytes in place of the URL that is asked now.
+    var provider: (any DataProvider)? { source == 0 ? lead.request.provider : nil }
+
     /// The URL that is asked now; `nil` if there is none left.
     var sourceURL: URL? {
-        if source == 0 { return lead.request.url }
+        if source == 0 { return lead.request.provider == nil ? lead.request.url : Self.noURL }
         let alternatives = lead.request.alternatives
         return source <= alternatives.count ? alternatives[source - 1] : nil
     }
+
+    /// Stands for a provider.
+    static let noURL = URL(string: "provider:")
 
     /// Whether another source is left.
     var hasAlternative: Bool { source < lead.request.hooks.alternatives.count }

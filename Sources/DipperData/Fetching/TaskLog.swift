@@ -1,70 +1,95 @@
 import Foundation
 
+/// What a kind of task tells.
+package protocol TaskEvent: Sendable {
+    associatedtype Output: Sendable
+    associatedtype State: Sendable
+    /// What there is to see before the end.
+    associatedtype Preview: Sendable
+
+    static func state(_ state: State) -> Self
+    static func progress(_ progress: TaskProgress) -> Self
+    static func preview(_ preview: Preview) -> Self
+    static func failure(_ error: DipperError, isFatal: Bool) -> Self
+    static var retry: Self { get }
+    static func finished(_ output: Output) -> Self
+}
+
+extension TaskEvent where Preview == Never {
+    package static func preview(_ preview: Never) -> Self {}
+}
+
 /// What has happened to a task, and who has heard how much of it. Decides which hook is called next; calls none.
-struct TaskLog {
+struct TaskLog<Event: TaskEvent> {
+    typealias Outcome = Result<Event.Output, DipperError>
+
     /// Something that every hook of its kind hears, also one that comes later.
     enum Entry: Sendable {
         case failure(DipperError, isFatal: Bool)
         case retry
-        case end(Result<DataResponse, DipperError>)
+        case end(Outcome)
 
         /// The same for a stream.
-        var event: DataTask.Event {
+        var event: Event {
             switch self {
             case .failure(let error, let isFatal): .failure(error, isFatal: isFatal)
             case .retry: .retry
-            case .end(.success(let response)): .finished(response)
+            case .end(.success(let output)): .finished(output)
             case .end(.failure(let error)): .failure(error, isFatal: true)
             }
         }
     }
 
-    enum Hook {
-        case end(@Sendable (Result<DataResponse, DipperError>) -> Void)
-        case failure(@Sendable (DipperError, Bool) -> Void)
-        case retry(@Sendable () -> Void)
-        case progress(@Sendable (TaskProgress) -> Void)
-    }
-
     struct Ended {
-        var continuations: [CheckedContinuation<Result<DataResponse, DipperError>, Never>]
-        var streams: [AsyncStream<DataTask.Event>.Continuation]
+        var continuations: [CheckedContinuation<Outcome, Never>]
+        var streams: [AsyncStream<Event>.Continuation]
     }
 
     private struct Listener {
-        let hook: Hook
+        let hook: TaskHook<Event>
         /// The next entry it has not heard.
         var cursor = 0
         var progressHeard = 0
+        var previewHeard = 0
     }
 
-    private(set) var outcome: Result<DataResponse, DipperError>?
+    private(set) var outcome: Outcome?
     private var entries: [Entry] = []
     private var listeners: [Listener] = []
+    /// Of these only the latest counts.
     private var progress: TaskProgress?
     private var progressNumber = 0
-    private var continuations: [CheckedContinuation<Result<DataResponse, DipperError>, Never>] = []
-    var streams: [Int: AsyncStream<DataTask.Event>.Continuation] = [:]
+    private var preview: Event.Preview?
+    private var previewNumber = 0
+    private var continuations: [CheckedContinuation<Outcome, Never>] = []
+    var streams: [Int: AsyncStream<Event>.Continuation] = [:]
     private var nextStream = 0
     private var isDelivering = false
 
     // MARK: News
 
-    mutating func append(_ entry: Entry) -> [AsyncStream<DataTask.Event>.Continuation] {
+    mutating func append(_ entry: Entry) -> [AsyncStream<Event>.Continuation] {
         guard outcome == nil else { return [] }
         entries.append(entry)
         return Array(streams.values)
     }
 
-    mutating func set(_ progress: TaskProgress) -> [AsyncStream<DataTask.Event>.Continuation] {
+    mutating func set(_ progress: TaskProgress) -> [AsyncStream<Event>.Continuation] {
         guard outcome == nil else { return [] }
         self.progress = progress
         progressNumber += 1
         return Array(streams.values)
     }
 
+    mutating func set(_ preview: Event.Preview) -> [AsyncStream<Event>.Continuation] {
+        guard outcome == nil else { return [] }
+        self.preview = preview
+        previewNumber += 1
+        return Array(streams.values)
+    }
+
     /// `nil` if the task had ended before.
-    mutating func end(_ result: Result<DataResponse, DipperError>) -> Ended? {
+    mutating func end(_ result: Outcome) -> Ended? {
         guard outcome == nil else { return nil }
         outcome = result
         if case .failure(let error) = result { entries.append(.failure(error, isFatal: true)) }
@@ -78,21 +103,21 @@ struct TaskLog {
 
     /// The result, if it is there; else the continuation is kept.
     mutating func await(
-        _ continuation: CheckedContinuation<Result<DataResponse, DipperError>, Never>
-    ) -> Result<DataResponse, DipperError>? {
+        _ continuation: CheckedContinuation<Outcome, Never>
+    ) -> Outcome? {
         if let outcome { return outcome }
         continuations.append(continuation)
         return nil
     }
 
-    mutating func add(_ hook: Hook) {
+    mutating func add(_ hook: TaskHook<Event>) {
         listeners.append(Listener(hook: hook))
     }
 
     /// Primes the stream with the present state, before it can hear anything else. `nil` if it has ended with it.
-    mutating func add(_ stream: AsyncStream<DataTask.Event>.Continuation, present: DataTask.State) -> Int? {
+    mutating func add(_ stream: AsyncStream<Event>.Continuation, present: Event.State) -> Int? {
         if let outcome {
-            stream.yield(.state(outcome.isSuccess ? .finished : present))
+            stream.yield(.state(present))
             stream.yield(Entry.end(outcome).event)
             stream.finish()
             return nil
@@ -118,13 +143,13 @@ struct TaskLog {
         while let behind = listeners.indices.filter({ listeners[$0].cursor < entries.count })
             .min(by: { listeners[$0].cursor < listeners[$1].cursor })
         {
-            // Progress comes before the end that follows it.
-            if let call = nextProgressCall() { return call }
+            // Progress and previews come before the end that follows them.
+            if let call = nextProgressCall() ?? nextPreviewCall() { return call }
             let entry = entries[listeners[behind].cursor]
             listeners[behind].cursor += 1
             if let call = listeners[behind].hook.call(with: entry) { return call }
         }
-        if let call = nextProgressCall() { return call }
+        if let call = nextProgressCall() ?? nextPreviewCall() { return call }
         if outcome != nil, !listeners.isEmpty {
             // Everyone has heard everything: the closures go, outside the lock.
             let done = exchange(&listeners, with: [])
@@ -142,21 +167,31 @@ struct TaskLog {
         }
         return nil
     }
+
+    private mutating func nextPreviewCall() -> (() -> Void)? {
+        guard let preview else { return nil }
+        for index in listeners.indices where listeners[index].previewHeard < previewNumber {
+            listeners[index].previewHeard = previewNumber
+            if case .preview(let body) = listeners[index].hook { return { body(preview) } }
+        }
+        return nil
+    }
 }
 
-extension TaskLog.Hook {
-    fileprivate func call(with entry: TaskLog.Entry) -> (() -> Void)? {
+/// A closure that hears of a task.
+package enum TaskHook<Event: TaskEvent>: Sendable {
+    case end(@Sendable (Result<Event.Output, DipperError>) -> Void)
+    case failure(@Sendable (DipperError, Bool) -> Void)
+    case retry(@Sendable () -> Void)
+    case progress(@Sendable (TaskProgress) -> Void)
+    case preview(@Sendable (Event.Preview) -> Void)
+
+    fileprivate func call(with entry: TaskLog<Event>.Entry) -> (() -> Void)? {
         switch (self, entry) {
         case (.end(let body), .end(let result)): { body(result) }
         case (.failure(let body), .failure(let error, let isFatal)): { body(error, isFatal) }
         case (.retry(let body), .retry): { body() }
         default: nil
         }
-    }
-}
-
-extension Result {
-    fileprivate var isSuccess: Bool {
-        if case .success = self { true } else { false }
     }
 }

@@ -1,5 +1,5 @@
 /// How a stored answer may be used for a request.
-enum StoredUse: Sendable, Equatable {
+package enum StoredUse: Sendable, Equatable {
     /// It is the answer.
     case fresh
     /// It is the answer, and is to be refreshed in the background.

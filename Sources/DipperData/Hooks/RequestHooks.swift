@@ -11,6 +11,7 @@ struct RequestHooks: Sendable {
     var wantsErrorBody = false
     var alternatives: [URL] = []
     var lowDataURL: URL?
+    var provider: (any DataProvider)?
 
     static let standard = RequestHooks()
 

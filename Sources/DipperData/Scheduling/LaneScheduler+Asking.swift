@@ -28,6 +28,15 @@ extension LaneScheduler {
         return ids
     }
 
+    /// Fast work may come in a moment: no slow job starts until that is settled.
+    mutating func reserveFast() { fastReservations += 1 }
+
+    /// The work has come, or will not.
+    mutating func releaseFast(into actions: inout [Action]) {
+        fastReservations -= 1
+        dispatch(into: &actions)
+    }
+
     /// The first step of a job that holds nothing yet: an urgent one asks the disk tier at once and so never
     /// waits behind downloads; a slow one waits for its turn.
     mutating func enter(_ job: Int32, into actions: inout [Action]) {

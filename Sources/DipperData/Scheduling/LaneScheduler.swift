@@ -8,7 +8,7 @@ protocol SchedulableWork: Sendable {
 ///
 /// Events go in, actions come out, appended to an array of the caller's. Rules:
 /// 1. at most one job per key;
-/// 2. no slow job starts while a fast job is looked up, queued or running; slow jobs running then are throttled
+/// 2. no slow job starts while a fast job is announced, looked up, queued or running; slow jobs running then are throttled
 ///    as soon as a fast job is on the network, until the fast lane is drained;
 /// 3. jobs start only while their lane has room; a running job that changes its lane keeps running, and of the
 ///    slow ones no more than the lane's number move bytes, the others wait throttled for their turn;
@@ -25,6 +25,8 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     var slow: LaneQueue
     /// Fast jobs waiting for the disk tier, without a slot.
     var fastLooking = 0
+    /// Fast work that is about to come.
+    var fastReservations = 0
     /// Fast jobs that are transferring.
     var fastOnNetwork = 0
     /// Slow jobs that hold a slot, oldest first. Never many.
@@ -62,7 +64,7 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     /// Jobs of any kind.
     var jobCount: Int { slots.jobCount }
 
-    var isFastBusy: Bool { fastLooking + fast.queued + fast.running > 0 }
+    var isFastBusy: Bool { fastReservations + fastLooking + fast.queued + fast.running > 0 }
 
     /// Jobs by what they are doing.
     var counts: LaneCounts {

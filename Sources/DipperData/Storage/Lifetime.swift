@@ -1,7 +1,7 @@
 import Foundation
 
 /// An expiration fixed to a moment: what a tier keeps with an entry. Seconds since 1970.
-struct Lifetime: Sendable, Hashable {
+package struct Lifetime: Sendable, Hashable {
     /// Infinite for never.
     var expires: TimeInterval
     /// What an access adds: seconds from the access; `nil` leaves the expiration as it is.

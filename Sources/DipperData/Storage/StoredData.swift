@@ -1,20 +1,20 @@
 import Foundation
 
 /// Bytes and what is known of them: what the tiers keep.
-struct StoredData: Sendable {
-    let data: Data
-    let info: EntryInfo
+package struct StoredData: Sendable {
+    package let data: Data
+    package let info: EntryInfo
 
     /// What the entry costs a tier, in bytes: the data, and about what surrounds it.
     func cost(for key: CacheKey) -> Int { data.count + key.string.utf8.count + 256 }
 }
 
 /// What is known of an entry apart from its bytes. A reference, so that a hit copies one pointer.
-final class EntryInfo: Sendable {
+package final class EntryInfo: Sendable {
     /// What the bytes were fetched from, after all redirects; empty for entries added by hand under a key.
     let url: String
-    let status: Int
-    let headers: HTTPHeaders
+    package let status: Int
+    package let headers: HTTPHeaders
     /// Seconds since 1970.
     let stored: TimeInterval
     let freshness: Freshness

@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 
 /// A thread of our own, for work that blocks. It ends when its body returns, and can be waited for.
-final class JoinableThread: Sendable {
+package final class JoinableThread: Sendable {
     private let handle: pthread_t
     private let isJoined = Atomic(false)
 
@@ -17,7 +17,7 @@ final class JoinableThread: Sendable {
     }
 
     /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
-    init(name: String, _ run: @escaping @Sendable () -> Void) {
+    package init(name: String, _ run: @escaping @Sendable () -> Void) {
         let body = Unmanaged.passRetained(Body(name: name, run: run))
         var handle = pthread_t()
         let result = pthread_create(
@@ -34,7 +34,7 @@ final class JoinableThread: Sendable {
     }
 
     /// A name that shows whose thread it is, and what it does, in the 15 bytes that the system keeps.
-    static func name(_ owner: String, _ role: String) -> String {
+    package static func name(_ owner: String, _ role: String) -> String {
         "\(owner.prefix(14 - role.utf8.count))-\(role)"
     }
 
@@ -43,7 +43,7 @@ final class JoinableThread: Sendable {
     }
 
     /// Returns when the thread has ended. To be called once.
-    func join() async {
+    package func join() async {
         isJoined.store(true, ordering: .releasing)
         let handle = handle
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in

@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 
 /// A few threads that run closures in the order given. For work that blocks, such as files and SQLite.
-final class WorkerPool: Sendable {
+package final class WorkerPool: Sendable {
     // Every access is made while holding `condition`.
     private final class Queue: @unchecked Sendable {
         let condition = NSCondition()
@@ -25,7 +25,7 @@ final class WorkerPool: Sendable {
     private let threads: [JoinableThread]
     private let isJoined = Mutex(false)
 
-    init(name: String, threads count: Int) {
+    package init(name: String, threads count: Int) {
         let queue = queue
         threads = (0..<count).map { _ in
             JoinableThread(name: name) {
@@ -36,7 +36,7 @@ final class WorkerPool: Sendable {
 
     /// Runs `work` on one of the threads. False, and nothing is run, once the pool is ending.
     @discardableResult
-    func run(_ work: @escaping @Sendable () -> Void) -> Bool {
+    package func run(_ work: @escaping @Sendable () -> Void) -> Bool {
         queue.condition.lock()
         let isEnding = queue.isEnding
         if !isEnding { queue.work.append(work) }
@@ -54,7 +54,7 @@ final class WorkerPool: Sendable {
     }
 
     /// Finishes what has been given and returns when the threads have ended.
-    func shutdown() async {
+    package func shutdown() async {
         end()
         let wasJoined = isJoined.withLock { joined in
             defer { joined = true }

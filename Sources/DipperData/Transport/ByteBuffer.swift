@@ -26,6 +26,8 @@ struct ByteBuffer: ~Copyable {
         count += bytes.count
     }
 
+    func copy() -> Data { start.map { Data(bytes: $0, count: count) } ?? Data() }
+
     /// Hands the bytes over and is empty afterwards.
     mutating func takeData() -> Data {
         defer {

@@ -11,6 +11,7 @@ final class CurlPool: @unchecked Sendable {
         case cancel(CurlTransfer)
         case setThrottled(CurlTransfer, Bool)
         case setLane(CurlTransfer, Lane)
+        case copyBody(CurlTransfer, @Sendable (Data, Int) -> Void)
         case dropOrphans
         case end
     }
@@ -124,6 +125,8 @@ final class CurlPool: @unchecked Sendable {
             setThrottled(transfer, isThrottled)
         case .setLane(let transfer, let lane):
             transfer.move(to: lane)
+        case .copyBody(let transfer, let reply):
+            if let body = transfer.bodySoFar { reply(body.bytes, body.offset) }
         case .dropOrphans:
             nextLook = sockets.dropOrphans()
         case .end:
@@ -265,7 +268,7 @@ final class CurlPool: @unchecked Sendable {
 }
 
 /// Puts a new value in the place of an old one and returns the old one.
-func exchange<Value>(_ place: inout Value, with value: Value) -> Value {
+package func exchange<Value>(_ place: inout Value, with value: Value) -> Value {
     let old = place
     place = value
     return old

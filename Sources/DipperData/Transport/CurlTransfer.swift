@@ -40,6 +40,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func cancel() { pool.post(.cancel(self)) }
     func setThrottled(_ isThrottled: Bool) { pool.post(.setThrottled(self, isThrottled)) }
     func setLane(_ lane: Lane) { pool.post(.setLane(self, lane)) }
+    func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) { pool.post(.copyBody(self, reply)) }
 
     // MARK: The connection
 
@@ -169,6 +170,12 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// The answer is an error, and what is missing of it is not wanted: its status is enough.
     var hasSaidEnough: Bool {
         answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
+    }
+
+    /// What has come of the body, and where it belongs; `nil` if there is nothing to look at.
+    var bodySoFar: (bytes: Data, offset: Int)? {
+        let isWanted = !isOver && body.count > 0 && (answer.status == 200 || answer.status == 206)
+        return isWanted ? (body.copy(), offset) : nil
     }
 
     // MARK: The end

@@ -31,6 +31,14 @@ public protocol Transfer: Sendable {
     func setThrottled(_ isThrottled: Bool)
     /// Tells in which lane the transfer counts from now on.
     func setLane(_ lane: Lane)
+    /// Calls back once with a copy of what has come of the body so far and the place where it belongs: zero, or the
+    /// request's ``TransferRequest/offset``. Not at all if there is nothing yet or the transfer has ended. From any thread.
+    func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void)
+}
+
+extension Transfer {
+    /// Nothing to look at before the end.
+    public func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void) {}
 }
 
 /// What to move.

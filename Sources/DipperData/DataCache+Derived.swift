@@ -1,0 +1,103 @@
+import CXXHash
+import Foundation
+
+/// What a cache of things made of the bytes asks of the cache of the bytes.
+extension DataCache {
+    /// The request that will be made in place of this one, now: another while the network is constrained.
+    package func effective(_ request: DataRequest) -> DataRequest {
+        request.hasHooks ? substitute(request) : request
+    }
+
+    /// The policy that holds for a request.
+    package func policy(of request: DataRequest) -> DataRequest.CachePolicy {
+        request.cachePolicy ?? configuration.cachePolicy
+    }
+
+    /// Where the closures of a request's call run.
+    package func queue(of request: DataRequest) -> CallbackQueue { request.callbackQueue ?? defaults.queue }
+
+    /// Why no call can be made with this request.
+    package func defect(of request: DataRequest) -> DipperError? {
+        request.defect ?? (isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
+    }
+
+    /// A memory tier with this cache's sense of time.
+    package func makeObjectTier(limit: Int, count: Int?) -> ObjectTier {
+        ObjectTier(limit: limit, count: count, now: configuration.now)
+    }
+
+    /// How the request may use something made of an answer.
+    @inline(__always)
+    package func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
+        let isPlain = info.isPlain && request.headers.isEmpty && !request.hasHooks
+        if isPlain, info.freshness.until == .infinity { return .fresh }
+        let now = configuration.now().timeIntervalSince1970
+        if isPlain, now < info.freshness.until { return .fresh }
+        let call = Call(request, key: request.cacheKey, defaults: defaults)
+        // Its bytes would have to be looked at.
+        if call.hasOwnValidation { return .revalidate }
+        return call.use(of: info, at: now)
+    }
+
+    /// Whether what is made of an answer may be kept.
+    package func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool {
+        store.mayKeep(info, Call(request, key: request.cacheKey, defaults: defaults))
+    }
+
+    /// How long what is made of a request's answer is kept in memory.
+    package func memoryLifetime(of request: DataRequest) -> Lifetime {
+        store.memoryLifetime(Call(request, key: request.cacheKey, defaults: defaults))
+    }
+
+    /// Tells statistics and observers of an answer that this cache was not asked for.
+    package func noteMemoryHit(_ key: CacheKey, _ lane: Lane) {
+        engine.reporter.asked(key, lane)
+        engine.reporter.memoryHit(key)
+    }
+
+    /// Holds prefetches up until it is known whether an urgent call follows.
+    package func reserveFast() -> FastReservation { FastReservation(engine) }
+
+    /// Whether there is a disk tier.
+    package var hasDisk: Bool { store.disk != nil }
+
+    /// What the tiers have under a key, on a thread that reads; nothing is fetched.
+    package func readEntry(_ key: CacheKey, _ answer: @escaping @Sendable (StoredData?) -> Void) {
+        store.read(key, answer)
+    }
+
+    /// The same on the caller's thread.
+    package func peekEntry(_ key: CacheKey, for request: DataRequest) -> (value: StoredData, source: DataResponse.Source)? {
+        store.find(key, request.headers).flatMap {
+            $0.value.info.isChosen(by: request.headers) ? ($0.value, $0.source) : nil
+        }
+    }
+
+    /// Keeps on disk what was made of an answer, with a digest of the bytes it was made of, as long as those would be.
+    package func keepDerived(
+        _ data: Data, for key: CacheKey, madeOf info: EntryInfo, digest: UInt64, _ request: DataRequest,
+        whenWritten: (@Sendable () -> Void)? = nil
+    ) {
+        let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
+        var headers = info.headers.removing(own.contains)
+        headers.append(EntryInfo.digestField, String(digest, radix: 16))
+        let derived = EntryInfo(
+            url: info.url, status: info.status, headers: headers, stored: info.stored, freshness: info.freshness,
+            variant: info.variant, family: info.family)
+        store.add(
+            StoredData(data: data, info: derived), for: key, Call(request, key: key, defaults: defaults), onDisk: true,
+            whenWritten: whenWritten)
+    }
+
+    /// Tells bytes from others; the same in every process.
+    package static func digest(of data: Data) -> UInt64 {
+        data.withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
+    }
+}
+
+extension EntryInfo {
+    static let digestField = "Dipper-Made-Of"
+
+    /// The digest of the bytes that a derived entry was made of.
+    package var digestOfOriginal: UInt64? { headers[Self.digestField].flatMap { UInt64($0, radix: 16) } }
+}

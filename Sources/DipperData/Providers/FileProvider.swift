@@ -1,0 +1,67 @@
+import Foundation
+
+/// A file of this machine.
+///
+/// What was read once is in the cache: a file that has changed is seen after `removeData`, or with the policy
+/// ``DataRequest/CachePolicy/ignoreCache``.
+public struct FileProvider: DataProvider {
+    /// The file.
+    public let file: URL
+    /// The most that is read, in bytes.
+    public var maximumSize = 1 << 30
+    public let cacheKey: CacheKey
+
+    /// - Parameters:
+    ///   - file: a file URL.
+    ///   - key: what the bytes are cached by; by default the file's URL.
+    public init(_ file: URL, key: CacheKey? = nil) {
+        self.file = file
+        cacheKey = key ?? CacheKey(file.standardizedFileURL)
+    }
+
+    public var isLocal: Bool { true }
+
+    /// The file's bytes.
+    /// - Throws: ``DipperError/unreadable``, ``DipperError/tooLarge``.
+    public func data() async throws -> Data {
+        let (file, maximumSize) = (file, maximumSize)
+        let result: Result<Data, DipperError> = await withCheckedContinuation { continuation in
+            _ = Self.readers.run { continuation.resume(returning: Self.read(file, upTo: maximumSize)) }
+        }
+        return try result.get()
+    }
+
+    /// Reading blocks, which a thread of Swift's concurrency must not.
+    private static let readers = WorkerPool(name: "dipper-file", threads: 2)
+
+    private static func read(_ file: URL, upTo limit: Int) -> Result<Data, DipperError> {
+        guard file.isFileURL else { return .failure(.unreadable.with(detail: "'\(file)' is no file")) }
+        // A pipe without a writer must not hold the thread.
+        let descriptor = open(file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { return .failure(failure(file)) }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return .failure(failure(file)) }
+        guard status.st_mode & S_IFMT == S_IFREG else {
+            return .failure(.unreadable.with(detail: "'\(file.path)' is no regular file"))
+        }
+        guard status.st_size <= limit else { return .failure(.tooLarge.with(detail: "\(status.st_size) bytes")) }
+        var data = Data(count: Int(status.st_size))
+        var count = 0
+        while count < data.count {
+            let read = data.withUnsafeMutableBytes { bytes in
+                pread(descriptor, bytes.baseAddress.map { $0 + count }, bytes.count - count, off_t(count))
+            }
+            if read < 0, errno == EINTR { continue }
+            guard read >= 0 else { return .failure(failure(file)) }
+            // The file has become shorter meanwhile.
+            if read == 0 { break }
+            count += read
+        }
+        return .success(data.prefix(count))
+    }
+
+    private static func failure(_ file: URL) -> DipperError {
+        .unreadable.with(detail: "'\(file.path)': \(String(cString: strerror(errno)))")
+    }
+}

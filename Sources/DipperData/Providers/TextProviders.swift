@@ -1,0 +1,92 @@
+import Crypto
+import Foundation
+
+/// Bytes written as Base64 (RFC 4648, section 4); line breaks are passed over.
+public struct Base64Provider: DataProvider {
+    public let cacheKey: CacheKey
+    private let text: String
+
+    /// - Parameters:
+    ///   - text: the Base64 alone.
+    ///   - key: what the bytes are cached by; by default a digest of the text.
+    public init(_ text: String, key: CacheKey? = nil) {
+        self.text = text
+        cacheKey = key ?? CacheKey(digestOf: text)
+    }
+
+    public var isLocal: Bool { true }
+
+    /// - Throws: ``DipperError/invalidData`` for text that is not Base64.
+    public func data() async throws -> Data {
+        try Self.decode(text)
+    }
+
+    static func decode(_ text: some StringProtocol) throws(DipperError) -> Data {
+        let plain = text.filter { !$0.isWhitespace }
+        guard let data = Data(base64Encoded: String(plain)) else {
+            throw .invalidData.with(detail: "the text is not Base64")
+        }
+        return data
+    }
+}
+
+/// The bytes in a `data:` URL (RFC 2397).
+public struct DataURLProvider: DataProvider {
+    public let cacheKey: CacheKey
+    private let text: String
+
+    /// - Parameters:
+    ///   - text: such as `data:image/png;base64,iVBORw0…`.
+    ///   - key: what the bytes are cached by; by default a digest of the text.
+    public init(_ text: String, key: CacheKey? = nil) {
+        self.text = text
+        cacheKey = key ?? CacheKey(digestOf: text)
+    }
+
+    public var isLocal: Bool { true }
+
+    /// - Throws: ``DipperError/invalidData``.
+    public func data() async throws -> Data {
+        guard text.prefix(5).lowercased() == "data:", let comma = text.firstIndex(of: ",") else {
+            throw DipperError.invalidData.with(detail: "the text is no data URL")
+        }
+        let parameters = text[..<comma].lowercased()
+        let content = text[text.index(after: comma)...]
+        guard let bytes = Self.removingPercentEncoding(content) else {
+            throw DipperError.invalidData.with(detail: "a percent sign without two digits")
+        }
+        guard parameters.hasSuffix(";base64") else { return Data(bytes) }
+        return try Base64Provider.decode(String(decoding: bytes, as: UTF8.self))
+    }
+
+    /// Any bytes, which need not be UTF-8.
+    private static func removingPercentEncoding(_ text: Substring) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}
+
+extension CacheKey {
+    /// Of long text that is its own content.
+    fileprivate init(digestOf text: String) {
+        self.init("sha256:" + SHA256.hash(data: Data(text.utf8)).map { String(format: "%02x", $0) }.joined())
+    }
+}

@@ -1,0 +1,35 @@
+import Foundation
+
+/// A memory tier for what is made of bytes: objects, each with what is known of the bytes it was made of.
+package final class ObjectTier: Sendable {
+    package struct Entry: Sendable {
+        package let object: any AnyObject & Sendable
+        package let info: EntryInfo
+
+        package init(_ object: any AnyObject & Sendable, _ info: EntryInfo) {
+            self.object = object
+            self.info = info
+        }
+    }
+
+    private let memory: MemoryTier<Entry>
+
+    /// - Parameter limit: in bytes.
+    package init(limit: Int, count: Int?, now: @escaping @Sendable () -> Date) {
+        memory = MemoryTier(limits: .init(cost: limit, count: count), now: now)
+    }
+
+    package func entry(for key: CacheKey) -> Entry? { memory.value(for: key) }
+    package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
+    package func insert(_ entry: Entry, for key: CacheKey, cost: Int, lifetime: Lifetime) {
+        memory.insert(entry, for: key, cost: cost + key.string.utf8.count + 256, lifetime: lifetime)
+    }
+
+    package func remove(_ key: CacheKey) { memory.remove(key) }
+    package func removeAll() { memory.removeAll() }
+    package func removeExpired(storedBefore limit: TimeInterval) { memory.removeExpired(storedBefore: limit) }
+    package func trim(to bytes: Int) { memory.trim(toCost: max(0, bytes)) }
+    package func setLimits(bytes: Int, count: Int?) { memory.setLimits(.init(cost: bytes, count: count)) }
+    package var totalCost: Int { memory.totalCost }
+    package var count: Int { memory.entryCount }
+}
