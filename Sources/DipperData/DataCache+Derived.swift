@@ -21,6 +21,19 @@ extension DataCache {
         request.defect ?? (isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
     }
 
+    /// The time that expirations are measured by.
+    package var now: Date { configuration.now() }
+
+    /// Whether something made of an answer may be shown without asking the server, however old it is.
+    package func mayShow(_ info: EntryInfo, _ request: DataRequest) -> Bool {
+        (200...299).contains(info.status) && info.isChosen(by: request.headers)
+    }
+
+    /// What is known of something that the caller adds.
+    package func infoOfAdded(_ request: DataRequest) -> EntryInfo {
+        EntryInfo(url: request.urlString, stored: now.timeIntervalSince1970)
+    }
+
     /// A memory tier with this cache's sense of time.
     package func makeObjectTier(limit: Int, count: Int?) -> ObjectTier {
         ObjectTier(limit: limit, count: count, now: configuration.now)
@@ -57,6 +70,14 @@ extension DataCache {
 
     /// Holds prefetches up until it is known whether an urgent call follows.
     package func reserveFast() -> FastReservation { FastReservation(engine) }
+
+    /// Fetches in the slow lane what is newer than what the tiers have, with its validators.
+    package func revalidate(_ request: DataRequest) -> DataTask {
+        // Each use of what is stored has to be confirmed (RFC 9111, section 5.2.1.4).
+        var headers = request.headers
+        headers.append("Cache-Control", "no-cache")
+        return slowGetData(request.with(\.headers, headers).with(\.key, request.cacheKey))
+    }
 
     /// Whether there is a disk tier.
     package var hasDisk: Bool { store.disk != nil }

@@ -31,6 +31,9 @@ public struct FileProvider: DataProvider {
         return try result.get()
     }
 
+    /// The same on the caller's thread; `nil` if it cannot be read.
+    package func read() -> Data? { try? Self.read(file, upTo: maximumSize).get() }
+
     /// Reading blocks, which a thread of Swift's concurrency must not.
     private static let readers = WorkerPool(name: "dipper-file", threads: 2)
 

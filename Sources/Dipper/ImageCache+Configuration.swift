@@ -1,0 +1,70 @@
+import Foundation
+
+extension ImageCache {
+    /// How a cache is set up. Every value has a default.
+    public struct Configuration: Sendable {
+        /// Of the data cache that has the files: folder, lanes, network, retries and all else that concerns bytes. Its
+        /// memory limit is that of undecoded bytes in memory; ``DataCache/Configuration/memoryLimit`` as it is by default
+        /// means: none with a folder, an eighth of ``memoryLimit`` without one.
+        public var data: DataCache.Configuration
+        /// A data cache that is there already, in place of one made of ``data``; it is not shut down with this cache.
+        public var originals: DataCache?
+
+        /// The most that decoded pictures may take in memory, in bytes. A picture may take a tenth of it.
+        public var memoryLimit = DataCache.Configuration.defaultMemoryLimit
+        /// The most pictures in memory; `nil` for no limit.
+        public var memoryCountLimit: Int?
+
+        /// For requests that say nothing.
+        public var options = ImageOptions()
+        /// The formats that can be read and written.
+        public var codecs = CodecRegistry.standard
+        /// The most that a picture may ask for.
+        public var limits = DecodeLimits()
+        /// Threads that decode and process.
+        public var decodingThreads = max(1, min(8, ProcessInfo.processInfo.activeProcessorCount))
+        /// Where ``ImageCache/imageNamed(_:)`` looks, in this order.
+        public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
+
+        /// A cache in memory only, with defaults.
+        public init() {
+            self.init(directory: nil)
+        }
+
+        /// A cache with a folder.
+        public init(directory: URL?) {
+            data = DataCache.Configuration(directory: directory)
+            data.name = "images"
+        }
+
+        /// The folder of the shared cache: `images` in that of the shared data cache.
+        public static var defaultDirectory: URL {
+            DataCache.Configuration.defaultDirectory.appendingPathComponent("images")
+        }
+
+        var dataConfiguration: DataCache.Configuration {
+            var data = data
+            if data.memoryLimit == DataCache.Configuration.defaultMemoryLimit {
+                data.memoryLimit = data.directory == nil ? memoryLimit / 8 : 0
+            }
+            return data
+        }
+
+        /// The file of a name.
+        func resource(named name: String) -> URL? {
+            let parts = name.split(separator: "/", omittingEmptySubsequences: false)
+            guard !name.isEmpty, !parts.contains(".."), !name.hasPrefix("/"), !name.contains("\0") else { return nil }
+            let endings = [""] + codecs.readable.flatMap(\.fileExtensions).sorted().map { "." + $0 }
+            for folder in resourceFolders {
+                for ending in endings {
+                    let file = folder.appendingPathComponent(name + ending)
+                    var isFolder: ObjCBool = false
+                    if FileManager.default.fileExists(atPath: file.path, isDirectory: &isFolder), !isFolder.boolValue {
+                        return file
+                    }
+                }
+            }
+            return nil
+        }
+    }
+}

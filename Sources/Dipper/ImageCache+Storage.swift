@@ -1,0 +1,187 @@
+import Foundation
+
+/// Reading and changing what the cache holds, without the network.
+extension ImageCache {
+    // MARK: Peeking
+
+    /// The picture if the cache has it: memory, then disk, where it is read and decoded on the caller's thread.
+    public func image(for url: URL) -> Image? { image(for: ImageRequest(url)) }
+
+    /// The same for a request, whose processors are applied if only the original is there.
+    public func image(for request: ImageRequest) -> Image? {
+        let options = request.resolved(defaults)
+        let originals = loader.originals(of: options)
+        let key = request.data.cacheKey
+        let imageKey = options.key(key)
+        if let entry = memory.entry(for: imageKey), originals.mayShow(entry.info, request.data) {
+            return options.handOut(entry.kept.image)
+        }
+        if !options.chain.processors.isEmpty,
+            let (stored, _) = originals.peekEntry(imageKey, for: request.data),
+            let image = try? loader.codecs.decode(stored.data, options.decodeOptions(configuration.limits) { false })
+        {
+            return keep(image, stored.info.digestOfOriginal ?? 0, stored.info, request, options)
+        }
+        guard let (stored, _) = originals.peekEntry(key, for: request.data),
+            originals.mayShow(stored.info, request.data)
+        else { return nil }
+        return make(stored.data, stored.info, request, options)
+    }
+
+    /// Whether ``image(for:)-(URL)`` would find something. Decodes nothing and does not count as a use.
+    public func hasImage(for url: URL) -> Bool { cachedTier(for: url) != nil }
+    /// The same for a request.
+    public func hasImage(for request: ImageRequest) -> Bool { cachedTier(for: request) != nil }
+
+    /// Which tier would answer: `memory`, `disk`, or `nil` for none.
+    public func cachedTier(for url: URL) -> DataResponse.Source? { cachedTier(for: ImageRequest(url)) }
+
+    /// The same for a request. Where its processors are still to be applied, the original counts.
+    public func cachedTier(for request: ImageRequest) -> DataResponse.Source? {
+        let options = request.resolved(defaults)
+        let originals = loader.originals(of: options)
+        let key = request.data.cacheKey
+        if memory.contains(options.key(key)) { return .memory }
+        return originals.hasData(for: options.key(key)) || originals.hasData(for: key) ? .disk : nil
+    }
+
+    /// Whether the picture is there as the request wants it, its processors applied.
+    public func hasProcessedImage(for request: ImageRequest) -> Bool {
+        let options = request.resolved(defaults)
+        let imageKey = options.key(request.data.cacheKey)
+        return memory.contains(imageKey) || loader.originals(of: options).hasData(for: imageKey)
+    }
+
+    // MARK: Adding and removing
+
+    /// Keeps a picture of the caller's own, in memory at once and on disk in the background.
+    /// - Parameter bytes: the file it was made of; without it the picture is encoded
+    ///   (``ImageOptions/serializer``).
+    /// - Throws: ``DipperError/emptyKey``.
+    public func addImage(_ image: Image, bytes: Data? = nil, for url: URL) throws(DipperError) {
+        try addImage(image, bytes: bytes, for: ImageRequest(url))
+    }
+
+    /// The same for a request: with processors, the picture counts as processed by them.
+    public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
+        let options = request.resolved(defaults)
+        let originals = loader.originals(of: options)
+        let imageKey = options.key(request.data.cacheKey)
+        guard !imageKey.isEmpty, !request.data.cacheKey.isEmpty else { throw .emptyKey }
+        let info = originals.infoOfAdded(request.data)
+        _ = keep(image, bytes.map(DataCache.digest) ?? 0, info, request, options)
+        guard originals.hasDisk, originals.policy(of: request.data) != .memoryOnly else { return }
+        let (loader, data) = (loader, request.data.with(\.key, imageKey))
+        loader.queue.add(.init(rank: .background, priority: .normal)) {
+            let serializer = options.options.serializer ?? .automatic
+            guard let file = bytes ?? (try? serializer.data(for: image, madeOf: nil, loader.codecs)) else { return }
+            try? originals.addData(file, for: data)
+        }
+    }
+
+    /// Keeps a picture's file, which is decoded when it is asked for.
+    /// - Throws: ``DipperError/emptyKey``.
+    public func addImage(bytes: Data, for url: URL) throws(DipperError) { try data.addData(bytes, for: url) }
+
+    /// Removes all pictures of a URL, and its file, from both tiers.
+    public func removeImage(for url: URL) { removeImages(for: ImageRequest(url)) }
+
+    /// Removes one picture from both tiers: the one that is made by the request's processors, or the file itself and the
+    /// picture that is made of it as it is.
+    public func removeImage(for request: ImageRequest) {
+        let options = request.resolved(defaults)
+        let imageKey = options.key(request.data.cacheKey)
+        loader.originals(of: options).removeData(for: imageKey)
+        memory.remove(imageKey)
+    }
+
+    /// Removes the request's file and all pictures made of it, from both tiers.
+    public func removeImages(for request: ImageRequest) {
+        let originals = loader.originals(of: request.resolved(defaults))
+        let key = request.data.cacheKey
+        originals.removeData(for: key)
+        originals.removeDerived(of: key)
+        memory.remove(key)
+        memory.removeDerived(of: key)
+    }
+
+    // MARK: Keeping small
+
+    /// Removes what was stored longer ago than this, and what has expired. Returns at once; the disk follows in the
+    /// background.
+    public func flush(olderThan age: Duration) {
+        memory.removeExpired(storedBefore: data.now.timeIntervalSince1970 - age.timeInterval)
+        data.flush(olderThan: age)
+    }
+
+    /// Removes everything, at once for readers; the files follow in the background.
+    public func clear() {
+        memory.removeAll()
+        data.clear()
+    }
+
+    /// Removes everything from memory; the disk keeps what it has.
+    public func clearMemory() {
+        memory.removeAll()
+        data.clearMemory()
+        PixelMemory.trim()
+    }
+
+    /// Removes the least recently used pictures until memory holds no more than this, in bytes. The limit stays.
+    public func trimMemory(to size: Int) {
+        memory.trim(to: size)
+        PixelMemory.trim()
+    }
+
+    /// Changes the limits of decoded pictures in memory; what is too much goes at once.
+    public func setMemoryLimit(_ bytes: Int, count: Int? = nil) { memory.setLimits(bytes: bytes, count: count) }
+
+    /// Bytes of decoded pictures in memory.
+    public var memorySize: Int { memory.totalCost }
+    /// Decoded pictures in memory.
+    public var memoryCount: Int { memory.count }
+    /// Bytes on disk, those still to be written not included.
+    public var diskSize: Int { data.diskSize }
+
+    /// The file that holds the picture's bytes on disk; `nil` for small ones, which have no file of their own.
+    public func file(for request: ImageRequest) -> URL? {
+        let options = request.resolved(defaults)
+        return loader.originals(of: options).file(for: options.key(request.data.cacheKey))
+    }
+
+    /// Returns when the disk has carried out all that was asked of it before.
+    public func synchronize() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let number = loader.queue.add(.init(rank: .background, priority: Priority(0))) { continuation.resume() }
+            if number == nil { continuation.resume() }
+        }
+        await data.synchronize()
+    }
+
+    // MARK: On the caller's thread
+
+    /// Decodes a file of the caller's and keeps the picture in memory.
+    func store(_ bytes: Data, for request: ImageRequest) -> Image? {
+        let options = request.resolved(defaults)
+        return make(bytes, loader.originals(of: options).infoOfAdded(request.data), request, options)
+    }
+
+    private func make(
+        _ bytes: Data, _ info: EntryInfo, _ request: ImageRequest, _ options: ResolvedOptions
+    ) -> Image? {
+        let decode = options.decodeOptions(configuration.limits) { false }
+        guard let plain = try? loader.codecs.decode(bytes, decode),
+            let image = try? options.chain.process(plain, ProcessingContext(limits: configuration.limits))
+        else { return nil }
+        return keep(image, DataCache.digest(of: bytes), info, request, options)
+    }
+
+    private func keep(
+        _ image: Image, _ digest: UInt64, _ info: EntryInfo, _ request: ImageRequest, _ options: ResolvedOptions
+    ) -> Image {
+        loader.keep(
+            image, digest: digest, info, for: options.key(request.data.cacheKey),
+            loader.originals(of: options).memoryLifetime(of: request.data))
+        return options.handOut(image)
+    }
+}

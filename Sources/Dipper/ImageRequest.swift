@@ -1,0 +1,111 @@
+import Foundation
+
+/// Which picture, from where, and what becomes of it: a value.
+///
+/// Has all options of a ``DataRequest`` and of ``ImageOptions`` as its own; they are set as properties, or chained:
+///
+/// ```swift
+/// let request = ImageRequest(url)
+///     .with(\.headers, ["Accept": "image/webp"])
+///     .with(\.priority, .high)
+///     .processed(by: Downsample(to: .fit(400, 300)))
+/// ```
+@dynamicMemberLookup
+public struct ImageRequest: Sendable {
+    /// Where the bytes come from.
+    public var data: DataRequest
+    private var box: ImageOptions.Box?
+
+    /// What becomes of them.
+    public var options: ImageOptions {
+        get { box?.options ?? ImageOptions() }
+        set { box = ImageOptions.Box(newValue) }
+    }
+
+    /// A picture at a URL, with the cache's defaults.
+    public init(_ url: URL) {
+        data = DataRequest(url)
+    }
+
+    /// A picture that a provider brings, such as a ``FileProvider``.
+    public init(_ provider: any DataProvider) {
+        data = DataRequest(provider)
+    }
+
+    /// A picture that a request brings.
+    public init(_ data: DataRequest) {
+        self.data = data
+    }
+
+    /// See ``DataRequest/init(string:)``.
+    public init(string: String) {
+        data = DataRequest(string: string)
+    }
+
+    public subscript<Value>(dynamicMember option: WritableKeyPath<DataRequest, Value>) -> Value {
+        get { data[keyPath: option] }
+        set { data[keyPath: option] = newValue }
+    }
+
+    public subscript<Value>(dynamicMember option: KeyPath<DataRequest, Value>) -> Value { data[keyPath: option] }
+
+    public subscript<Value>(dynamicMember option: WritableKeyPath<ImageOptions, Value>) -> Value {
+        get { options[keyPath: option] }
+        set { options[keyPath: option] = newValue }
+    }
+
+    /// A copy with one option changed.
+    public func with<Value>(_ option: WritableKeyPath<ImageRequest, Value>, _ value: Value) -> ImageRequest {
+        var copy = self
+        copy[keyPath: option] = value
+        return copy
+    }
+
+    /// A copy with one more processor behind those it has.
+    public func processed(by processor: any ImageProcessor) -> ImageRequest {
+        with(\.processors, (processors ?? []) + [processor])
+    }
+
+    /// The options that hold, given those of the cache.
+    func resolved(_ defaults: ResolvedOptions) -> ResolvedOptions {
+        box.map { ResolvedOptions($0.options.over(defaults.options)) } ?? defaults
+    }
+}
+
+/// Options that hold, and what they add to the key.
+final class ResolvedOptions: Sendable {
+    let options: ImageOptions
+    /// Tells pictures made of the same bytes from each other; empty for the picture as it is.
+    let keySuffix: String
+    let chain: ProcessorChain
+
+    init(_ options: ImageOptions) {
+        self.options = options
+        chain = ProcessorChain(options.processors ?? [])
+        var parts = chain.processors.map(\.identifier)
+        if options.firstFrameOnly == true { parts.append("first frame") }
+        if options.allowsPartial == true { parts.append("partial") }
+        keySuffix = parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
+    }
+
+    /// The key of the picture that is made of the bytes of a key.
+    func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(data.string + keySuffix) }
+
+    func decodeOptions(_ limits: DecodeLimits, isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions {
+        var decode = DecodeOptions(target: chain.decodeTarget)
+        decode.scale = options.scale ?? 1
+        decode.firstFrameOnly = options.firstFrameOnly ?? false
+        decode.preloadsFrames = options.preloadsFrames ?? false
+        decode.allowsPartial = options.allowsPartial ?? false
+        decode.limits = limits
+        decode.isCancelled = isCancelled
+        return decode
+    }
+
+    /// What is handed out of what is kept.
+    func handOut(_ image: Image) -> Image {
+        var image = image
+        if let scale = options.scale { image.scale = scale }
+        return options.imageModifier?(image) ?? image
+    }
+}

@@ -1,0 +1,370 @@
+import Foundation
+import Synchronization
+
+/// The handle of one call for a picture: await its ``value``, add hooks, cancel it, change its lane or priority.
+///
+/// The handle may be let go of; the call goes on. Hooks added late hear what has happened already. A task ends
+/// exactly once, with a picture or an error, and nothing is told after that.
+public final class ImageTask: Sendable {
+    /// What a task is doing.
+    public enum State: Sendable, Hashable {
+        /// In its lane, or being looked up on disk.
+        case waiting
+        case transferring
+        /// Transferring, but held back for urgent work.
+        case paused
+        /// Waiting for the network or for a back-off.
+        case parked
+        /// The bytes are there: they are being decoded and processed, or wait for that.
+        case decoding
+        case finished
+        case failed(DipperError)
+    }
+
+    /// What a task tells.
+    public enum Event: Sendable {
+        /// Comes first: the state at the time the stream was made.
+        case state(ImageTask.State)
+        case progress(TaskProgress)
+        /// A coarse or partial picture, if ``ImageOptions/showsPreviews`` is set.
+        case preview(Image)
+        /// A failure; if it is not fatal, the task waits to try again.
+        case failure(DipperError, isFatal: Bool)
+        /// A new attempt begins.
+        case retry
+        case finished(ImageResponse)
+    }
+
+    /// What was asked for.
+    public let request: ImageRequest
+    /// The key of the bytes, by which they are fetched once.
+    public let key: CacheKey
+    /// The key of the picture: that of the bytes, and what is made of them.
+    public let imageKey: CacheKey
+    /// The lane the call was made in.
+    public let requestedLane: Lane
+    let options: ResolvedOptions
+    let queue: CallbackQueue
+    private let feed = TaskFeed<Event>()
+    private let link: Mutex<Link>
+
+    /// How far the call has come.
+    enum Stage: Sendable {
+        case waiting(FastReservation?)
+        case fetching(DataTask)
+        case decoding(DecodeWork)
+        case ended
+    }
+
+    private struct Link {
+        var loader: ImageLoader?
+        var stage = Stage.waiting(nil)
+        var lane: Lane
+        var priority: Priority
+        var wantsProgress = false
+        var attempts = 0
+        /// What was kept could not be decoded, and is being fetched anew.
+        var hasRefetched = false
+        var viewer: PreviewDecoder?
+    }
+
+    init(
+        _ request: ImageRequest, key: CacheKey, imageKey: CacheKey, options: ResolvedOptions, lane: Lane,
+        queue: CallbackQueue, loader: ImageLoader?
+    ) {
+        self.request = request
+        self.key = key
+        self.imageKey = imageKey
+        self.options = options
+        self.queue = queue
+        requestedLane = lane
+        link = Mutex(Link(loader: loader, lane: lane, priority: request.data.priority))
+    }
+
+    // MARK: The result
+
+    /// The picture. Cancelling the Swift task that awaits it cancels this call.
+    public var value: Image {
+        get async throws(DipperError) { try await response.image }
+    }
+
+    /// The picture and where it came from. Cancelling the Swift task that awaits it cancels this call.
+    public var response: ImageResponse {
+        get async throws(DipperError) {
+            let result = await withTaskCancellationHandler {
+                await withCheckedContinuation { feed.wait($0) }
+            } onCancel: {
+                cancel()
+            }
+            return try result.get()
+        }
+    }
+
+    /// Called with the picture once it is there.
+    @discardableResult
+    public func then(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
+        onEnd { result in
+            if case .success(let response) = result { body(response.image) }
+        }
+    }
+
+    /// Called once with the end, good or bad.
+    @discardableResult
+    public func onEnd(_ body: @escaping @Sendable (Result<ImageResponse, DipperError>) -> Void) -> ImageTask {
+        add(.end(body))
+    }
+
+    // MARK: Hooks
+
+    /// Called just before each new attempt after a failure.
+    @discardableResult
+    public func onRetry(_ body: @escaping @Sendable () -> Void) -> ImageTask { add(.retry(body)) }
+
+    /// Called at each failure: with `false` if the call waits to try again, with `true` if that was its end.
+    @discardableResult
+    public func onFail(_ body: @escaping @Sendable (_ error: DipperError, _ isFatal: Bool) -> Void) -> ImageTask {
+        add(.failure(body))
+    }
+
+    /// Called as bytes arrive, at most once per interval of the cache's configuration, and at the last byte.
+    @discardableResult
+    public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> ImageTask {
+        wantProgress()
+        return add(.progress(body))
+    }
+
+    /// Called with coarse pictures while the bytes of a progressive one arrive, if ``ImageOptions/showsPreviews`` is set.
+    /// They are processed like the picture itself, and not kept.
+    @discardableResult
+    public func onPreview(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask { add(.preview(body)) }
+
+    /// Called if the call was answered with a picture that is out of date (`stale-while-revalidate`), once the newer one
+    /// is there, or could not be had. See ``ImageResponse/revalidation``.
+    @discardableResult
+    public func onRevalidate(_ body: @escaping @Sendable (Result<ImageResponse, DipperError>) -> Void) -> ImageTask {
+        onEnd { result in
+            if case .success(let response) = result { response.revalidation?.onEnd(body) }
+        }
+    }
+
+    /// All that happens from now on, after the present state. Ends with the task.
+    public var events: AsyncStream<Event> {
+        wantProgress()
+        return feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
+    }
+
+    // MARK: Changing one's mind
+
+    /// Ends this call as ``DipperError/cancelled``. The work goes on if others wait for it.
+    public func cancel() { finish(.failure(.cancelled)) }
+
+    /// Makes this call a prefetch. Nothing is started anew and no hook is lost.
+    public func moveToSlowQueue() {
+        change { $0.lane = .slow } act: { stage in
+            switch stage {
+            case .waiting(let reservation): reservation?.release()
+            case .fetching(let task): task.moveToSlowQueue()
+            case .decoding(let work): work.rearrange()
+            case .ended: break
+            }
+        }
+    }
+
+    /// The order inside the lane; may be changed while the call waits.
+    public var priority: Priority {
+        get { link.withLock { $0.priority } }
+        set {
+            change { $0.priority = newValue } act: { stage in
+                switch stage {
+                case .fetching(let task): task.priority = newValue
+                case .decoding(let work): work.rearrange()
+                case .waiting, .ended: break
+                }
+            }
+        }
+    }
+
+    private func change(_ body: (inout Link) -> Void, act: (Stage) -> Void) {
+        let stage = link.withLock { link in
+            if case .ended = link.stage { return Stage.ended }
+            body(&link)
+            return link.stage
+        }
+        act(stage)
+    }
+
+    /// The lane the call is in now, or was in when it ended.
+    public var lane: Lane { link.withLock { $0.lane } }
+
+    /// Network attempts made so far for what this call waits for.
+    public var attempts: Int {
+        let (stage, attempts) = link.withLock { ($0.stage, $0.attempts) }
+        if case .fetching(let task) = stage { return task.attempts }
+        return attempts
+    }
+
+    /// What the task is doing now.
+    public var state: State {
+        if let outcome = feed.outcome {
+            switch outcome {
+            case .success: return .finished
+            case .failure(let error): return .failed(error)
+            }
+        }
+        switch link.withLock({ $0.stage }) {
+        case .waiting: return .waiting
+        case .decoding, .ended: return .decoding
+        case .fetching(let task):
+            switch task.state {
+            case .waiting: return .waiting
+            case .transferring: return .transferring
+            case .paused: return .paused
+            case .parked: return .parked
+            case .finished, .failed: return .decoding
+            }
+        }
+    }
+
+    // MARK: The loader's side
+
+    var hasEnded: Bool {
+        if case .ended = link.withLock({ $0.stage }) { true } else { false }
+    }
+
+    /// Keeps prefetches from starting while it is looked whether there is something to fetch. The caller lets go of the
+    /// reservation that was there.
+    func hold(_ reservation: FastReservation?) -> FastReservation? {
+        link.withLock { link in
+            guard case .waiting(let old) = link.stage else { return reservation }
+            guard link.lane == .fast else { return reservation }
+            link.stage = .waiting(reservation)
+            return old
+        }
+    }
+
+    /// The bytes are being fetched.
+    func follow(_ task: DataTask) {
+        let (previous, lane, priority, wantsProgress) = link.withLock { link -> (Stage, Lane, Priority, Bool) in
+            let previous = link.stage
+            if case .ended = previous { return (previous, link.lane, link.priority, false) }
+            link.stage = .fetching(task)
+            return (previous, link.lane, link.priority, link.wantsProgress)
+        }
+        switch previous {
+        case .ended: return task.cancel()
+        case .waiting(let reservation): reservation?.release()
+        case .fetching, .decoding: break
+        }
+        // What was decided while the call was being made.
+        if lane == .slow, task.requestedLane == .fast { task.moveToSlowQueue() }
+        if priority != task.priority { task.priority = priority }
+        task.onFail { error, isFatal in if !isFatal { self.tellFailure(error) } }
+        task.onRetry { self.tellRetry() }
+        if wantsProgress { forwardProgress(of: task) }
+    }
+
+    /// The bytes are there. False if nobody waits for the picture any more.
+    func join(_ work: DecodeWork) -> Bool {
+        let (previous, isWanted) = link.withLock { link -> (Stage, Bool) in
+            let previous = link.stage
+            if case .ended = previous { return (previous, false) }
+            link.stage = .decoding(work)
+            return (previous, true)
+        }
+        if case .waiting(let reservation) = previous { reservation?.release() }
+        if case .fetching(let task) = previous {
+            let attempts = task.attempts
+            link.withLock { $0.attempts = attempts }
+        }
+        return isWanted
+    }
+
+    /// True the first time.
+    func mayRefetch() -> Bool {
+        link.withLock { link in
+            defer { link.hasRefetched = true }
+            return !link.hasRefetched
+        }
+    }
+
+    /// What decodes previews, made the first time it is asked for.
+    func previewDecoder(_ make: () -> PreviewDecoder) -> PreviewDecoder {
+        link.withLock { link in
+            let decoder = link.viewer ?? make()
+            link.viewer = decoder
+            return decoder
+        }
+    }
+
+    func succeed(
+        _ image: Image, source: DataResponse.Source, info: EntryInfo, metrics: TransferMetrics? = nil,
+        revalidation: ImageTask? = nil
+    ) {
+        guard !hasEnded else { return }
+        finish(
+            .success(
+                ImageResponse(
+                    options.handOut(image), source: source, info: info, attempts: metrics == nil ? 0 : attempts,
+                    metrics: metrics, revalidation: revalidation)))
+    }
+
+    /// Ends the task, once, and lets go of what it waited for.
+    func finish(_ result: Result<ImageResponse, DipperError>) {
+        let (stage, loader) = link.withLock { link -> (Stage, ImageLoader?) in
+            let stage = link.stage
+            if case .fetching(let task) = stage { link.attempts = task.attempts }
+            link.stage = .ended
+            link.viewer = nil
+            return (stage, exchange(&link.loader, with: nil))
+        }
+        switch stage {
+        case .ended: return
+        case .waiting(let reservation): reservation?.release()
+        case .fetching(let task): task.cancel()
+        case .decoding(let work): work.leave(self)
+        }
+        loader?.live.remove(self)
+        if feed.end(result, on: queue, { self.flush() }) { flush() }
+    }
+
+    func tellPreview(_ image: Image) {
+        if feed.preview(options.handOut(image), on: queue, { self.flush() }) { flush() }
+    }
+
+    private func tellFailure(_ error: DipperError) {
+        if feed.fail(error, on: queue, { self.flush() }) { flush() }
+    }
+
+    private func tellRetry() {
+        if feed.retry(on: queue, { self.flush() }) { flush() }
+    }
+
+    private func wantProgress() {
+        let task = link.withLock { link -> DataTask? in
+            guard !link.wantsProgress else { return nil }
+            link.wantsProgress = true
+            if case .fetching(let task) = link.stage { return task }
+            return nil
+        }
+        if let task { forwardProgress(of: task) }
+    }
+
+    private func forwardProgress(of task: DataTask) {
+        task.onProgress { progress in
+            if self.feed.progress(progress, on: self.queue, { self.flush() }) { self.flush() }
+        }
+    }
+
+    private func add(_ hook: TaskHook<Event>) -> ImageTask {
+        if feed.add(hook, on: queue, { self.flush() }) { flush() }
+        return self
+    }
+
+    private func flush() { feed.flush() }
+}
+
+extension ImageTask.Event: TaskEvent {
+    package typealias Output = ImageResponse
+    package typealias State = ImageTask.State
+    package typealias Preview = Image
+}

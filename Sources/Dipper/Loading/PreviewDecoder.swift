@@ -1,0 +1,23 @@
+import Foundation
+import Synchronization
+
+/// Decides when the bytes that have come so far are worth a preview.
+final class PreviewDecoder: Sendable {
+    private struct State {
+        var progressive = ProgressiveJPEG()
+        var isBusy = false
+    }
+
+    private let state = Mutex(State())
+
+    /// The bytes to make a preview of; `nil` if there is nothing new to see, or the last one is still being made.
+    func take(_ bytes: Data) -> Data? {
+        state.withLock { state in
+            guard !state.isBusy, let length = state.progressive.preview(in: bytes) else { return nil }
+            state.isBusy = true
+            return bytes.prefix(length)
+        }
+    }
+
+    func done() { state.withLock { $0.isBusy = false } }
+}

@@ -1,0 +1,44 @@
+import Foundation
+
+/// How a picture is written on disk.
+public struct ImageSerializer: Sendable {
+    private let body: @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data
+
+    /// A rule of one's own.
+    /// - Parameter body: makes the bytes of a file from a picture; is given the bytes it was made of, if there are any,
+    ///   and the codecs of the cache. What it returns must be decodable by them.
+    public init(_ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data) {
+        self.body = body
+    }
+
+    /// Pictures with transparency, and those made of a lossless format, as PNG; others as JPEG of quality 0.9, which is
+    /// a fraction of the size and of the work.
+    public static let automatic = ImageSerializer { image, original, codecs throws(DipperError) in
+        let lossy: Set<ImageFormat> = [.jpeg, .webp, .avif, .heic]
+        let wasLossy = original.flatMap { ImageFormat(sniffing: $0) }.map(lossy.contains) ?? false
+        return wasLossy && image.isOpaque
+            ? try codecs.encode(image, as: .jpeg, EncodeOptions(quality: 0.9)) : try codecs.encode(image, as: .png)
+    }
+
+    /// The bytes the picture was made of, unchanged: for pictures added by hand with their bytes. PNG if there are none.
+    public static let original = ImageSerializer { image, original, codecs throws(DipperError) in
+        if let original { return original }
+        return try codecs.encode(image, as: .png)
+    }
+
+    /// As PNG: nothing is lost.
+    public static let png = format(.png)
+
+    /// As JPEG; pictures with transparency on white.
+    /// - Parameter quality: 0…1.
+    public static func jpeg(quality: Double) -> ImageSerializer { format(.jpeg, EncodeOptions(quality: quality)) }
+
+    /// In a format that a codec is registered for.
+    public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
+        ImageSerializer { image, _, codecs throws(DipperError) in try codecs.encode(image, as: format, options) }
+    }
+
+    func data(for image: Image, madeOf original: Data?, _ codecs: CodecRegistry) throws(DipperError) -> Data {
+        try body(image, original, codecs)
+    }
+}
