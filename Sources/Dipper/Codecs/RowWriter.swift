@@ -1,3 +1,5 @@
+import CPixels
+
 /// Takes the rows of a picture in the order they are stored, and makes the picture in the size wanted: no more than
 /// what the result needs is ever held.
 ///
@@ -5,6 +7,7 @@
 struct RowWriter: ~Copyable {
     /// What the rows hold.
     enum Alpha {
+        /// Every alpha is 255, and written as such.
         case opaque
         case premultiplied
         /// To be multiplied.
@@ -16,45 +19,111 @@ struct RowWriter: ~Copyable {
     /// Of the picture before the orientation is applied.
     let stored: PixelSize
     private let alpha: Alpha
-    private let orientation: Orientation
     private let options: DecodeOptions
-    private let buffer: PixelBuffer
-    private var y = 0
+    private var result: OrientedRows
+    private var resampler: Resampler?
+    /// Rows on their way to the resampler; without one they go to the result.
+    private let band: PixelScratch?
+    private let bandRows: Int
+    private var isOpaque = true
+
+    /// Rows that have come.
+    private(set) var committed = 0
+
+    /// A band stays in the second level cache until it is taken in.
+    private static let bandBytes = 1 << 18
 
     /// - Parameters:
     ///   - source: the size of the rows that come, which may be smaller than the picture's own.
     ///   - picture: the stored picture's own size.
+    /// - Throws: ``DipperError/imageTooLarge`` or ``DipperError/undecodable`` before any memory is taken.
     init(
         source: PixelSize, of picture: PixelSize, alpha: Alpha, orientation: Orientation = .up,
         _ options: DecodeOptions
     ) throws(DipperError) {
+        let limits = options.limits
+        try limits.check(source)
+        let stored = options.storedTarget(for: picture, orientation)
+        // Beyond this even the tables of a resampler are too large.
+        guard max(stored.width, stored.height, source.width, source.height) <= Int32.max else {
+            throw .imageTooLarge.with(detail: "\(stored) pixels")
+        }
+        try limits.checkMemory(stored)
+        let bandRows = min(source.height, max(1, Self.bandBytes / (source.width * 4)))
+        var needed = stored.width * stored.height * 4 + OrientedRows.bandBytes(stored, orientation)
+        if stored != source {
+            needed += Resampler.byteCount(from: source, to: stored) + bandRows * source.width * 4
+        }
+        try limits.check(bytes: needed)
+
         self.source = source
+        self.stored = stored
         self.alpha = alpha
-        self.orientation = orientation
         self.options = options
-        stored = options.storedTarget(for: picture, orientation)
-        try options.limits.checkMemory(source)
-        buffer = PixelBuffer(source)
+        self.bandRows = bandRows
+        result = OrientedRows(stored, orientation)
+        if stored != source {
+            resampler = Resampler(from: source, to: stored)
+            band = PixelScratch(byteCount: bandRows * source.width * 4)
+        } else {
+            resampler = nil
+            band = nil
+        }
     }
 
-    /// Rows that have come.
-    var committed: Int { y }
-
-    /// Memory for the next rows, one after the other: `source.width × 4` bytes each.
-    /// - Returns: for one row at least, and no more than are still to come; `nil` rows when all have come.
+    /// Memory for the next rows, one after the other: `source.width × 4` bytes each. It holds anything: a row that is
+    /// committed must have been written in full.
+    /// - Returns: for one row at least, and no more than are still to come; no rows when all have come.
     mutating func memory(rows: Int) -> (base: UnsafeMutableRawPointer, rows: Int) {
-        let count = min(rows, source.height - y)
-        return (buffer.base + y * buffer.rowStride, count)
+        guard let band else { return result.memory(rows: rows) }
+        return (band.base, min(rows, source.height - committed, bandRows))
     }
 
     /// So many rows of the memory given are filled.
     mutating func commit(_ rows: Int) {
-        y += rows
+        let (base, room) = memory(rows: rows)
+        precondition(rows >= 0 && rows <= room, "Rows are within the memory given.")
+        let pixels = base.assumingMemoryBound(to: UInt8.self)
+        switch alpha {
+        case .opaque: break
+        case .premultiplied: isOpaque = isOpaque && pixels_are_opaque(pixels, rows * source.width)
+        case .straight: isOpaque = pixels_premultiply(pixels, rows * source.width) && isOpaque
+        }
+        committed += rows
+        if resampler == nil {
+            result.commit(rows)
+        } else {
+            resampler?.add(base, stride: source.width * 4, count: rows, to: &result)
+        }
     }
 
-    /// The picture.
+    /// The picture. Rows that have not come are transparent.
     /// - Parameter color: brings the colours into sRGB.
+    /// - Throws: ``DipperError/cancelled``.
     consuming func finish(color: ColorTransform? = nil) throws(DipperError) -> Image {
-        throw .undecodable
+        if committed < source.height {
+            isOpaque = false
+            try clearRest()
+        }
+        let (isOpaque, options) = (isOpaque, options)
+        let buffer = result.finish()
+        if let color {
+            for y in 0..<buffer.size.height {
+                if y % 64 == 0 { try options.checkCancelled() }
+                color.apply(to: buffer.row(y), pixels: buffer.size.width, isOpaque: isOpaque)
+            }
+        }
+        return buffer.image(isOpaque: isOpaque, scale: options.scale)
+    }
+
+    private mutating func clearRest() throws(DipperError) {
+        guard let band else { return result.clearRest() }
+        band.bytes.initializeMemory(as: UInt8.self, repeating: 0)
+        while committed < source.height {
+            try options.checkCancelled()
+            let rows = min(bandRows, source.height - committed)
+            resampler?.add(band.base, stride: source.width * 4, count: rows, to: &result)
+            committed += rows
+        }
     }
 }

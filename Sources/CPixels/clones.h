@@ -1,0 +1,24 @@
+#pragma once
+#include <string.h>
+
+// The choice at start needs the dynamic linker of glibc. Sanitizers are not ready when it runs.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
+#define PIXELS_PLAIN 1
+#endif
+#endif
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && !defined(PIXELS_PLAIN)
+#define CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define CLONES
+#endif
+
+// Vectors that the compiler splits where the machine's are shorter.
+typedef uint8_t u8x32 __attribute__((vector_size(32)));
+typedef uint16_t u16x32 __attribute__((vector_size(64)));
+typedef uint8_t u8x8 __attribute__((vector_size(8)));
+typedef uint16_t u16x4 __attribute__((vector_size(8)));
+typedef uint32_t u32x4 __attribute__((vector_size(16)));
+typedef int32_t i32x8 __attribute__((vector_size(32)));
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef float f32x8 __attribute__((vector_size(32)));

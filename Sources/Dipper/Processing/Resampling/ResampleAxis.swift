@@ -1,0 +1,91 @@
+/// How the pixels of one direction are made of those of the source.
+///
+/// Strong reductions go in two steps: pixels are first added up in boxes, then the boxes are weighed. A box's weight is
+/// the mean of what the Lanczos filter gives to its pixels, which of all weights that are constant within boxes is
+/// nearest to the filter itself (least squares). Boxes are at most half as long as the reduction, so that each lobe of the
+/// filter is made of two at least.
+struct ResampleAxis {
+    let source: Int
+    let target: Int
+    /// Pixels added up before weighing; the last box may have fewer.
+    let box: Int
+    /// Boxes in all.
+    let boxes: Int
+    /// For each pixel of the target: the first box, and how many.
+    private(set) var starts: [Int32]
+    private(set) var counts: [Int32]
+    /// Numbers in ``weights`` for each pixel of the target.
+    let taps: Int
+    /// Of sums of boxes.
+    private(set) var weights: [Float]
+
+    /// Boxes are at least so much shorter than the reduction.
+    static let gap = 2.0
+    /// Sums of 256 bytes fit into 16 bits.
+    static let longestBox = 256
+    /// In boxes longer than this the filter is looked at in so many places only.
+    private static let samples = 8
+
+    init(from source: Int, to target: Int) {
+        self.source = source
+        self.target = target
+        box = Self.box(from: source, to: target)
+        boxes = (source + box - 1) / box
+        taps = Self.taps(from: source, to: target)
+        starts = []
+        counts = []
+        starts.reserveCapacity(target)
+        counts.reserveCapacity(target)
+        weights = [Float](repeating: 0, count: target * taps)
+        for pixel in 0..<target { weigh(pixel) }
+    }
+
+    static func box(from source: Int, to target: Int) -> Int {
+        max(1, min(longestBox, Int(Double(source) / Double(target) / gap)))
+    }
+
+    static func taps(from source: Int, to target: Int) -> Int {
+        if source == target { return 1 }
+        let radius = LanczosKernel.support * max(1, Double(source) / Double(target))
+        return Int(2 * radius / Double(box(from: source, to: target))) + 3
+    }
+
+    /// What the tables take, in bytes.
+    static func byteCount(from source: Int, to target: Int) -> Int {
+        target * (taps(from: source, to: target) * 4 + 8)
+    }
+
+    private mutating func weigh(_ pixel: Int) {
+        guard source != target else {
+            starts.append(Int32(pixel))
+            counts.append(1)
+            weights[pixel] = 1
+            return
+        }
+        let scale = Double(source) / Double(target)
+        let width = max(1, scale)
+        let middle = (Double(pixel) + 0.5) * scale
+        let radius = LanczosKernel.support * width
+        let first = max(0, Int((middle - radius).rounded(.down))) / box
+        let last = min(source - 1, Int(middle + radius)) / box
+        var found = [Double](repeating: 0, count: last - first + 1)
+        var total = 0.0
+        for index in first...last {
+            let length = min(box, source - index * box)
+            let samples = min(length, Self.samples)
+            var sum = 0.0
+            for sample in 0..<samples {
+                let place = Double(index * box) + (Double(sample) + 0.5) * Double(length) / Double(samples)
+                sum += LanczosKernel.weight(at: (place - middle) / width)
+            }
+            found[index - first] = sum / Double(samples)
+            total += sum / Double(samples) * Double(length)
+        }
+        // Nothing is read for weights of nothing at both ends.
+        let low = found.firstIndex { abs($0) > 1e-9 } ?? 0
+        let high = found.lastIndex { abs($0) > 1e-9 } ?? low
+        starts.append(Int32(first + low))
+        counts.append(Int32(high - low + 1))
+        for index in low...high { weights[pixel * taps + index - low] = Float(found[index] / total) }
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import Testing
+
+@testable import Dipper
+
+@Suite("Resampling is Lanczos with three lobes on premultiplied colours")
+struct ResamplingTests {
+    private func stretched(_ picture: TestPicture, _ width: Int, _ height: Int) throws -> Image {
+        let target = TargetSize(PixelSize(width: width, height: height), .stretch, allowsUpscaling: true)
+        return try picture.written(DecodeOptions(target: target))
+    }
+
+    @Test(
+        "Up to a factor of four, and upwards, it is the exact filter but for rounding",
+        arguments: [
+            (40, 30, 20, 15), (41, 31, 40, 30), (37, 29, 13, 11), (64, 48, 17, 13), (9, 7, 23, 31), (1, 1, 5, 3),
+            (2, 50, 2, 49), (50, 3, 49, 3), (30, 30, 60, 10), (3, 4, 1, 2), (100, 1, 33, 1),
+        ])
+    func exact(width: Int, height: Int, newWidth: Int, newHeight: Int) throws {
+        for opaque in [true, false] {
+            let picture = TestPicture.waves(width, height, opaque: opaque)
+            let image = try stretched(picture, newWidth, newHeight)
+            let expected = ReferenceResampler.resample(picture, to: image.size)
+            let difference = Difference(image.pixels, expected)
+            #expect(difference.largest <= 1 && difference.mean < 0.02, "\(difference)")
+            #expect(image.isOpaque == opaque)
+        }
+    }
+
+    @Test(
+        "Beyond that, boxes stand for the filter",
+        arguments: [
+            (80, 60, 20, 15), (161, 121, 16, 12), (200, 150, 7, 5), (397, 301, 40, 30), (300, 11, 1, 1),
+            (90, 400, 90, 9), (1000, 3, 3, 3), (129, 131, 30, 31),
+        ])
+    func boxes(width: Int, height: Int, newWidth: Int, newHeight: Int) throws {
+        for opaque in [true, false] {
+            let picture = TestPicture.waves(width, height, opaque: opaque)
+            let image = try stretched(picture, newWidth, newHeight)
+            let expected = ReferenceResampler.resample(picture, to: image.size)
+            let difference = Difference(image.pixels, expected)
+            #expect(difference.largest <= 30 && difference.mean < 4, "\(difference)")
+        }
+    }
+
+    @Test("An even colour stays what it is", arguments: [1, 7, 100, 333], [1, 9, 64, 500])
+    func even(from: Int, to: Int) throws {
+        for color: [UInt8] in [[200, 3, 255, 255], [90, 0, 100, 101], [0, 0, 0, 0], [1, 1, 1, 1]] {
+            let pixels = (0..<from * 2).flatMap { _ in color }
+            let image = try stretched(TestPicture(size: PixelSize(width: from, height: 2), pixels: pixels), to, 3)
+            #expect(image.pixels == (0..<to * 3).flatMap { _ in color })
+        }
+    }
+
+    @Test(
+        "At the edge of something transparent no colour is above its alpha, and none is darker",
+        arguments: [6, 13, 48, 97])
+    func fringes(width: Int) throws {
+        // Full red beside nothing: whatever the alpha, red must go with it.
+        let pixels = (0..<48 * 48).flatMap {
+            ($0 % 48 + $0 / 48) % 48 < 24 ? [255, 0, 0, 255] : [0, 0, 0, 0] as [UInt8]
+        }
+        let image = try stretched(TestPicture(size: PixelSize(width: 48, height: 48), pixels: pixels), width, width)
+        for y in 0..<width {
+            for x in 0..<width {
+                let pixel = image[x, y]
+                #expect(pixel.x == pixel.w && pixel.y == 0 && pixel.z == 0)
+            }
+        }
+        let noise = try stretched(.waves(48, 48, opaque: false), width, width)
+        for y in 0..<width {
+            for x in 0..<width {
+                let pixel = noise[x, y]
+                #expect(max(pixel.x, pixel.y, pixel.z) <= pixel.w)
+            }
+        }
+    }
+
+    @Test("Very long and very strong reductions are bounded in memory", arguments: [(1 << 20, 1), (1, 1 << 20)])
+    func long(width: Int, height: Int) throws {
+        var options = DecodeOptions(target: TargetSize(PixelSize(width: 1, height: 1), .stretch))
+        options.limits.bytes = 40 << 20
+        let pixels = [UInt8](repeating: 255, count: width * height * 4)
+        let picture = TestPicture(size: PixelSize(width: width, height: height), pixels: pixels)
+        #expect(try picture.written(options, rowsAtATime: 1 << 20).pixels == [255, 255, 255, 255])
+    }
+}
