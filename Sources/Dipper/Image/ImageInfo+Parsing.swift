@@ -2,8 +2,40 @@ import Foundation
 
 extension ImageInfo {
     /// Reads the header; nothing is decoded. The first bytes are enough for all but the number of frames.
-    /// - Throws: ``DipperError/unsupportedFormat``, ``DipperError/undecodable``.
+    ///
+    /// The size is not read for svg, pdf, webm and BigTIFF. That of an icon is its largest picture's, that of a film
+    /// its first track's.
+    /// - Throws: ``DipperError/unsupportedFormat``, ``DipperError/undecodable``; ``isHeaderIncomplete(_:)`` tells
+    ///   whether more bytes may help.
     public init(_ data: Data) throws(DipperError) {
-        throw .unsupportedFormat
+        self = try ByteReader.read(data) { file throws(DipperError) in try Self.read(file) }
+    }
+
+    /// Whether ``init(_:)`` failed because the bytes end before the header does.
+    public static func isHeaderIncomplete(_ error: DipperError) -> Bool {
+        error == ByteReader.incomplete && error.detail == ByteReader.incomplete.detail
+    }
+
+    private static func read(_ file: ByteReader) throws(DipperError) -> ImageInfo {
+        guard let format = ImageFormat.sniff(file) else { throw .unsupportedFormat.with(detail: "unknown bytes") }
+        return switch format {
+        case .jpeg: try JPEGHeader.info(file)
+        case .png: try PNGHeader.info(file)
+        case .gif: try GIFHeader.info(file)
+        case .webp: try WebPHeader.info(file)
+        case .avif, .heic: try HEIFHeader.info(file, format)
+        case .tiff: try TIFFHeader.info(file)
+        case .bmp: try BMPHeader.info(file)
+        case .ico: try ICOHeader.info(file)
+        case .mp4: try FilmHeader.info(file)
+        default: ImageInfo(format: format)
+        }
+    }
+
+    /// Takes the size of the rows and columns in the file; ``orientation`` is known.
+    /// - Throws: ``DipperError/undecodable`` if there is no pixel.
+    mutating func setStoredSize(_ stored: PixelSize) throws(DipperError) {
+        guard !stored.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }
+        size = orientation.applied(to: stored)
     }
 }

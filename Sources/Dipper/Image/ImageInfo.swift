@@ -1,5 +1,3 @@
-import Foundation
-
 /// What the first bytes of a picture say about it.
 public struct ImageInfo: Sendable, Hashable {
     public var format: ImageFormat
@@ -9,6 +7,7 @@ public struct ImageInfo: Sendable, Hashable {
     public var frameCount = 1
     /// How often an animation is shown; 0 for ever.
     public var loopCount = 1
+    /// How the stored picture is to be turned. WebP keeps it after the pixels: `up` until those bytes are there.
     public var orientation = Orientation.up
     /// Bits for each colour.
     public var bitDepth: Int?

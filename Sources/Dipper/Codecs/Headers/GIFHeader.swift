@@ -1,0 +1,85 @@
+/// The header of GIF (GIF89a): the screen, and as many frames as there are bytes for. Pixels are stepped over.
+enum GIFHeader {
+    static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
+        var info = ImageInfo(format: .gif)
+        info.bitDepth = 8
+        let screen = PixelSize(width: try file.u16(at: 6, .little), height: try file.u16(at: 8, .little))
+        let flags = try file.u8(at: 10)
+        try info.setStoredSize(screen)
+        var walk = Walk(file: file, offset: 13 + colorTable(flags))
+        // The end of the bytes ends the counting, and so does what is no block.
+        try? walk.run()
+        info.frameCount = max(1, walk.frameCount)
+        info.loopCount = walk.loopCount
+        info.hasAlpha = walk.hasTransparency
+        info.isProgressive = walk.isInterlaced
+        return info
+    }
+
+    /// The bytes of a colour table.
+    private static func colorTable(_ flags: Int) -> Int {
+        flags & 0x80 == 0 ? 0 : 3 << ((flags & 7) + 1)
+    }
+
+    private struct Walk {
+        let file: ByteReader
+        var offset: Int
+        var frameCount = 0
+        var loopCount = 1
+        var hasTransparency = false
+        /// Of the first frame.
+        var isInterlaced = false
+
+        init(file: ByteReader, offset: Int) {
+            self.file = file
+            self.offset = offset
+        }
+
+        mutating func run() throws(DipperError) {
+            while true {
+                switch try file.u8(at: offset) {
+                case 0x21: try readExtension()
+                case 0x2C: try readFrame()
+                default: return
+                }
+            }
+        }
+
+        private mutating func readFrame() throws(DipperError) {
+            let flags = try file.u8(at: offset + 9)
+            // After the table comes the first code's length, and then the pixels.
+            offset += 10 + GIFHeader.colorTable(flags) + 1
+            if frameCount == 0 { isInterlaced = flags & 0x40 != 0 }
+            frameCount += 1
+            try skipBlocks()
+        }
+
+        private mutating func readExtension() throws(DipperError) {
+            let label = try file.u8(at: offset + 1)
+            offset += 2
+            switch label {
+            case 0xF9 where frameCount == 0:
+                let flags = try file.u8(at: offset + 1)
+                hasTransparency = flags & 1 != 0
+            case 0xFF:
+                let isLoop = file.holds("NETSCAPE2.0", at: offset + 1) || file.holds("ANIMEXTS1.0", at: offset + 1)
+                if isLoop, try file.u8(at: offset) == 11, try file.u8(at: offset + 12) >= 3,
+                    try file.u8(at: offset + 13) & 7 == 1
+                {
+                    loopCount = try file.u16(at: offset + 14, .little)
+                }
+            default: break
+            }
+            try skipBlocks()
+        }
+
+        /// Each begins with its length; one of zero is the last.
+        private mutating func skipBlocks() throws(DipperError) {
+            while true {
+                let length = try file.u8(at: offset)
+                offset += 1 + length
+                if length == 0 { return }
+            }
+        }
+    }
+}

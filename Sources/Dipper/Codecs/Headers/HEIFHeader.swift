@@ -1,0 +1,38 @@
+/// The header of AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1): the properties of the primary item, and
+/// of a sequence the number of its frames.
+///
+/// A clean aperture (`clap`) is not applied, nor is the orientation of Exif, which here is only a note.
+enum HEIFHeader {
+    static func info(_ file: ByteReader, _ format: ImageFormat) throws(DipperError) -> ImageInfo {
+        var info = ImageInfo(format: format)
+        let isSequence = Self.sequenceBrands.contains(try file.code(at: 8))
+        var hasItem = false
+        var movie: MovieHeader?
+        var boxes = BoxReader(file)
+        do throws(DipperError) {
+            while !hasItem || (isSequence && movie == nil), let box = try boxes.next() {
+                switch box.type {
+                case "meta" where !hasItem:
+                    try HEIFItem.read(box.content, &info)
+                    hasItem = true
+                case "moov" where movie == nil && isSequence:
+                    movie = try MovieHeader.read(box.content, handler: "pict")
+                default: break
+                }
+            }
+        } catch {
+            // Frames are counted only where the bytes are there.
+            if !hasItem, movie == nil { throw error }
+        }
+        if let movie {
+            info.frameCount = max(1, movie.frameCount)
+            info.loopCount = movie.loopCount
+            info.hasAlpha = info.hasAlpha || movie.hasAuxiliaryTrack
+            if !hasItem { try info.setStoredSize(movie.size) }
+        }
+        return info
+    }
+
+    /// Files whose first brand is one of these are shown as their track, others as their item.
+    private static let sequenceBrands: Set<FourCC> = ["avis", "msf1", "hevc", "hevx", "hevm", "hevs"]
+}

@@ -1,0 +1,95 @@
+/// What a `moov` box says of its first track of pictures (ISO/IEC 14496-12, section 8).
+struct MovieHeader {
+    /// As stored; empty if it is not said.
+    let size: PixelSize
+    let orientation: Orientation
+    let frameCount: Int
+    /// 0 for ever.
+    let loopCount: Int
+    /// There is a track that belongs to another: its transparency.
+    let hasAuxiliaryTrack: Bool
+
+    /// - Parameter handler: of the track: `pict` for pictures, `vide` for a film.
+    /// - Returns: `nil` if there is no such track.
+    static func read(_ moov: ByteReader, handler: FourCC) throws(DipperError) -> MovieHeader? {
+        var track: Track?
+        var hasAuxiliaryTrack = false
+        var boxes = BoxReader(moov)
+        while let box = try boxes.next() {
+            guard box.type == "trak" else { continue }
+            let next = try Track(box.content)
+            if next.handler == handler, track == nil { track = next }
+            if next.handler == "auxv" { hasAuxiliaryTrack = true }
+        }
+        guard let track else { return nil }
+        return MovieHeader(
+            size: track.size, orientation: track.orientation, frameCount: track.frameCount,
+            loopCount: track.loopCount, hasAuxiliaryTrack: hasAuxiliaryTrack)
+    }
+
+    private struct Track {
+        var size = PixelSize(width: 0, height: 0)
+        var orientation = Orientation.up
+        /// In units of the film's clock; `nil` if it has no end.
+        var duration: Int?
+        var handler: FourCC = "none"
+        var frameCount = 0
+        /// Without an edit list nothing is said, and browsers then show the frames for ever.
+        var loopCount = 0
+
+        init(_ trak: ByteReader) throws(DipperError) {
+            var edits: ByteReader?
+            var boxes = BoxReader(trak)
+            while let box = try boxes.next() {
+                switch box.type {
+                case "tkhd": try readHeader(box.content)
+                case "edts": edits = try? BoxReader.first("elst", in: box.content)
+                case "mdia": try readMedia(box.content)
+                default: break
+                }
+            }
+            if let edits { try readEdits(edits) }
+        }
+
+        private mutating func readHeader(_ box: ByteReader) throws(DipperError) {
+            let isLong = try box.u8(at: 0) == 1
+            let length = try isLong ? box.u64(at: 28) : box.u32(at: 20)
+            duration = length == (isLong ? Int.max : Int(UInt32.max)) ? nil : length
+            let matrix = isLong ? 52 : 40
+            let a = try box.i32(at: matrix)
+            let b = try box.i32(at: matrix + 4)
+            let c = try box.i32(at: matrix + 12)
+            let d = try box.i32(at: matrix + 16)
+            orientation =
+                switch (a.signum(), b.signum(), c.signum(), d.signum()) {
+                case (0, 1, -1, 0): .right
+                case (-1, 0, 0, -1): .down
+                case (0, -1, 1, 0): .left
+                default: .up
+                }
+            // With sixteen bits after the point.
+            size = PixelSize(width: try box.u32(at: matrix + 36) >> 16, height: try box.u32(at: matrix + 40) >> 16)
+        }
+
+        private mutating func readMedia(_ box: ByteReader) throws(DipperError) {
+            var boxes = BoxReader(box)
+            while let part = try boxes.next() {
+                if part.type == "hdlr" { handler = try part.content.code(at: 8) }
+                guard part.type == "minf", let table = try? BoxReader.first("stbl", in: part.content) else { continue }
+                if let sizes = try? BoxReader.first("stsz", in: table) { frameCount = try sizes.u32(at: 8) }
+            }
+        }
+
+        /// Repeated as often as the track's duration holds the edit's, if the flag for that is set.
+        private mutating func readEdits(_ box: ByteReader) throws(DipperError) {
+            guard try box.u8(at: 3) & 1 != 0 else {
+                loopCount = 1
+                return
+            }
+            let edit = try box.u8(at: 0) == 1 ? box.u64(at: 8) : box.u32(at: 8)
+            guard let duration, edit > 0 else { return }
+            let (count, rest) = duration.quotientAndRemainder(dividingBy: edit)
+            loopCount = max(1, rest == 0 ? count : count + 1)
+        }
+    }
+}
