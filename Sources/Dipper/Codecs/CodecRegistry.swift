@@ -14,6 +14,8 @@ public struct CodecRegistry: Sendable {
     /// Formats that the package was built with: always JPEG and PNG.
     public static let standard: CodecRegistry = {
         var registry = CodecRegistry()
+        registry.register(JPEGDecoder())
+        registry.register(JPEGEncoder())
         return registry
     }()
 

@@ -1,7 +1,171 @@
 import CLCMS
 import Foundation
 
-/// Brings colours of a profile into sRGB.
-// lcms transforms may be used by several threads at a time if they have no cache.
+/// Brings colours of a profile into sRGB, by Little CMS, perceptually.
+// The transform has no cache and is not changed once it is made: several threads may use it at a time.
 final class ColorTransform: @unchecked Sendable {
+    /// The colours of a picture, before they became RGBA.
+    enum Source: Hashable {
+        case grey
+        case rgb
+        /// Inverted: 255 minus the ink.
+        case cmyk(isInverted: Bool)
+    }
+
+    /// Profiles above this size, in bytes, are passed over.
+    static let largestProfile = 8 << 20
+
+    private enum Work {
+        case rgb(cmsHTRANSFORM)
+        case cmyk(cmsHTRANSFORM)
+        /// Red, green and blue for each grey.
+        case grey([SIMD4<UInt8>])
+    }
+
+    private let work: Work
+    private let context: cmsContext
+
+    /// - Returns: `nil` for a profile that is broken or of other colours than the picture, and for sRGB itself: then
+    ///   there is nothing to do.
+    convenience init?(icc: Data, for source: Source = .rgb) {
+        // With a context for each transform no lock is needed while profiles are read.
+        guard icc.count <= Self.largestProfile, let context = cmsCreateContext(nil, nil) else { return nil }
+        guard let work = Self.work(icc, source, context) else {
+            cmsDeleteContext(context)
+            return nil
+        }
+        self.init(work: work, context: context)
+        if isIdentity { return nil }
+    }
+
+    private init(work: Work, context: cmsContext) {
+        self.work = work
+        self.context = context
+    }
+
+    deinit {
+        switch work {
+        case .rgb(let transform), .cmyk(let transform): cmsDeleteTransform(transform)
+        case .grey: break
+        }
+        cmsDeleteContext(context)
+    }
+
+    /// Takes CMYK instead of RGBA: see ``apply(toCMYK:pixels:)``.
+    var takesCMYK: Bool {
+        if case .cmyk = work { true } else { false }
+    }
+
+    /// Changes premultiplied RGBA in place.
+    func apply(to row: UnsafeMutableRawPointer, pixels: Int, isOpaque: Bool) {
+        let row = row.assumingMemoryBound(to: UInt8.self)
+        if !isOpaque { Alpha.divide(row, pixels) }
+        switch work {
+        case .rgb(let transform):
+            cmsDoTransform(transform, row, row, cmsUInt32Number(clamping: pixels))
+        case .grey(let table):
+            for start in stride(from: 0, to: pixels * 4, by: 4) {
+                let color = table[Int(row[start])]
+                row[start] = color.x
+                row[start + 1] = color.y
+                row[start + 2] = color.z
+            }
+        case .cmyk: break
+        }
+        if !isOpaque { Alpha.multiply(row, pixels) }
+    }
+
+    /// Makes opaque RGBA of CMYK, both four bytes a pixel, in place.
+    func apply(toCMYK row: UnsafeMutableRawPointer, pixels: Int) {
+        guard case .cmyk(let transform) = work else { return }
+        cmsDoTransform(transform, row, row, cmsUInt32Number(clamping: pixels))
+        let row = row.assumingMemoryBound(to: UInt8.self)
+        // The transform leaves the fourth byte as it was.
+        for start in stride(from: 0, to: pixels * 4, by: 4) { row[start + 3] = 255 }
+    }
+}
+
+extension ColorTransform {
+    private static func work(_ icc: Data, _ source: Source, _ context: cmsContext) -> Work? {
+        let opened = icc.withUnsafeBytes {
+            cmsOpenProfileFromMemTHR(context, $0.baseAddress, cmsUInt32Number(clamping: $0.count))
+        }
+        guard let profile = opened else { return nil }
+        defer { cmsCloseProfile(profile) }
+        guard let sRGB = cmsCreate_sRGBProfileTHR(context) else { return nil }
+        defer { cmsCloseProfile(sRGB) }
+
+        func transform(_ input: UInt32, _ output: UInt32) -> cmsHTRANSFORM? {
+            cmsCreateTransformTHR(
+                context, profile, input, sRGB, output, cmsUInt32Number(INTENT_PERCEPTUAL),
+                cmsUInt32Number(cmsFLAGS_NOCACHE))
+        }
+        switch (cmsGetColorSpace(profile), source) {
+        // Grey pictures with a profile of RGB are greys of that profile.
+        case (cmsSigRgbData, .rgb), (cmsSigRgbData, .grey):
+            return transform(Layout.rgba, Layout.rgba).map { .rgb($0) }
+        case (cmsSigGrayData, .grey):
+            guard let transform = transform(Layout.grey, Layout.rgba) else { return nil }
+            defer { cmsDeleteTransform(transform) }
+            let greys = [UInt8](0...255)
+            var table = [SIMD4<UInt8>](repeating: .zero, count: 256)
+            cmsDoTransform(transform, greys, &table, 256)
+            return .grey(table)
+        case (cmsSigCmykData, .cmyk(let isInverted)):
+            return transform(isInverted ? Layout.invertedCMYK : Layout.cmyk, Layout.rgba).map { .cmyk($0) }
+        default:
+            return nil
+        }
+    }
+
+    /// lcms2.h says these with macros of macros.
+    private enum Layout {
+        static let grey = colorSpace(PT_GRAY) | channels(1) | byte
+        static let rgba = colorSpace(PT_RGB) | UInt32(1 << 7) | channels(3) | byte
+        static let cmyk = colorSpace(PT_CMYK) | channels(4) | byte
+        static let invertedCMYK = cmyk | UInt32(1 << 13)
+
+        private static let byte: UInt32 = 1
+        private static func channels(_ count: UInt32) -> UInt32 { count << 3 }
+        private static func colorSpace(_ space: Int32) -> UInt32 { UInt32(space) << 16 }
+    }
+
+    /// Whether no colour of a sample changes by more than one step, as with the many profiles that are sRGB.
+    private var isIdentity: Bool {
+        if takesCMYK { return false }
+        let steps = stride(from: 0, through: 255, by: 15).map { UInt8($0) }
+        var colors = (0...255).map { SIMD4<UInt8>(UInt8($0), UInt8($0), UInt8($0), 255) }
+        if case .rgb = work {
+            for red in steps { for green in steps { for blue in steps { colors.append([red, green, blue, 255]) } } }
+        }
+        var changed = colors
+        changed.withUnsafeMutableBytes { bytes in
+            guard let base = bytes.baseAddress else { return }
+            apply(to: base, pixels: bytes.count / 4, isOpaque: true)
+        }
+        return zip(colors, changed).allSatisfy { before, after in
+            (0..<3).allSatisfy { abs(Int(before[$0]) - Int(after[$0])) <= 1 }
+        }
+    }
+}
+
+/// Between colours as they are and colours multiplied by alpha, where there is some of it.
+private enum Alpha {
+    static func divide(_ row: UnsafeMutablePointer<UInt8>, _ pixels: Int) {
+        for start in stride(from: 0, to: pixels * 4, by: 4) {
+            let alpha = UInt32(row[start + 3])
+            if alpha == 0 || alpha == 255 { continue }
+            for index in start..<start + 3 {
+                row[index] = UInt8(min(255, (UInt32(row[index]) * 255 + alpha / 2) / alpha))
+            }
+        }
+    }
+
+    static func multiply(_ row: UnsafeMutablePointer<UInt8>, _ pixels: Int) {
+        for start in stride(from: 0, to: pixels * 4, by: 4) {
+            let alpha = UInt32(row[start + 3])
+            if alpha == 255 { continue }
+            for index in start..<start + 3 { row[index] = UInt8((UInt32(row[index]) * alpha + 127) / 255) }
+        }
+    }
 }

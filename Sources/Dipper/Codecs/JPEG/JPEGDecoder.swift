@@ -1,0 +1,88 @@
+import CodecShims
+import Foundation
+
+/// Reads JPEG by libjpeg-turbo: grey, YCbCr, RGB, CMYK and YCCK; baseline, progressive and arithmetic.
+///
+/// A smaller target is met by decoding to 1/8, 1/4 or 1/2 first. Bad codes inside give a picture, as browsers show it;
+/// bytes that end too early are ``DipperError/undecodable``, unless a part is allowed. What is missing of a single scan
+/// is transparent then; of a progressive picture there is the coarse whole.
+public struct JPEGDecoder: ImageDecoder {
+    public var format: ImageFormat { .jpeg }
+
+    /// Scans that a file may have at the most.
+    static let maxScans = 500
+    /// Scans of a picture that has all the pixels that are allowed; smaller ones may have more.
+    static let maxScansOfLargest = 32
+    private static let rowsPerStep = 16
+
+    /// Without settings.
+    public init() {}
+
+    public func recognizes(_ start: Data) -> Bool { start.starts(with: [0xFF, 0xD8, 0xFF]) }
+
+    public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+        try options.checkCancelled()
+        let orientation = (try? ImageInfo(data))?.orientation ?? .up
+        // The closure of Data rethrows without the type.
+        let result = data.withUnsafeBytes { bytes -> Result<Image, DipperError> in
+            do throws(DipperError) {
+                return .success(try decode(bytes, orientation, options))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    private func decode(
+        _ bytes: UnsafeRawBufferPointer, _ orientation: Orientation, _ options: DecodeOptions
+    ) throws(DipperError) -> Image {
+        var reader = try JPEGReader(bytes)
+        let header = reader.header
+        let size = reader.size
+        try options.limits.check(size)
+        guard header.colors != DIPPER_JPEG_UNKNOWN else { throw .undecodable.with(detail: "unknown colours") }
+        let stored = options.storedTarget(for: size, orientation)
+        try options.limits.checkMemory(stored)
+        let (needed, overflows) = Int(header.coefficient_bytes).addingReportingOverflow(
+            stored.width * stored.height * 4)
+        try options.limits.check(bytes: overflows ? .max : needed)
+
+        try reader.start(eighths: JPEGScale.eighths(from: size, to: stored), memory: options.limits.bytes)
+        if header.has_several_scans { try Self.absorb(&reader, size, options) }
+
+        let colors = JPEGColors(header, bytes)
+        var writer = try RowWriter(
+            source: reader.outputSize, of: size, alpha: .opaque, orientation: orientation, options)
+        let width = reader.outputSize.width
+        while writer.committed < writer.source.height {
+            try options.checkCancelled()
+            let (base, rows) = writer.memory(rows: Self.rowsPerStep)
+            let done = try reader.read(rows, of: width * 4, into: base)
+            colors.convert(base, pixels: width * done)
+            writer.commit(done)
+            if done < rows {
+                guard options.allowsPartial, writer.committed > 0 else { throw JPEGReader.truncated }
+                break
+            }
+        }
+        return try writer.finish(color: colors.afterwards)
+    }
+
+    /// Takes in all scans.
+    private static func absorb(
+        _ reader: inout JPEGReader, _ size: PixelSize, _ options: DecodeOptions
+    ) throws(DipperError) {
+        // Each scan passes over the whole picture, however few bytes it has.
+        let (work, overflows) = options.limits.pixels.multipliedReportingOverflow(by: maxScansOfLargest)
+        let maxScans = overflows ? Self.maxScans : min(Self.maxScans, max(1, work / (size.width * size.height)))
+        while true {
+            try options.checkCancelled()
+            switch try reader.absorb(maxScans: maxScans) {
+            case .done: return
+            case .more: continue
+            case .truncated: guard options.allowsPartial else { throw JPEGReader.truncated }
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import CodecShims
+import Foundation
+
+/// Writes baseline JPEG by libjpeg-turbo, in sRGB, with Huffman tables made for the picture.
+///
+/// Colours are halved each way (4:2:0) below a quality of 0.9. Transparency is put over
+/// ``EncodeOptions/background``.
+public struct JPEGEncoder: ImageEncoder {
+    public var format: ImageFormat { .jpeg }
+
+    /// The longest side, in pixels, that libjpeg writes (`JPEG_MAX_DIMENSION`).
+    static let longestSide = 65_500
+    private static let rowsPerStep = 16
+
+    /// Without settings.
+    public init() {}
+
+    public func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
+        guard !image.size.isEmpty, max(image.width, image.height) <= Self.longestSide else {
+            throw .unencodable.with(detail: "\(image.size) pixels")
+        }
+        let quality = options.quality.isFinite ? min(1, max(0, options.quality)) : EncodeOptions().quality
+        let writer = try JPEGWriter(
+            image.size, quality: max(1, Int((quality * 100).rounded())), halvesColors: quality < 0.9)
+        try image.withPixels { bytes throws(DipperError) in
+            guard let base = bytes.baseAddress else { throw .unencodable }
+            if image.isOpaque {
+                try writer.write(base, stride: image.rowStride, rows: image.height)
+            } else {
+                try Self.write(image, base, over: options.background, to: writer)
+            }
+        }
+        return try writer.finish()
+    }
+
+    private static func write(
+        _ image: Image, _ base: UnsafeRawPointer, over background: SIMD3<UInt8>, to writer: borrowing JPEGWriter
+    ) throws(DipperError) {
+        let stride = image.width * 4
+        let rows = PixelScratch(byteCount: stride * rowsPerStep)
+        for y in Swift.stride(from: 0, to: image.height, by: rowsPerStep) {
+            let count = min(rowsPerStep, image.height - y)
+            for row in 0..<count {
+                compose(base + (y + row) * image.rowStride, over: background, into: rows.base + row * stride, stride)
+            }
+            try writer.write(rows.base, stride: stride, rows: count)
+        }
+    }
+
+    private static func compose(
+        _ source: UnsafeRawPointer, over background: SIMD3<UInt8>, into row: UnsafeMutableRawPointer, _ count: Int
+    ) {
+        let source = source.assumingMemoryBound(to: UInt8.self)
+        let row = row.assumingMemoryBound(to: UInt8.self)
+        for start in Swift.stride(from: 0, to: count, by: 4) {
+            let rest = 255 - UInt32(source[start + 3])
+            for channel in 0..<3 {
+                let color = UInt32(source[start + channel]) + (UInt32(background[channel]) * rest + 127) / 255
+                row[start + channel] = UInt8(min(255, color))
+            }
+            // Passed over, but not left as it was found.
+            row[start + 3] = 255
+        }
+    }
+}
