@@ -39,7 +39,7 @@ struct ResamplingTests {
             let image = try stretched(picture, newWidth, newHeight)
             let expected = ReferenceResampler.resample(picture, to: image.size)
             let difference = Difference(image.pixels, expected)
-            #expect(difference.largest <= 30 && difference.mean < 4, "\(difference)")
+            #expect(difference.largest <= 1 && difference.mean < 0.1, "\(difference)")
         }
     }
 

@@ -44,17 +44,8 @@ struct RowWriter: ~Copyable {
         let limits = options.limits
         try limits.check(source)
         let stored = options.storedTarget(for: picture, orientation)
-        // Beyond this even the tables of a resampler are too large.
-        guard max(stored.width, stored.height, source.width, source.height) <= Int32.max else {
-            throw .imageTooLarge.with(detail: "\(stored) pixels")
-        }
-        try limits.checkMemory(stored)
         let bandRows = min(source.height, max(1, Self.bandBytes / (source.width * 4)))
-        var needed = stored.width * stored.height * 4 + OrientedRows.bandBytes(stored, orientation)
-        if stored != source {
-            needed += Resampler.byteCount(from: source, to: stored) + bandRows * source.width * 4
-        }
-        try limits.check(bytes: needed)
+        try Self.checkMemory(from: source, to: stored, orientation, bandRows: bandRows, limits)
 
         self.source = source
         self.stored = stored
@@ -69,6 +60,23 @@ struct RowWriter: ~Copyable {
             resampler = nil
             band = nil
         }
+    }
+
+    /// Checks all that is going to be taken.
+    /// - Throws: ``DipperError/imageTooLarge``.
+    static func checkMemory(
+        from source: PixelSize, to stored: PixelSize, _ orientation: Orientation, bandRows: Int, _ limits: DecodeLimits
+    ) throws(DipperError) {
+        // Beyond this even the tables of a resampler are too large.
+        guard max(stored.width, stored.height, source.width, source.height) <= Int32.max else {
+            throw .imageTooLarge.with(detail: "\(stored) pixels")
+        }
+        try limits.checkMemory(stored)
+        var needed = stored.width * stored.height * 4 + OrientedRows.bandBytes(stored, orientation)
+        if stored != source {
+            needed += Resampler.byteCount(from: source, to: stored) + bandRows * source.width * 4
+        }
+        try limits.check(bytes: needed)
     }
 
     /// Memory for the next rows, one after the other: `source.width × 4` bytes each. It holds anything: a row that is

@@ -1,0 +1,24 @@
+extension Image {
+    /// The picture in another size; itself if it has the size.
+    /// - Parameter context: its limits are held, and it is asked every few rows whether the work is still wanted.
+    /// - Throws: ``DipperError/imageTooLarge``, ``DipperError/cancelled``.
+    func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
+        guard target != size else { return self }
+        try RowWriter.checkMemory(from: size, to: target, .up, bandRows: 0, context.limits)
+        var rows = OrientedRows(target, .up)
+        var resampler = Resampler(from: size, to: target)
+        // About as much work each time, however wide the picture is.
+        let step = max(1, (1 << 18) / width)
+        var y = 0
+        while y < height {
+            try context.checkCancelled()
+            let count = min(step, height - y)
+            withPixels { bytes in
+                guard let base = bytes.baseAddress else { return }
+                resampler.add(base + y * rowStride, stride: rowStride, count: count, to: &rows)
+            }
+            y += count
+        }
+        return rows.finish().image(isOpaque: isOpaque, scale: scale)
+    }
+}
