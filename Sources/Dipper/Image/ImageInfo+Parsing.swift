@@ -27,6 +27,7 @@ extension ImageInfo {
         case .tiff: try TIFFHeader.info(file)
         case .bmp: try BMPHeader.info(file)
         case .ico: try ICOHeader.info(file)
+        case .jpegXL: try JPEGXLHeader.info(file)
         case .mp4: try FilmHeader.info(file)
         default: ImageInfo(format: format)
         }

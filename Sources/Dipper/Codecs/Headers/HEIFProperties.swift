@@ -7,6 +7,7 @@ struct HEIFProperties {
 
     func read(_ container: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
         var size: PixelSize?
+        var aperture: PixelSize?
         var quarterTurns = 0
         var mirror: Mirror?
         var depth: Int?
@@ -27,14 +28,22 @@ struct HEIFProperties {
                 let flags = try content.u8(at: 2)
                 codedDepth = flags & 0x40 == 0 ? 8 : flags & 0x20 == 0 ? 10 : 12
             case "hvcC": codedDepth = try content.u8(at: 17) & 7 + 8
-            case "colr": info.hasColorProfile = try ["prof", "rICC"].contains(content.code(at: 0))
+            case "clap" where info.format == .heic: aperture = try Self.aperture(content)
+            // There may be a second, of another kind.
+            case "colr":
+                let kind = try content.code(at: 0)
+                info.hasColorProfile = info.hasColorProfile || kind == "prof" || kind == "rICC"
             default: break
             }
         }
         guard let size else { throw ByteReader.broken }
         info.bitDepth = depth ?? codedDepth
         info.orientation = Self.orientation(quarterTurns, mirror)
-        try info.setStoredSize(size)
+        if let aperture, aperture.width <= size.width, aperture.height <= size.height {
+            try info.setStoredSize(aperture)
+        } else {
+            try info.setStoredSize(size)
+        }
     }
 
     private enum Mirror {
@@ -54,6 +63,16 @@ struct HEIFProperties {
         case (1, .leftToRight), (3, .topToBottom): .rightMirrored
         default: .up
         }
+    }
+
+    /// The clean aperture's size, from fractions; `nil` if they are none (ISO/IEC 14496-12, section 12.1.4).
+    private static func aperture(_ content: ByteReader) throws(DipperError) -> PixelSize? {
+        let widthDivisor = try content.u32(at: 4)
+        let heightDivisor = try content.u32(at: 12)
+        guard widthDivisor > 0, heightDivisor > 0 else { return nil }
+        let size = PixelSize(
+            width: try content.u32(at: 0) / widthDivisor, height: try content.u32(at: 8) / heightDivisor)
+        return size.isEmpty ? nil : size
     }
 
     private static func isAlpha(_ content: ByteReader) -> Bool {

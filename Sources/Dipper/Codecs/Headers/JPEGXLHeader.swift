@@ -1,0 +1,69 @@
+/// The header of JPEG XL (ISO/IEC 18181-1, annex D), bare or in its container (ISO/IEC 18181-2). Frames are not
+/// counted.
+enum JPEGXLHeader {
+    static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
+        var info = ImageInfo(format: .jpegXL)
+        var bits = BitReader(try codestream(file), from: 2)
+        let size = try readSize(&bits)
+        try readMetadata(&bits, &info)
+        try info.setStoredSize(size)
+        return info
+    }
+
+    private static func codestream(_ file: ByteReader) throws(DipperError) -> ByteReader {
+        if file.holds("JXL ", at: 4) {
+            var boxes = BoxReader(file)
+            while let box = try boxes.next() {
+                if box.type == "jxlc" { return box.content }
+                // A part of it, after the part's number.
+                if box.type == "jxlp" { return try box.content.part(from: 4) }
+            }
+        }
+        return file
+    }
+
+    private static func readSize(_ bits: inout BitReader) throws(DipperError) -> PixelSize {
+        let isSmall = try bits.flag()
+        func length(_ bits: inout BitReader) throws(DipperError) -> Int {
+            try isSmall ? (bits.number(5) + 1) * 8 : bits.number([1: 9, 1: 13, 1: 18, 1: 30])
+        }
+        let height = try length(&bits)
+        let (numerator, denominator) = [(0, 1), (1, 1), (6, 5), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1)][
+            try bits.number(3)]
+        // 64 bits hold the product; where there are fewer it is far above every limit.
+        let (product, overflows) = height.multipliedReportingOverflow(by: numerator)
+        let width = try numerator == 0 ? length(&bits) : overflows ? Int.max : product / denominator
+        return PixelSize(width: width, height: height)
+    }
+
+    private static func readMetadata(_ bits: inout BitReader, _ info: inout ImageInfo) throws(DipperError) {
+        info.bitDepth = 8
+        // All is as usual.
+        if try bits.flag() { return }
+        if try bits.flag() {
+            info.orientation = Orientation(rawValue: try bits.number(3) + 1) ?? .up
+            if try bits.flag() { _ = try readSize(&bits) }
+            // A preview's header is not read, nor what follows it.
+            if try bits.flag() { return }
+            if try bits.flag() { info.loopCount = try readLoopCount(&bits) }
+        }
+        let isFloat = try bits.flag()
+        info.bitDepth =
+            try isFloat ? bits.number([32: 0, 16: 0, 24: 0, 1: 6]) : bits.number([8: 0, 10: 0, 12: 0, 1: 6])
+        if isFloat { _ = try bits.number(4) }
+        _ = try bits.flag()
+        guard try bits.number([0: 0, 1: 0, 2: 4, 1: 12]) > 0 else { return }
+        // Of the further channels the first is looked at: transparency as usual, or the type of its number.
+        let isUsual = try bits.flag()
+        let type = try isUsual ? 0 : bits.number([0: 0, 1: 0, 2: 4, 18: 6])
+        info.hasAlpha = type == 0
+    }
+
+    private static func readLoopCount(_ bits: inout BitReader) throws(DipperError) -> Int {
+        _ = try bits.number([100: 0, 1000: 0, 1: 10, 1: 30])
+        _ = try bits.number([1: 0, 1001: 0, 1: 8, 1: 10])
+        let count = try bits.number([0: 0, 0: 3, 0: 16, 0: 32])
+        _ = try bits.flag()
+        return count
+    }
+}

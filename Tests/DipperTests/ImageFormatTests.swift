@@ -1,0 +1,93 @@
+import Dipper
+import Foundation
+import Testing
+
+@Suite("Formats by their first bytes") struct ImageFormatTests {
+    static func box(_ brands: [String]) -> Data {
+        var data = Data([0, 0, 0, UInt8(8 + brands.count * 4 + 4)] + Array("ftyp".utf8))
+        for (index, brand) in brands.enumerated() {
+            data += Array(brand.utf8)
+            if index == 0 { data += [0, 0, 0, 0] }
+        }
+        return data
+    }
+
+    @Test("the brands of a file tell AVIF, HEIC and films apart, the first known one before those after it")
+    func brands() {
+        func format(_ brands: String...) -> ImageFormat? { ImageFormat(sniffing: Self.box(brands)) }
+        #expect(format("avif", "mif1", "miaf") == .avif)
+        #expect(format("avis", "avif", "msf1", "iso8") == .avif)
+        #expect(format("mif1", "heic") == .heic)
+        #expect(format("mif1", "miaf", "avif") == .avif)
+        #expect(format("msf1", "hevc", "iso8") == .heic)
+        #expect(format("heix", "mif1") == .heic)
+        #expect(format("isom", "iso2", "avc1", "mp41") == .mp4)
+        #expect(format("isom", "avif") == .mp4)
+        #expect(format("XYZ ", "isom", "avif") == .avif)
+        #expect(format("XYZ ", "mp42") == .mp4)
+        #expect(format("qt  ", "qt  ") == nil)
+        #expect(format("mif1", "mif1") == nil)
+    }
+
+    @Test("brands outside the box, or past the bytes, do not count")
+    func brandBounds() {
+        var data = Self.box(["mif1", "avif"])
+        data[3] = 16
+        #expect(ImageFormat(sniffing: data) == nil)
+        data[3] = 255
+        #expect(ImageFormat(sniffing: data) == .avif)
+        #expect(ImageFormat(sniffing: data.prefix(19)) == nil)
+    }
+
+    @Test(
+        "SVG is told past blanks, declarations and comments, and only as the root",
+        arguments: [
+            ("<svg xmlns=\"http://www.w3.org/2000/svg\"/>", true),
+            ("\u{FEFF}\n  <?xml version=\"1.0\"?>\r\n<!-- a > b -- c --><svg>", true),
+            ("<!DOCTYPE svg PUBLIC \"x\">", true), ("<svg", false), ("<svgx>", false), ("<html><svg>", false),
+            ("<!-- <svg> ", false), ("text <svg>", false), ("", false),
+        ])
+    func svg(_ text: String, _ isSVG: Bool) {
+        #expect((ImageFormat(sniffing: Data(text.utf8)) == .svg) == isSVG)
+    }
+
+    @Test(
+        "other formats are told by their numbers, and near misses are not",
+        arguments: [
+            ([0xFF, 0xD8, 0xFF, 0xE0], ImageFormat.jpeg), ([0xFF, 0xD8, 0xFF], nil), ([0xFF, 0xD8, 0x00, 0x00], nil),
+            (Array("GIF87a".utf8), .gif), (Array("GIF88a".utf8), nil), (Array("%PDF-1.7".utf8), .pdf),
+            (Array("RIFF1234WEBP".utf8), .webp), (Array("RIFF1234WAVE".utf8), nil),
+            ([0x49, 0x49, 0x2A, 0x00], .tiff), ([0x4D, 0x4D, 0x00, 0x2B], .tiff), ([0x49, 0x49, 0x00, 0x2A], nil),
+            ([0xFF, 0x0A, 0, 0], .jpegXL), ([0xFF, 0x0A], .jpegXL),
+            ([0, 0, 0, 12, 0x4A, 0x58, 0x4C, 0x20, 13, 10, 0x87, 10], .jpegXL),
+            ([0, 0, 0, 12, 0x4A, 0x58, 0x4C, 0x20, 13, 10, 0x88, 10], nil),
+            ([0x1A, 0x45, 0xDF, 0xA3, 0x8B, 0x42, 0x82, 0x84] + Array("webm".utf8), .webm),
+            ([0x1A, 0x45, 0xDF, 0xA3, 0x8F, 0x42, 0x82, 0x88] + Array("matroska".utf8), nil),
+            (Array("BM is how this text begins".utf8), nil), ([0, 0, 1, 0, 1, 0, 16, 16, 0, 7], nil),
+            (Array(repeating: 0, count: 64), nil), ([0], nil), ([], nil),
+        ] as [([UInt8], ImageFormat?)])
+    func numbers(_ bytes: [UInt8], _ format: ImageFormat?) {
+        #expect(ImageFormat(sniffing: Data(bytes)) == format)
+    }
+
+    @Test("256 bytes are enough for every picture", arguments: ExpectedHeader.all)
+    func enough(_ expected: ExpectedHeader) throws {
+        let data = try expected.data()
+        let format = ImageFormat(sniffing: data.prefix(256))
+        #expect(format?.fileExtension == expected.fileExtension)
+        #expect(format == ImageFormat(sniffing: data))
+    }
+
+    @Test("types and extensions are the registered ones")
+    func names() {
+        #expect(ImageFormat.jpeg.mimeType == "image/jpeg")
+        #expect(ImageFormat.jpeg.fileExtension == "jpg")
+        #expect(ImageFormat.svg.mimeType == "image/svg+xml")
+        #expect(ImageFormat.ico.mimeType == "image/vnd.microsoft.icon")
+        #expect(ImageFormat.jpegXL.mimeType == "image/jxl")
+        #expect(ImageFormat.webm.mimeType == "video/webm")
+        #expect(ImageFormat.pdf.mimeType == "application/pdf")
+        #expect(ImageFormat(rawValue: "qoi").mimeType == "application/octet-stream")
+        #expect(ImageFormat(rawValue: "qoi").fileExtension == "qoi")
+    }
+}

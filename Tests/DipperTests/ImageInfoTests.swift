@@ -1,0 +1,118 @@
+import Dipper
+import Foundation
+import Testing
+
+/// What Pillow reads of one of the pictures.
+struct ExpectedHeader: CustomTestStringConvertible {
+    let name: String
+    let size: PixelSize
+    let orientation: Orientation
+    let frameCount: Int
+    /// `nil` if Pillow does not say.
+    let loopCount: Int?
+    let hasAlpha: Bool
+    let isProgressive: Bool
+    let hasColorProfile: Bool
+
+    var testDescription: String { name }
+    var fileExtension: String { String(name.split(separator: ".").last ?? "") }
+
+    /// One line: name, width, height, orientation, frames, loops, transparency, progressive, profile.
+    init?(_ line: Substring) {
+        let fields = line.split(separator: " ")
+        guard fields.count == 9, let width = Int(fields[1]), let height = Int(fields[2]),
+            let orientation = Int(fields[3]).flatMap(Orientation.init), let frameCount = Int(fields[4])
+        else { return nil }
+        name = String(fields[0])
+        size = PixelSize(width: width, height: height)
+        self.orientation = orientation
+        self.frameCount = frameCount
+        loopCount = Int(fields[5])
+        hasAlpha = fields[6] == "1"
+        isProgressive = fields[7] == "1"
+        hasColorProfile = fields[8] == "1"
+    }
+
+    static let all: [ExpectedHeader] = {
+        let text = (try? Pictures.data("headers/expected.txt")).map { String(decoding: $0, as: UTF8.self) } ?? ""
+        return text.split(separator: "\n").compactMap(ExpectedHeader.init)
+    }()
+
+    func data() throws -> Data { try Pictures.data("headers/\(name)") }
+}
+
+@Suite("Headers without decoding") struct ImageInfoTests {
+    @Test("there are pictures to compare with")
+    func count() {
+        #expect(ExpectedHeader.all.count > 60)
+    }
+
+    @Test("size and orientation are those Pillow reads", arguments: ExpectedHeader.all)
+    func size(_ expected: ExpectedHeader) throws {
+        let info = try ImageInfo(expected.data())
+        #expect(info.size == expected.size)
+        #expect(info.orientation == expected.orientation)
+        #expect(info.format.fileExtension == expected.fileExtension)
+    }
+
+    @Test("frames and loops are those Pillow reads; of APNG the picture counts", arguments: ExpectedHeader.all)
+    func frames(_ expected: ExpectedHeader) throws {
+        let info = try ImageInfo(expected.data())
+        let isAPNG = expected.name == "moving.png"
+        #expect(info.frameCount == (isAPNG ? 1 : expected.frameCount))
+        // Pillow does not tell the loops of AVIF; written without an edit list that says otherwise they are endless.
+        if expected.name.hasSuffix("avif") {
+            #expect(info.loopCount == (expected.frameCount > 1 ? 0 : 1))
+        } else {
+            #expect(info.loopCount == (isAPNG ? 1 : expected.loopCount ?? 1))
+        }
+    }
+
+    @Test("transparency, order of rows and profile are those Pillow reads", arguments: ExpectedHeader.all)
+    func flags(_ expected: ExpectedHeader) throws {
+        let info = try ImageInfo(expected.data())
+        #expect(info.hasAlpha == expected.hasAlpha)
+        #expect(info.isProgressive == expected.isProgressive)
+        // Pillow makes a profile for JPEG XL where the file has none.
+        if info.format != .jpegXL { #expect(info.hasColorProfile == expected.hasColorProfile) }
+    }
+
+    @Test(
+        "bits are those of a colour",
+        arguments: [
+            ("mode-1.png", 1), ("mode-P.png", 8), ("mode-I16.png", 16), ("mode-RGBA.png", 8), ("mode-1.tiff", 1),
+            ("mode-CMYK.tiff", 8), ("highest-first.tiff", 16), ("turned1.jpg", 8), ("still.gif", 8),
+            ("lossy.webp", 8), ("turned1.avif", 8), ("plain.heic", 8), ("plain.jxl", 8), ("mode-RGB.bmp", 8),
+        ])
+    func bits(_ name: String, _ bits: Int) throws {
+        #expect(try ImageInfo(Pictures.data("headers/\(name)")).bitDepth == bits)
+    }
+
+    @Test("a file's beginning gives the same size as all of it, or is incomplete", arguments: ExpectedHeader.all)
+    func beginnings(_ expected: ExpectedHeader) throws {
+        let data = try expected.data()
+        let whole = try ImageInfo(data)
+        // WebP keeps the orientation after the pixels.
+        let isLate = whole.format == .webp && whole.orientation != .up
+        var isKnown = false
+        for length in 32...data.count {
+            do throws(DipperError) {
+                let info = try ImageInfo(data.prefix(length))
+                isKnown = true
+                #expect(isLate || (info.size == whole.size && info.orientation == whole.orientation))
+            } catch {
+                #expect(ImageInfo.isHeaderIncomplete(error), "\(length) bytes: \(error)")
+                #expect(!isKnown, "\(length) bytes: what was known is not")
+            }
+        }
+    }
+
+    @Test("a slice of other bytes is read from its own start")
+    func slices() throws {
+        let data = try Pictures.data("headers/turned6.jpg")
+        let slice = (Data(repeating: 7, count: 13) + data).dropFirst(13)
+        #expect(slice.startIndex == 13)
+        #expect(try ImageInfo(slice) == ImageInfo(data))
+        #expect(ImageFormat(sniffing: slice) == .jpeg)
+    }
+}

@@ -1,0 +1,67 @@
+import Foundation
+
+/// Headers made byte by byte.
+enum HeaderBytes {
+    static func big16(_ value: Int) -> [UInt8] { [UInt8(value >> 8 & 255), UInt8(value & 255)] }
+    static func big32(_ value: Int) -> [UInt8] { big16(value >> 16) + big16(value) }
+    static func little16(_ value: Int) -> [UInt8] { big16(value).reversed() }
+    static func little32(_ value: Int) -> [UInt8] { big32(value).reversed() }
+
+    /// A box with its length before it, or another one.
+    static func box(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
+        big32(length ?? content.count + 8) + Array(type.utf8) + content
+    }
+
+    static func fullBox(_ type: String, version: Int = 0, flags: Int = 0, _ content: [UInt8]) -> [UInt8] {
+        box(type, big32(version << 24 | flags) + content)
+    }
+
+    static func chunk(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
+        big32(length ?? content.count) + Array(type.utf8) + content + [0, 0, 0, 0]
+    }
+
+    static let pngSignature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
+
+    /// The first chunk of PNG: eight bits of red, green and blue.
+    static func pngHeader(_ width: Int, _ height: Int) -> [UInt8] {
+        pngSignature + chunk("IHDR", big32(width) + big32(height) + [8, 2, 0, 0, 0])
+    }
+
+    /// A TIFF structure with one directory of entries of four bytes' value.
+    static func directory(_ entries: [(tag: Int, type: Int, count: Int, value: Int)], offset: Int = 8) -> [UInt8] {
+        var bytes = Array("II*\0".utf8) + little32(offset) + little16(entries.count)
+        for entry in entries {
+            bytes += little16(entry.tag) + little16(entry.type) + little32(entry.count) + little32(entry.value)
+        }
+        return bytes + [0, 0, 0, 0]
+    }
+
+    static func segment(_ marker: UInt8, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
+        [0xFF, marker] + big16(length ?? content.count + 2) + content
+    }
+
+    /// A JPEG's start, segments, frame header and scan header.
+    static func jpeg(_ width: Int, _ height: Int, _ segments: [[UInt8]] = [], frame: UInt8 = 0xC0) -> [UInt8] {
+        [0xFF, 0xD8] + segments.joined()
+            + segment(frame, [8] + big16(height) + big16(width) + [3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0])
+            + segment(0xDA, [3, 1, 0, 2, 0, 3, 0, 0, 63, 0])
+    }
+
+    static func gif(_ width: Int, _ height: Int, _ blocks: [UInt8]) -> [UInt8] {
+        Array("GIF89a".utf8) + little16(width) + little16(height) + [0, 0, 0] + blocks
+    }
+
+    /// A frame of one pixel.
+    static let gifFrame: [UInt8] = [0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 0, 0, 255, 255, 255, 2, 2, 0x44, 1, 0]
+
+    /// An AVIF or HEIC file's boxes up to the properties of item 1.
+    static func heif(brand: String = "avif", properties: [[UInt8]], own: [UInt8]? = nil) -> [UInt8] {
+        let own = own ?? properties.indices.map { UInt8($0 + 1) }
+        let associations = big32(1) + big16(1) + [UInt8(own.count)] + own
+        let container = box("ipco", Array(properties.joined()))
+        return box("ftyp", Array("\(brand)\0\0\0\0mif1".utf8))
+            + fullBox("meta", fullBox("pitm", big16(1)) + box("iprp", container + fullBox("ipma", associations)))
+    }
+
+    static func extent(_ width: Int, _ height: Int) -> [UInt8] { fullBox("ispe", big32(width) + big32(height)) }
+}
