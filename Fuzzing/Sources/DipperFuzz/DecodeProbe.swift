@@ -1,0 +1,86 @@
+import Dipper
+import Foundation
+
+/// Decodes one input in all ways there are.
+struct DecodeProbe {
+    static let limits: DecodeLimits = {
+        var limits = DecodeLimits()
+        limits.pixels = 1 << 20
+        limits.bytes = 64 << 20
+        limits.frames = 50
+        return limits
+    }()
+
+    private let data: Data
+    private let info: ImageInfo?
+
+    init(_ data: Data) {
+        self.data = data
+        info = try? ImageInfo(data)
+    }
+
+    func run() {
+        let whole = decode(nil, allowsPartial: false)
+        let partial = decode(nil, allowsPartial: true)
+        if let whole {
+            guard let partial else { fatalError("Broken: what is whole is also partial") }
+            require(PictureRules.areEqual(whole, partial), "leave for partial pictures changes no whole one")
+        }
+        let size = PixelSize(width: 1 + data.count % 61, height: 1 + data.count % 47)
+        for mode in TargetSize.Mode.allCases {
+            let target = TargetSize(size, mode, allowsUpscaling: data.count % 2 == 0)
+            let image = decode(target, allowsPartial: data.count % 3 == 0)
+            require(image == nil || partial != nil || size.width * size.height > 0, "sizes do not matter")
+        }
+        if (whole ?? partial)?.animation != nil { decodeFrames() }
+    }
+
+    private func decode(_ target: TargetSize?, allowsPartial: Bool) -> Image? {
+        let options = options(target, allowsPartial)
+        do throws(DipperError) {
+            let image = try CodecRegistry.standard.decode(data, options)
+            require(info != nil, "what can be decoded has a header")
+            PictureRules.check(image, is: info?.size, options)
+            return image
+        } catch {
+            check(error)
+            return nil
+        }
+    }
+
+    private func decodeFrames() {
+        let options = options(nil, true)
+        do throws(DipperError) {
+            let decoder = try CodecRegistry.standard.decoder(for: data)
+            guard let frames = try decoder.frames(of: data, options) else { return }
+            let count = try countFrames(frames, options)
+            try frames.rewind()
+            require(try countFrames(frames, options) == count, "the second round is as long as the first")
+        } catch {
+            check(error)
+        }
+    }
+
+    private func countFrames(_ frames: any FrameDecoder, _ options: DecodeOptions) throws(DipperError) -> Int {
+        var count = 0
+        while let frame = try frames.next() {
+            count += 1
+            require(count <= Self.limits.frames, "no more frames than allowed")
+            require(frame.duration >= .zero, "time goes on")
+            PictureRules.check(frame.image, is: info?.size, options)
+        }
+        return count
+    }
+
+    private func options(_ target: TargetSize?, _ allowsPartial: Bool) -> DecodeOptions {
+        var options = DecodeOptions(target: target)
+        options.allowsPartial = allowsPartial
+        options.limits = Self.limits
+        return options
+    }
+
+    private func check(_ error: DipperError) {
+        require(
+            [.undecodable, .imageTooLarge, .unsupportedFormat].contains(error), "an error of decoders, not \(error)")
+    }
+}
