@@ -16,6 +16,17 @@ public struct CodecRegistry: Sendable {
         var registry = CodecRegistry()
         registry.register(JPEGDecoder())
         registry.register(JPEGEncoder())
+        #if GIF
+            registry.register(GIFDecoder())
+            registry.register(GIFEncoder())
+        #endif
+        #if WebP
+            registry.register(WebPDecoder())
+            registry.register(WebPEncoder())
+        #endif
+        #if AVIF
+            registry.register(AVIFDecoder())
+        #endif
         return registry
     }()
 

@@ -1,0 +1,65 @@
+#if AVIF
+    import CAVIF
+    import Foundation
+
+    /// Owns libavif's decoder of one file.
+    final class AVIFFile {
+        /// The decoder reads them frame by frame.
+        private let bytes: PinnedBytes
+        private let decoder: UnsafeMutablePointer<avifDecoder>
+
+        /// Reads what stands around the pictures; nothing is decoded.
+        init(_ data: Data, _ limits: DecodeLimits) throws(DipperError) {
+            bytes = PinnedBytes(data)
+            guard let decoder = avifDecoderCreate() else { throw .imageTooLarge.with(detail: "AVIF: no memory") }
+            self.decoder = decoder
+            decoder.pointee.maxThreads = 1
+            decoder.pointee.ignoreExif = 1
+            decoder.pointee.ignoreXMP = 1
+            // Files of older encoders lack what the standard asks for and decoding does not need.
+            decoder.pointee.strictFlags = 0
+            decoder.pointee.imageSizeLimit = UInt32(
+                clamping: max(1, min(limits.pixels, Int(AVIF_DEFAULT_IMAGE_DIMENSION_LIMIT) << 13)))
+            decoder.pointee.imageCountLimit = UInt32(clamping: max(1, limits.frames))
+            try check(avifDecoderSetIOMemory(decoder, bytes.base, bytes.count))
+            try check(avifDecoderParse(decoder))
+        }
+
+        deinit {
+            avifDecoderDestroy(decoder)
+        }
+
+        /// Frames, whether or not their bytes are there.
+        var frameCount: Int { Int(decoder.pointee.imageCount) }
+
+        /// Goes on to the next frame.
+        /// - Returns: the frame, good until the next call; `nil` after the last.
+        func next() throws(DipperError) -> AVIFPicture? {
+            let result = avifDecoderNextImage(decoder)
+            if result == AVIF_RESULT_NO_IMAGES_REMAINING { return nil }
+            try check(result)
+            guard let image = decoder.pointee.image else { return nil }
+            return AVIFPicture(image, duration: duration)
+        }
+
+        /// Begins with the first frame again.
+        func rewind() throws(DipperError) {
+            try check(avifDecoderReset(decoder))
+        }
+
+        private var duration: Duration {
+            let timing = decoder.pointee.imageTiming
+            guard timing.timescale > 0 else { return .zero }
+            let seconds = Double(timing.durationInTimescales) / Double(timing.timescale)
+            return .nanoseconds(Int64((min(seconds, 1e9) * 1e9).rounded()))
+        }
+
+        private func check(_ result: avifResult) throws(DipperError) {
+            switch result {
+            case AVIF_RESULT_OK: return
+            case AVIF_RESULT_OUT_OF_MEMORY: throw .imageTooLarge.with(detail: "AVIF: no memory")
+            default: throw .undecodable.with(detail: "AVIF: " + String(cString: avifResultToString(result)))
+            }
+        }
+    }
+#endif

@@ -1,0 +1,54 @@
+import Foundation
+
+/// Frames of a file that says how many there are.
+protocol CountedFrames: FrameDecoder {
+    var frameCount: Int { get }
+    var loopCount: Int { get }
+}
+
+extension ImageDecoder {
+    /// The first frame, and with it the way to the others.
+    func picture(
+        _ frames: some CountedFrames, of data: Data, _ options: DecodeOptions
+    ) throws(DipperError) -> Image {
+        guard let first = try frames.next() else { throw .undecodable.with(detail: "there are no frames") }
+        var image = first.image
+        guard !options.firstFrameOnly, frames.frameCount > 1 else { return image }
+        var count = frames.frameCount
+        var preloaded: [AnimationFrame]?
+        if options.preloadsFrames {
+            preloaded = try allFrames(after: first, of: frames, options)
+            count = preloaded?.count ?? count
+        }
+        guard count > 1 else { return image }
+        image.animation = ImageAnimation(
+            frameCount: count, loopCount: frames.loopCount, data: data, decoder: self, options: options.forFrames,
+            preloaded: preloaded)
+        return image
+    }
+
+    /// - Returns: `nil` if the frames would take more memory than allowed.
+    private func allFrames(
+        after first: AnimationFrame, of frames: some CountedFrames, _ options: DecodeOptions
+    ) throws(DipperError) -> [AnimationFrame]? {
+        let (bytes, overflows) = first.image.byteCount.multipliedReportingOverflow(by: frames.frameCount)
+        guard !overflows, bytes <= options.limits.bytes else { return nil }
+        var all = [first]
+        while all.count < frames.frameCount, let frame = try frames.next() {
+            try options.checkCancelled()
+            all.append(frame)
+        }
+        return all
+    }
+}
+
+extension DecodeOptions {
+    /// For frames that are decoded later, when nobody waits for the picture any more.
+    fileprivate var forFrames: DecodeOptions {
+        var options = self
+        options.isCancelled = { false }
+        options.preloadsFrames = false
+        options.allowsPartial = false
+        return options
+    }
+}

@@ -1,0 +1,92 @@
+#if GIF
+    /// The logical screen, on which one frame after the other is drawn.
+    final class GIFCanvas {
+        let size: PixelSize
+        private let pixels: PixelBuffer
+        /// What is done before the next frame is drawn.
+        private var pending: (area: Area, disposal: GIFFrame.Disposal)?
+        /// The rows of the area before the frame that is to be taken away.
+        private var saved = [UInt32]()
+
+        /// A part of the canvas.
+        private struct Area {
+            var left: Int
+            var top: Int
+            var width: Int
+            var height: Int
+        }
+
+        init(_ size: PixelSize) {
+            self.size = size
+            pixels = PixelBuffer(size)
+            pixels.clear()
+        }
+
+        /// Every pixel is transparent again.
+        func clear() {
+            pixels.clear()
+            pending = nil
+        }
+
+        /// The pixels as they are now.
+        var canvas: Canvas { Canvas(base: pixels.base, size: size, rowStride: pixels.rowStride) }
+
+        /// Takes the frame before away as it asks for, and prepares for the next.
+        /// - Returns: how many columns and rows of the frame are on the canvas.
+        func begin(_ frame: GIFFrame) -> PixelSize {
+            dispose()
+            let area = Area(
+                left: frame.left, top: frame.top,
+                width: max(0, min(frame.width, size.width - frame.left)),
+                height: max(0, min(frame.height, size.height - frame.top)))
+            if frame.disposal == .restore { save(area) }
+            pending = (area, frame.disposal)
+            return PixelSize(width: area.width, height: area.height)
+        }
+
+        /// Draws the first pixels of a row of a frame.
+        func draw(_ line: [UInt8], count: Int, row: Int, of frame: GIFFrame) {
+            let target = self.row(frame.top + row) + frame.left
+            line.withUnsafeBufferPointer { line in
+                frame.pixels.withUnsafeBufferPointer { colors in
+                    for x in 0..<count {
+                        let color = colors[Int(line[x])]
+                        if color != 0 { target[x] = color }
+                    }
+                }
+            }
+        }
+
+        private func row(_ y: Int) -> UnsafeMutablePointer<UInt32> {
+            pixels.row(y).assumingMemoryBound(to: UInt32.self)
+        }
+
+        private func dispose() {
+            guard let (area, disposal) = pending else { return }
+            pending = nil
+            switch disposal {
+            case .keep:
+                return
+            case .clear:
+                for y in area.top..<area.top + area.height {
+                    (row(y) + area.left).update(repeating: 0, count: area.width)
+                }
+            case .restore:
+                saved.withUnsafeBufferPointer { saved in
+                    guard let base = saved.baseAddress else { return }
+                    for y in 0..<area.height {
+                        (row(area.top + y) + area.left).update(from: base + y * area.width, count: area.width)
+                    }
+                }
+            }
+        }
+
+        private func save(_ area: Area) {
+            saved.removeAll(keepingCapacity: true)
+            saved.reserveCapacity(area.width * area.height)
+            for y in area.top..<area.top + area.height {
+                saved.append(contentsOf: UnsafeBufferPointer(start: row(y) + area.left, count: area.width))
+            }
+        }
+    }
+#endif

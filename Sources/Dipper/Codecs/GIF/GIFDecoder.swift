@@ -1,0 +1,20 @@
+#if GIF
+    import Foundation
+
+    /// Reads GIF 87a and 89a, still and moving, by giflib.
+    public struct GIFDecoder: ImageDecoder {
+        public let format = ImageFormat.gif
+
+        public init() {}
+
+        public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+            try options.checkCancelled()
+            return try picture(GIFFrames(data, options), of: data, options)
+        }
+
+        public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? {
+            let frames = try GIFFrames(data, options)
+            return frames.frameCount > 1 ? frames : nil
+        }
+    }
+#endif

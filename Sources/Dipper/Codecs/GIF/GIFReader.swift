@@ -1,0 +1,105 @@
+#if GIF
+    import CGIF
+    import Foundation
+
+    /// Reads a GIF record by record, so that no frame but the present one is held. Owns giflib's reader.
+    final class GIFReader {
+        private let input: GIFInput
+        private let file: UnsafeMutablePointer<GifFileType>
+
+        init(_ data: Data) throws(DipperError) {
+            input = GIFInput(data)
+            var error: Int32 = 0
+            let opened = DGifOpen(
+                Unmanaged.passUnretained(input).toOpaque(),
+                { file, buffer, count in
+                    guard let file, let buffer, let user = file.pointee.UserData else { return 0 }
+                    return Unmanaged<GIFInput>.fromOpaque(user).takeUnretainedValue().read(into: buffer, count)
+                }, &error)
+            guard let opened else { throw Self.error(error) }
+            file = opened
+        }
+
+        deinit {
+            DGifCloseFile(file, nil)
+        }
+
+        /// Of the logical screen, which may be empty.
+        var screen: PixelSize {
+            PixelSize(width: Int(file.pointee.SWidth), height: Int(file.pointee.SHeight))
+        }
+
+        /// Goes on to the next frame's pixels; `nil` after the last.
+        func nextFrame() throws(DipperError) -> GIFFrame? {
+            var control = GraphicsControlBlock(
+                DisposalMode: DISPOSAL_UNSPECIFIED, UserInputFlag: false, DelayTime: 0, TransparentColor: -1)
+            while true {
+                var record = UNDEFINED_RECORD_TYPE
+                guard DGifGetRecordType(file, &record) == GIF_OK else { throw lastError }
+                switch record {
+                case IMAGE_DESC_RECORD_TYPE:
+                    // Not DGifGetImageDesc, which keeps a record of every frame.
+                    guard DGifGetImageHeader(file) == GIF_OK else { throw lastError }
+                    return GIFFrame(file.pointee, control)
+                case EXTENSION_RECORD_TYPE:
+                    try readExtension(&control)
+                case TERMINATE_RECORD_TYPE:
+                    return nil
+                default:
+                    throw .undecodable.with(detail: "GIF: unknown record")
+                }
+            }
+        }
+
+        private func readExtension(_ control: inout GraphicsControlBlock) throws(DipperError) {
+            var code: Int32 = 0
+            var block: UnsafeMutablePointer<GifByteType>?
+            guard DGifGetExtension(file, &code, &block) == GIF_OK else { throw lastError }
+            if code == GRAPHICS_EXT_FUNC_CODE, let block {
+                // A block of another length is ignored, and leaves the control as it was.
+                DGifExtensionToGCB(Int(block[0]), block + 1, &control)
+            }
+            while block != nil {
+                guard DGifGetExtensionNext(file, &block) == GIF_OK else { throw lastError }
+            }
+        }
+
+        /// The frame's next row of palette indices.
+        func readLine(into line: inout [UInt8]) throws(DipperError) {
+            guard DGifGetLine(file, &line, Int32(line.count)) == GIF_OK else { throw lastError }
+        }
+
+        /// Passes over what is left of the frame.
+        func skipPixels() throws(DipperError) {
+            var block: UnsafeMutablePointer<GifByteType>?
+            repeat {
+                guard DGifGetCodeNext(file, &block) == GIF_OK else { throw lastError }
+            } while block != nil
+        }
+
+        private var lastError: DipperError { Self.error(file.pointee.Error) }
+
+        private static func error(_ code: Int32) -> DipperError {
+            .undecodable.with(detail: GifErrorString(code).map { "GIF: " + String(cString: $0) } ?? "GIF")
+        }
+    }
+
+    /// Where giflib's reader is in the file.
+    private final class GIFInput {
+        private let data: Data
+        private var index: Data.Index
+
+        init(_ data: Data) {
+            self.data = data
+            index = data.startIndex
+        }
+
+        /// - Returns: how many bytes there were.
+        func read(into buffer: UnsafeMutablePointer<GifByteType>, _ count: Int32) -> Int32 {
+            let end = min(data.endIndex, index + max(0, Int(count)))
+            data.copyBytes(to: buffer, from: index..<end)
+            defer { index = end }
+            return Int32(end - index)
+        }
+    }
+#endif

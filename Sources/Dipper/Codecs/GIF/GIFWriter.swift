@@ -1,0 +1,96 @@
+#if GIF
+    import CGIF
+    import Foundation
+
+    /// A file in the making; owns giflib's writer.
+    final class GIFWriter {
+        private let output = GIFOutput()
+        private var file: UnsafeMutablePointer<GifFileType>?
+        private let size: PixelSize
+
+        /// - Parameter loopCount: how often frames are shown; 0 for ever.
+        init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
+            self.size = size
+            guard size.width <= 0xFFFF, size.height <= 0xFFFF else {
+                throw .unencodable.with(detail: "GIF: \(size) pixels")
+            }
+            guard (0...0xFFFF).contains(loopCount) else {
+                throw .unencodable.with(detail: "GIF: shown \(loopCount) times")
+            }
+            var error: Int32 = 0
+            file = EGifOpen(
+                Unmanaged.passUnretained(output).toOpaque(),
+                { file, bytes, count in
+                    guard let file, let bytes, let user = file.pointee.UserData else { return 0 }
+                    let output = Unmanaged<GIFOutput>.fromOpaque(user).takeUnretainedValue()
+                    output.data.append(bytes, count: Int(count))
+                    return count
+                }, &error)
+            guard let file else { throw .unencodable.with(detail: "GIF: no memory") }
+            EGifSetGifVersion(file, true)
+            try check(EGifPutScreenDesc(file, Int32(size.width), Int32(size.height), 8, 0, nil))
+            if loopCount != 1 { try putLoopCount(loopCount, to: file) }
+        }
+
+        deinit {
+            if let file { EGifCloseFile(file, nil) }
+        }
+
+        /// - Parameter duration: `nil` for a picture that does not move.
+        func add(_ pixels: IndexedPixels, duration: Duration?) throws(DipperError) {
+            guard let file else { throw Self.broken }
+            if duration != nil || pixels.transparent != nil { try putControl(pixels, duration, to: file) }
+            // giflib copies the palette.
+            guard let map = GifMakeMapObject(Int32(pixels.palette.count), pixels.palette) else { throw Self.broken }
+            defer { GifFreeMapObject(map) }
+            try check(EGifPutImageDesc(file, 0, 0, Int32(size.width), Int32(size.height), false, map))
+            var line = [UInt8](repeating: 0, count: size.width)
+            for y in 0..<size.height {
+                // giflib may change the row it is given.
+                for x in 0..<size.width { line[x] = pixels.indices[y * size.width + x] }
+                try check(EGifPutLine(file, &line, Int32(size.width)))
+            }
+        }
+
+        /// The bytes of the file.
+        func finish() throws(DipperError) -> Data {
+            guard let file else { throw Self.broken }
+            self.file = nil
+            try check(EGifCloseFile(file, nil))
+            return output.data
+        }
+
+        /// The extension of Netscape's that browsers follow.
+        private func putLoopCount(_ count: Int, to file: UnsafeMutablePointer<GifFileType>) throws(DipperError) {
+            try check(EGifPutExtensionLeader(file, APPLICATION_EXT_FUNC_CODE))
+            try check(EGifPutExtensionBlock(file, 11, Array("NETSCAPE2.0".utf8)))
+            try check(EGifPutExtensionBlock(file, 3, [1, UInt8(count & 0xFF), UInt8(count >> 8)]))
+            try check(EGifPutExtensionTrailer(file))
+        }
+
+        private func putControl(
+            _ pixels: IndexedPixels, _ duration: Duration?, to file: UnsafeMutablePointer<GifFileType>
+        ) throws(DipperError) {
+            let hundredths = ((duration ?? .zero) / .milliseconds(10)).rounded()
+            // Every frame is a whole one: what shows through must not be the one before.
+            let disposal = duration == nil ? DISPOSAL_UNSPECIFIED : DISPOSE_BACKGROUND
+            var control = GraphicsControlBlock(
+                DisposalMode: disposal, UserInputFlag: false, DelayTime: Int32(min(0xFFFF, max(0, hundredths))),
+                TransparentColor: pixels.transparent.map(Int32.init) ?? NO_TRANSPARENT_COLOR)
+            var bytes = [UInt8](repeating: 0, count: 4)
+            EGifGCBToExtension(&control, &bytes)
+            try check(EGifPutExtension(file, GRAPHICS_EXT_FUNC_CODE, 4, bytes))
+        }
+
+        private func check(_ result: Int32) throws(DipperError) {
+            guard result == GIF_OK else { throw Self.broken }
+        }
+
+        private static let broken = DipperError.unencodable.with(detail: "GIF: giflib failed")
+    }
+
+    /// What giflib has written.
+    private final class GIFOutput {
+        var data = Data()
+    }
+#endif

@@ -1,0 +1,118 @@
+#if GIF
+    import CGIF
+
+    /// A picture of at most 256 colours.
+    struct IndexedPixels {
+        /// A power of two of colours.
+        private(set) var palette: [GifColorType]
+        /// One for each pixel.
+        private(set) var indices: [UInt8]
+        /// The index of pixels that are not drawn; `nil` if there are none.
+        private(set) var transparent: UInt8?
+
+        /// - Throws: ``DipperError/unencodable``.
+        init(_ image: Image) throws(DipperError) {
+            let colors = Self.colors(of: image)
+            let hasTransparency = colors.contains { $0 == Self.clear }
+            let room = hasTransparency ? 255 : 256
+            if let exact = Self.exact(colors, room: room) {
+                (palette, indices) = exact
+            } else {
+                (palette, indices) = try Self.reduced(colors, room: room)
+            }
+            if hasTransparency {
+                let index = UInt8(palette.count)
+                transparent = index
+                palette.append(GifColorType())
+                for (pixel, color) in colors.enumerated() where color == Self.clear { indices[pixel] = index }
+            }
+            var count = 2
+            while count < palette.count { count *= 2 }
+            palette += Array(repeating: GifColorType(), count: count - palette.count)
+        }
+
+        private static let clear = UInt32.max
+
+        /// 0xRRGGBB for each pixel.
+        private static func colors(of image: Image) -> [UInt32] {
+            [UInt32](unsafeUninitializedCapacity: image.width * image.height) { colors, count in
+                count = image.width * image.height
+                image.withPixels { bytes in
+                    for y in 0..<image.height {
+                        for x in 0..<image.width {
+                            let offset = y * image.rowStride + x * 4
+                            let pixel = bytes.loadUnaligned(fromByteOffset: offset, as: SIMD4<UInt8>.self)
+                            let color = pixel.straight
+                            colors[y * image.width + x] =
+                                pixel.w < 128 ? clear : UInt32(color.x) << 16 | UInt32(color.y) << 8 | UInt32(color.z)
+                        }
+                    }
+                }
+            }
+        }
+
+        /// - Returns: `nil` if there are more colours than room for them.
+        private static func exact(_ colors: [UInt32], room: Int) -> ([GifColorType], [UInt8])? {
+            var known = [UInt32: UInt8]()
+            var palette = [GifColorType]()
+            var indices = [UInt8](repeating: 0, count: colors.count)
+            var last: (color: UInt32, index: UInt8) = (clear, 0)
+            for (pixel, color) in colors.enumerated() where color != clear {
+                if color != last.color {
+                    if let index = known[color] {
+                        last = (color, index)
+                    } else {
+                        guard palette.count < room else { return nil }
+                        last = (color, UInt8(palette.count))
+                        known[color] = last.index
+                        palette.append(
+                            GifColorType(
+                                Red: UInt8(color >> 16), Green: UInt8(color >> 8 & 0xFF), Blue: UInt8(color & 0xFF)))
+                    }
+                }
+                indices[pixel] = last.index
+            }
+            return (palette, indices)
+        }
+
+        private static func reduced(
+            _ colors: [UInt32], room: Int
+        ) throws(DipperError) -> ([GifColorType], [UInt8]) {
+            let drawn = colors.filter { $0 != clear }
+            var red = drawn.map { UInt8($0 >> 16) }
+            var green = drawn.map { UInt8($0 >> 8 & 0xFF) }
+            var blue = drawn.map { UInt8($0 & 0xFF) }
+            var output = [UInt8](repeating: 0, count: drawn.count)
+            var palette = [GifColorType](repeating: GifColorType(), count: room)
+            var count = Int32(room)
+            let result = GifQuantizeBuffer(UInt32(drawn.count), 1, &count, &red, &green, &blue, &output, &palette)
+            guard result == GIF_OK, (1...room).contains(Int(count)) else {
+                throw .unencodable.with(detail: "GIF: no palette")
+            }
+            palette = means(of: drawn, output, palette.prefix(Int(count)))
+            var indices = [UInt8](repeating: 0, count: colors.count)
+            var next = 0
+            for (pixel, color) in colors.enumerated() where color != clear {
+                indices[pixel] = output[next]
+                next += 1
+            }
+            return (palette, indices)
+        }
+
+        /// giflib counts with five bits a colour, which makes white grey: here is the mean of what it put together.
+        private static func means(
+            of colors: [UInt32], _ indices: [UInt8], _ palette: ArraySlice<GifColorType>
+        ) -> [GifColorType] {
+            var sums = [SIMD4<UInt64>](repeating: .zero, count: 256)
+            for (color, index) in zip(colors, indices) {
+                sums[Int(index)] &+= SIMD4(UInt64(color >> 16), UInt64(color >> 8 & 0xFF), UInt64(color & 0xFF), 1)
+            }
+            return palette.enumerated().map { index, color in
+                let sum = sums[index]
+                guard sum.w > 0 else { return color }
+                func mean(_ sum: UInt64, _ count: UInt64) -> UInt8 { UInt8((sum + count / 2) / count) }
+                return GifColorType(Red: mean(sum.x, sum.w), Green: mean(sum.y, sum.w), Blue: mean(sum.z, sum.w))
+            }
+        }
+    }
+#endif

@@ -1,0 +1,34 @@
+#if WebP
+    /// Where the frames of a WebP are, without decoding (RFC 9649, 2.3 and 2.7).
+    struct WebPChunks {
+        /// Bytes of the file, as its header says.
+        private(set) var announced = 0
+        /// Frames that are there from beginning to end.
+        private(set) var completeFrames = 0
+        /// Bytes up to the end of the last of them.
+        private(set) var endOfFrames = 0
+
+        init(_ pinned: PinnedBytes) {
+            let bytes = UnsafeRawBufferPointer(start: pinned.base, count: pinned.count)
+            guard bytes.count >= 12 else { return }
+            func number(_ offset: Int) -> Int {
+                Int(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self)))
+            }
+            announced = number(4) + 8
+            var offset = 12
+            while offset + 8 <= bytes.count {
+                let length = number(offset + 4)
+                let end = offset + 8 + length + length % 2
+                guard end <= bytes.count else { return }
+                if number(offset) == Self.frame {
+                    completeFrames += 1
+                    endOfFrames = end
+                }
+                offset = end
+            }
+        }
+
+        /// `ANMF`.
+        private static let frame = 0x464D_4E41
+    }
+#endif

@@ -1,0 +1,30 @@
+#if WebP
+    import Foundation
+
+    /// Reads WebP, lossy and lossless, still and moving, by libwebp.
+    public struct WebPDecoder: ImageDecoder {
+        public let format = ImageFormat.webp
+
+        public init() {}
+
+        public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+            try options.checkCancelled()
+            let bytes = PinnedBytes(data)
+            let features = try WebPFeatures(bytes)
+            let orientation = (try? ImageInfo(data))?.orientation ?? .up
+            if features.isMoving {
+                return try picture(WebPFrames(bytes, features, orientation, options), of: data, options)
+            }
+            return try WebPStill(bytes, features, orientation, options).decode()
+        }
+
+        public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? {
+            let bytes = PinnedBytes(data)
+            let features = try WebPFeatures(bytes)
+            guard features.isMoving else { return nil }
+            let orientation = (try? ImageInfo(data))?.orientation ?? .up
+            let frames = try WebPFrames(bytes, features, orientation, options)
+            return frames.frameCount > 1 ? frames : nil
+        }
+    }
+#endif

@@ -1,0 +1,87 @@
+#if WebP
+    import CWebP
+    import Foundation
+
+    /// Decodes the frames of a WebP that moves: each as the canvas looks when it is shown. Owns libwebp's decoder.
+    final class WebPFrames: CountedFrames {
+        let frameCount: Int
+        let loopCount: Int
+        private let bytes: PinnedBytes
+        private let decoder: OpaquePointer
+        private let size: PixelSize
+        private let options: DecodeOptions
+        private let orientation: Orientation
+        private let color: ColorTransform?
+        /// When the frame before ended, in milliseconds.
+        private var time = 0
+        private var shown = 0
+        private var isAtEnd = false
+
+        init(
+            _ bytes: PinnedBytes, _ features: WebPFeatures, _ orientation: Orientation, _ options: DecodeOptions
+        ) throws(DipperError) {
+            self.bytes = bytes
+            self.options = options
+            self.orientation = orientation
+            size = features.size
+            let chunks = WebPChunks(bytes)
+            try options.limits.check(size, frames: options.firstFrameOnly ? 1 : chunks.completeFrames)
+            // libwebp takes two canvases, and the picture is made of them.
+            try options.limits.checkMemory(PixelSize(width: size.width, height: 3 * size.height))
+            let count = Self.cut(bytes, to: chunks)
+            var settings = WebPAnimDecoderOptions()
+            guard WebPAnimDecoderOptionsInit(&settings) != 0 else {
+                throw .undecodable.with(detail: "WebP: another version of libwebp")
+            }
+            settings.color_mode = MODE_rgbA
+            var webP = WebPData(bytes: bytes.base, size: count)
+            guard let decoder = WebPAnimDecoderNew(&webP, &settings) else {
+                throw .undecodable.with(detail: "WebP: the animation is broken")
+            }
+            self.decoder = decoder
+            var info = WebPAnimInfo()
+            WebPAnimDecoderGetInfo(decoder, &info)
+            frameCount = Int(info.frame_count)
+            loopCount = Int(info.loop_count)
+            color = WebPContainer(bytes)?.color
+        }
+
+        deinit {
+            WebPAnimDecoderDelete(decoder)
+        }
+
+        /// libwebp takes only whole files. One that ends too early is made to end with its last complete frame.
+        /// - Returns: bytes of the file that are good.
+        private static func cut(_ bytes: PinnedBytes, to chunks: WebPChunks) -> Int {
+            guard chunks.announced > bytes.count, chunks.completeFrames > 0 else { return bytes.count }
+            let length = UInt32(clamping: chunks.endOfFrames - 8)
+            bytes.bytes.storeBytes(of: length.littleEndian, toByteOffset: 4, as: UInt32.self)
+            return chunks.endOfFrames
+        }
+
+        func rewind() throws(DipperError) {
+            WebPAnimDecoderReset(decoder)
+            (time, shown, isAtEnd) = (0, 0, false)
+        }
+
+        func next() throws(DipperError) -> AnimationFrame? {
+            guard !isAtEnd, WebPAnimDecoderHasMoreFrames(decoder) != 0 else { return nil }
+            try options.checkCancelled()
+            isAtEnd = true
+            var pixels: UnsafeMutablePointer<UInt8>?
+            var end: Int32 = 0
+            guard WebPAnimDecoderGetNext(decoder, &pixels, &end) != 0, let pixels else {
+                guard shown > 0 else { throw .undecodable.with(detail: "WebP: the first frame is broken") }
+                return nil
+            }
+            let image = try RowWriter.image(
+                of: Canvas(base: pixels, size: size, rowStride: size.width * 4), picture: size,
+                alpha: .premultiplied, orientation: orientation, color: color, options)
+            let duration = Duration.milliseconds(max(0, Int(end) - time))
+            time = Int(end)
+            shown += 1
+            isAtEnd = false
+            return AnimationFrame(image: image, duration: duration)
+        }
+    }
+#endif

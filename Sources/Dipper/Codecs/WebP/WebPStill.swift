@@ -1,0 +1,63 @@
+#if WebP
+    import CWebP
+    import Foundation
+
+    /// Decodes one picture that does not move.
+    struct WebPStill {
+        private let bytes: PinnedBytes
+        private let options: DecodeOptions
+        private let size: PixelSize
+        private let hasAlpha: Bool
+        private let orientation: Orientation
+        private let color: ColorTransform?
+
+        init(
+            _ bytes: PinnedBytes, _ features: WebPFeatures, _ orientation: Orientation, _ options: DecodeOptions
+        ) throws(DipperError) {
+            self.bytes = bytes
+            self.options = options
+            self.orientation = orientation
+            size = features.size
+            hasAlpha = features.hasAlpha
+            try options.limits.check(size)
+            if !features.isLossy { try options.limits.checkMemory(size) }
+            color = WebPContainer(bytes)?.color
+        }
+
+        func decode() throws(DipperError) -> Image {
+            let stored = options.storedTarget(for: size, orientation)
+            // libwebp averages areas when it makes a picture smaller. It does not do well in making it larger.
+            let isShrinking = stored.width <= size.width && stored.height <= size.height
+            let decoded = isShrinking ? stored : size
+            try options.limits.checkMemory(decoded)
+            let buffer = PixelBuffer(decoded)
+            let isComplete = try decode(into: buffer)
+            let isOpaque = !hasAlpha && isComplete
+            if decoded == stored, orientation == .up, color == nil {
+                return buffer.image(isOpaque: isOpaque, scale: options.scale)
+            }
+            return try RowWriter.image(
+                of: Canvas(base: buffer.base, size: decoded, rowStride: buffer.rowStride), picture: size,
+                alpha: isOpaque ? .opaque : .premultiplied, orientation: orientation, color: color, options)
+        }
+
+        /// - Returns: false if the file ends too early, and part of the picture is wanted.
+        private func decode(into buffer: borrowing PixelBuffer) throws(DipperError) -> Bool {
+            if options.allowsPartial { buffer.clear() }
+            let decoder = try WebPIncrementalDecoder(
+                into: buffer.bytes, rowStride: buffer.rowStride, buffer.size, scaled: buffer.size != size)
+            var status = VP8_STATUS_SUSPENDED
+            // Small enough that a cancelled decode soon ends, large enough that starting anew costs nothing.
+            let step = max(16 << 10, bytes.count / 32)
+            var count = 0
+            while status == VP8_STATUS_SUSPENDED, count < bytes.count {
+                try options.checkCancelled()
+                count = min(bytes.count, count + step)
+                status = decoder.update(bytes.base, count)
+            }
+            if status == VP8_STATUS_OK { return true }
+            guard options.allowsPartial, decoder.rows > 0 else { throw WebPFeatures.error(status) }
+            return false
+        }
+    }
+#endif
