@@ -37,6 +37,7 @@ let package = Package(
         .systemLibrary(
             name: "CMnl", pkgConfig: "libmnl",
             providers: [.apt(["libmnl-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg-dev"])]),
         .systemLibrary(name: "CLCMS", pkgConfig: "lcms2", providers: [.apt(["liblcms2-dev"])]),
@@ -52,7 +53,7 @@ let package = Package(
         .target(
             name: "DipperData",
             dependencies: [
-                "CCurl", "CMnl", "CXXHash",
+                "CCurl", "CMnl", "CXXHash", "CZlib",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -112,10 +113,12 @@ let package = Package(
             name: "NetworkProbe", dependencies: ["DipperData", "FaultServer"], path: "Tests/NetworkProbe"),
         // A link between network namespaces for tests and benchmarks; a program in C.
         .executableTarget(name: "ShapedLink", path: "Tests/ShapedLink"),
+        // Tells which files were flushed to the device; C, because its calls stand in for those of the C library.
+        .target(name: "FlushLog", path: "Tests/FlushLog"),
         .testTarget(
             name: "DipperDataTests",
             dependencies: [
-                "DipperCLI", "DipperData", "DipperTesting", "FaultServer", "NetworkProbe", "StoreTorture",
+                "DipperCLI", "DipperData", "DipperTesting", "FaultServer", "FlushLog", "NetworkProbe", "StoreTorture",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ]),

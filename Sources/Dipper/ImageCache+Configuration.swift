@@ -54,7 +54,7 @@ extension ImageCache {
         func resource(named name: String) -> URL? {
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
             guard !name.isEmpty, !parts.contains(".."), !name.hasPrefix("/"), !name.contains("\0") else { return nil }
-            let endings = [""] + codecs.readable.flatMap(\.fileExtensions).sorted().map { "." + $0 }
+            let endings = [""] + codecs.readable.map(\.fileExtension).sorted().map { "." + $0 }
             for folder in resourceFolders {
                 for ending in endings {
                     let file = folder.appendingPathComponent(name + ending)

@@ -110,7 +110,7 @@ extension ImageCache {
     /// Removes what was stored longer ago than this, and what has expired. Returns at once; the disk follows in the
     /// background.
     public func flush(olderThan age: Duration) {
-        memory.removeExpired(storedBefore: data.now.timeIntervalSince1970 - age.timeInterval)
+        memory.removeExpired(storedBefore: data.now.timeIntervalSince1970 - (age / .seconds(1)))
         data.flush(olderThan: age)
     }
 

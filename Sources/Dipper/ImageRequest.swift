@@ -63,7 +63,7 @@ public struct ImageRequest: Sendable {
 
     /// A copy with one more processor behind those it has.
     public func processed(by processor: any ImageProcessor) -> ImageRequest {
-        with(\.processors, (processors ?? []) + [processor])
+        with(\.processors, (options.processors ?? []) + [processor])
     }
 
     /// The options that hold, given those of the cache.

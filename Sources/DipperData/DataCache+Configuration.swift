@@ -23,6 +23,9 @@ extension DataCache {
         public var partialLimit = 128 << 20
         /// How files on disk are named.
         public var fileNaming = FileNaming.sha256
+        /// Whether bodies are compressed on disk. Off, because the larger entries are files that other programs can open;
+        /// to be turned on for text, JSON and the like. Done by the threads that write and read the disk.
+        public var compression = StorageCompression.off
 
         /// Defaults of requests.
         public var cachePolicy = DataRequest.CachePolicy.useCache

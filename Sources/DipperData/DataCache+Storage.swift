@@ -73,10 +73,20 @@ extension DataCache {
     }
 
     /// Keeps bytes of the caller's own, and returns when they are on disk, or the disk has failed.
+    /// - Throws: ``DipperError/emptyKey``.
     public func addDataAndWait(_ data: Data, for key: CacheKey) async throws(DipperError) {
+        try await addAndWait(data, key, DataRequest(string: ""))
+    }
+
+    /// The same with a request, whose key, expirations, policy and ``DataRequest/durability`` hold.
+    public func addDataAndWait(_ data: Data, for request: DataRequest) async throws(DipperError) {
+        try await addAndWait(data, request.cacheKey, request)
+    }
+
+    private func addAndWait(_ data: Data, _ key: CacheKey, _ request: DataRequest) async throws(DipperError) {
         guard !key.isEmpty else { throw .emptyKey }
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            try? add(data, key, DataRequest(string: "")) { continuation.resume() }
+            try? add(data, key, request) { continuation.resume() }
         }
     }
 
@@ -87,16 +97,40 @@ extension DataCache {
         let info = EntryInfo(url: request.urlString, stored: store.now().timeIntervalSince1970)
         let call = Call(request, key: key, defaults: defaults)
         store.add(
-            StoredData(data: data, info: info), for: key, call, onDisk: call.cachePolicy != .memoryOnly,
+            StoredData(data: data, info: info), for: key, call,
+            // To add by hand is to want it kept.
+            onDisk: call.cachePolicy != .memoryOnly,
             whenWritten: whenWritten)
     }
 
-    /// Removes the entry from both tiers. What is being fetched now is kept when it comes.
-    public func removeData(for url: URL) { removeData(for: CacheKey(url)) }
+    /// Places where entries are kept.
+    public struct Tiers: OptionSet, Sendable, Hashable {
+        public let rawValue: UInt8
+
+        public init(rawValue: UInt8) {
+            self.rawValue = rawValue
+        }
+
+        /// The memory tier.
+        public static let memory = Tiers(rawValue: 1)
+        /// The disk tier, and the beginnings of bodies that were broken off.
+        public static let disk = Tiers(rawValue: 2)
+        /// Every tier.
+        public static let all: Tiers = [.memory, .disk]
+    }
+
+    /// Removes the entry from both tiers, or from one of them. What is being fetched now is kept when it comes.
+    public func removeData(for url: URL, from tiers: Tiers = .all) { removeData(for: CacheKey(url), from: tiers) }
     /// The same by a request's key.
-    public func removeData(for request: DataRequest) { removeData(for: request.cacheKey) }
+    public func removeData(for request: DataRequest, from tiers: Tiers = .all) {
+        removeData(for: request.cacheKey, from: tiers)
+    }
     /// The same by key.
-    public func removeData(for key: CacheKey) { store.remove(key) }
+    public func removeData(for key: CacheKey, from tiers: Tiers = .all) { store.remove(key, from: tiers) }
+
+    /// Removes from both tiers what was made from the entry and is kept under keys that begin with its own; see
+    /// ``CacheKey/isDerived(of:)``. At once for readers; the disk follows in the background. The entry itself stays.
+    package func removeDerived(of key: CacheKey) { store.removeDerived(of: key) }
 
     /// Removes what a request that changes things on the server makes out of date (RFC 9111, section 4.4): the entry of
     /// its URL, and those of `Location` and `Content-Location` if they are of the same origin. For programs that send
@@ -124,6 +158,13 @@ extension DataCache {
         let limit = store.now().timeIntervalSince1970 - age.timeInterval
         store.memory.removeExpired(storedBefore: limit)
         store.disk?.remove(storedBefore: limit)
+    }
+
+    /// Removes entries that have expired. They count as not there in any case; this makes room. Returns at once; the disk
+    /// follows in the background.
+    public func removeExpired() {
+        store.memory.removeExpired()
+        store.disk?.removeExpiredLater()
     }
 
     /// Removes the least recently used entries until no more than this is left on disk, in bytes. Returns at once.
@@ -173,7 +214,8 @@ extension DataCache {
     public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
 
     /// The file that holds an entry: its bytes first, then a short trailer of the cache's own, which picture and
-    /// document viewers pass over. `nil` for small entries, which have no file.
+    /// document viewers pass over. `nil` for small entries, which have no file, and for those that are kept compressed.
+    /// Its name ends with an extension if ``FileNaming/sha256(extension:)`` names it.
     public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
 
     /// Reads every entry, removes what is damaged, and puts the index right.

@@ -27,24 +27,26 @@ public final class DataCache: Sendable {
         self.configuration = configuration
         defaults = Call.Defaults(configuration)
         let backlog = BacklogRelay()
+        let time = TimeSource(configuration.clock)
+        let reporter = FetchReporter(
+            name: configuration.name, logger: configuration.logger, time: time,
+            observer: configuration.observer)
+        let onCleaned = configuration.observer == nil ? nil : reporter.cleaned
         let disk = configuration.directory.map { directory in
             DiskTier(
                 .init(
                     folder: directory.path, sizeLimit: configuration.diskLimit,
                     stagingLimit: configuration.stagingLimit, partialLimit: configuration.partialLimit,
-                    naming: configuration.fileNaming, name: configuration.name),
+                    naming: configuration.fileNaming, compression: configuration.compression,
+                    name: configuration.name),
                 logger: configuration.logger.category("cache"), now: configuration.now,
-                onBacklog: backlog.send)
+                onBacklog: backlog.send, onCleaned: onCleaned)
         }
         store = DataStore(
             memory: MemoryTier(
                 limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
-                now: configuration.now),
+                now: configuration.now, onCleaned: onCleaned),
             disk: disk, defaults: StoreDefaults(configuration), now: configuration.now)
-        let time = TimeSource(configuration.clock)
-        let reporter = FetchReporter(
-            name: configuration.name, logger: configuration.logger, time: time,
-            observer: configuration.observer)
         var scheduler = FetchEngine.Scheduler(fast: configuration.fastLane, slow: configuration.slowLane)
         scheduler.makesNotes = reporter.wantsNotes
         engine = FetchEngine(
@@ -162,7 +164,7 @@ public final class DataCache: Sendable {
             return task
         }
         engine.submit(
-            task, reads: reads, fetches: fetches, insistsOnNetwork: policy == .ignoreCache,
+            task, reads: reads, fetches: fetches, insistsOnNetwork: call.insistsOnNetwork,
             keepsOnDisk: call.keepsOnDisk)
         return task
     }

@@ -23,6 +23,10 @@ public struct DataRequest: Sendable {
         case ignoreCache
         /// Memory, network; kept in both tiers.
         case fromMemoryOrRefresh
+        /// Network; nothing is read and nothing is kept, not even the beginning of a body that breaks off. A download that
+        /// has nothing to do with the cache but its lanes, retries and hooks. It shares a fetch with other calls for its
+        /// key: what they want kept is kept.
+        case bypass
     }
 
     private var box: RequestHooks.Box?
@@ -65,6 +69,10 @@ public struct DataRequest: Sendable {
     public var retryPolicy: RetryPolicy?
     /// The task ends only when the entry is on disk. A disk that fails does not fail the task.
     public var waitsForDiskWrite = false
+    /// When the entry counts as written: once the system has it, or once the device has. To be waited for with
+    /// ``waitsForDiskWrite`` or ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. Of several calls that share a fetch
+    /// the first decides.
+    public var durability = Durability.relaxed
     /// Where this call's closures run; `nil` for the cache's queue.
     public var callbackQueue: CallbackQueue?
 

@@ -35,7 +35,7 @@ final class ImageLoader: Sendable {
         live.add(task)
         let originals = originals(of: task.options)
         let policy = originals.policy(of: task.request.data)
-        let mayShare = policy != .ignoreCache
+        let mayShare = policy != .ignoreCache && policy != .bypass
         if mayShare, let work = works.withLock({ $0[task.imageKey] }), work.serves(task.request, originals),
             join(task, work)
         {
@@ -198,7 +198,7 @@ final class ImageLoader: Sendable {
         let info = work.source.info
         let request = work.request.data
         let policy = originals.policy(of: request)
-        let mayKeep = originals.mayKeep(info, for: request)
+        let mayKeep = originals.mayKeep(info, for: request) && policy != .bypass
         let isCurrent = forget(work)
         let waiters = work.close()
         let isWanted = waiters.contains { $0.lane == .fast || $0.options.options.prefetchesToMemory != false }
@@ -206,7 +206,8 @@ final class ImageLoader: Sendable {
             keep(made.image, digest: made.digest, info, for: work.imageKey, originals.memoryLifetime(of: request))
         }
         let keepsDerived =
-            made.isProcessed && mayKeep && originals.hasDisk && policy != .memoryOnly && policy != .cacheOnly
+            made.isProcessed && mayKeep && originals.hasDisk && (policy == .useCache || policy == .ignoreCache
+            || policy == .fromMemoryOrRefresh)
         let patient = keepsDerived ? waiters.filter(\.request.data.waitsForDiskWrite) : []
         for task in waiters where !patient.contains(where: { $0 === task }) { succeed(task, made.image, work) }
         guard keepsDerived else { return }

@@ -38,7 +38,14 @@ final class Call: Sendable {
     /// Whether the network may answer.
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
     /// Whether what comes from the network is kept on disk.
-    var keepsOnDisk: Bool { cachePolicy != .memoryOnly && cachePolicy != .cacheOnly }
+    var keepsOnDisk: Bool {
+        switch cachePolicy {
+        case .useCache, .ignoreCache, .fromMemoryOrRefresh: true
+        case .memoryOnly, .cacheOnly, .bypass: false
+        }
+    }
+    /// Whether nothing but what the network says now will do.
+    var insistsOnNetwork: Bool { cachePolicy == .ignoreCache || cachePolicy == .bypass }
 
     private var hasDirectives: Bool {
         !request.headers.isEmpty && request.headers.fields.contains { CacheKey.isDirective($0.name) }
@@ -59,7 +66,7 @@ final class Call: Sendable {
 
     /// How the call may use what is stored.
     func use(of value: StoredData, at now: TimeInterval) -> StoredUse {
-        accepts(value) ? use(of: value.info, at: now) : .revalidate
+        accepts(value) && cachePolicy != .bypass ? use(of: value.info, at: now) : .revalidate
     }
 
     /// The same for an answer whose bytes will do.
@@ -83,7 +90,7 @@ final class Call: Sendable {
 
     /// Whether what is stored stands in when the network has failed.
     func isAnsweredAllTheSame(by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
-        guard cachePolicy != .ignoreCache, value.info.isChosen(by: request.headers), accepts(value) else {
+        guard !insistsOnNetwork, value.info.isChosen(by: request.headers), accepts(value) else {
             return false
         }
         let answer = StoredAnswer(value.info)

@@ -74,7 +74,7 @@ final class DataStore: Sendable {
     /// What memory has for the call: the entry, or the variant of it that the call's fields choose.
     @inline(__always)
     func kept(for key: CacheKey, _ call: Call) -> StoredData? {
-        guard let value = memory.value(for: key) else { return nil }
+        guard call.cachePolicy != .bypass, let value = memory.value(for: key) else { return nil }
         guard let variant = value.info.variant, !variant.matches(call.request.headers) else { return value }
         let place = key.variant(variant.selection(for: call.request.headers), family: value.info.family)
         return memory.value(for: place) ?? value
@@ -117,11 +117,14 @@ final class DataStore: Sendable {
     /// Keeps what the network delivered, as far as the freshness policy allows.
     /// - Parameters:
     ///   - known: what was kept for the call so far, if it is known: others of its variants stay beside this one.
+    ///   - onDisk: somebody wants it kept on disk, also if the call does not.
     ///   - whenWritten: called when the disk is done with it, also if it failed or was not asked.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, beside known: FetchJob.Found?, onDisk: Bool,
         whenWritten: @escaping @Sendable () -> Void
     ) {
+        // What the call has nothing to do with it does not change either.
+        guard onDisk || call.cachePolicy != .bypass else { return whenWritten() }
         let info = value.info
         let mayStore = mayKeep(info, call)
         let present = known?.value.info ?? memory.part(of: key) { $0.info }
@@ -186,7 +189,8 @@ final class DataStore: Sendable {
             disk.remove(key)
             whenWritten?()
         } else {
-            disk.write(EntryRecord(key: key, value: value, lifetime: lifetime), whenDone: whenWritten)
+            disk.write(
+                EntryRecord(key: key, value: value, lifetime: lifetime), request.durability, whenDone: whenWritten)
         }
     }
 
@@ -201,10 +205,19 @@ final class DataStore: Sendable {
             extendedBy: call.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now())
     }
 
-    func remove(_ key: CacheKey) {
-        disk?.remove(key)
-        disk?.dropPartial(of: key)
-        memory.remove(key)
+    func remove(_ key: CacheKey, from tiers: DataCache.Tiers = .all) {
+        // The disk first: what is read from it goes to memory.
+        if tiers.contains(.disk) {
+            disk?.remove(key)
+            disk?.dropPartial(of: key)
+        }
+        if tiers.contains(.memory) { memory.remove(key) }
+    }
+
+    /// Removes what was made from an entry.
+    func removeDerived(of key: CacheKey) {
+        disk?.removeDerived(of: key)
+        memory.removeDerived(of: key)
     }
 
     func shutdown() async {

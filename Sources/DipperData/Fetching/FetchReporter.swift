@@ -90,6 +90,10 @@ struct FetchReporter: Sendable {
         observe(key, kind)
     }
 
+    func cleaned(_ cleaning: CacheEvent.Cleaning) {
+        observe(CacheKey(""), .cleaned(cleaning))
+    }
+
     private func observe(_ key: CacheKey, _ kind: CacheEvent.Kind) {
         observer?(CacheEvent(time: time.now() - start, key: key, kind: kind))
     }

@@ -24,11 +24,13 @@ public struct CacheEvent: Sendable {
         case failed(DipperError)
         /// A job ended; nobody waits for it any more.
         case ended
+        /// A tier has removed entries of its own accord. Belongs to no key.
+        case cleaned(Cleaning)
     }
 
     /// Time since the cache was made, on its clock.
     public let time: Duration
-    /// What it happened to.
+    /// What it happened to. Empty for what happened to the cache as a whole.
     public let key: CacheKey
     /// What happened.
     public let kind: Kind

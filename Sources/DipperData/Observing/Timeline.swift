@@ -28,6 +28,8 @@ public final class Timeline: Sendable {
     /// Takes an event, from any thread: to be set as ``DataCache/Configuration/observer``.
     public var record: @Sendable (CacheEvent) -> Void {
         { [self] event in
+            // A full cache removes as often as it adds, and the picture is of jobs.
+            if case .cleaned = event.kind { return }
             state.withLock { state in
                 if state.events.count < limit { state.events.append(event) } else { state.dropped += 1 }
             }

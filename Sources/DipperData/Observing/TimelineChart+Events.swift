@@ -65,6 +65,8 @@ extension TimelineChart {
                 close(job, time)
                 chart.rows[job.row].end = max(time, job.span.start)
                 chart.rows[job.row].isOpen = false
+            case .cleaned:
+                break
             }
         }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// The files of the disk tier: `blobs/ab/NAME`, one record each, written beside and renamed.
 ///
@@ -10,6 +11,8 @@ final class BlobFiles: Sendable {
     private let blobs: Int32
     private let staging: Int32
     private let stagingName: String?
+    /// The folders above those of the files are flushed.
+    private let isRootFlushed = Atomic(false)
 
     /// Creates what is missing.
     /// - Throws: `FileError` if the folder cannot be written; then nothing is open.
@@ -97,7 +100,7 @@ final class BlobFiles: Sendable {
         let size = Int(status.st_size)
         var tail = [UInt8](repeating: 0, count: min(size, 4_096))
         guard pread(file, &tail, tail.count, off_t(size - tail.count)) == tail.count,
-            let (body, metadata) = tail.withUnsafeBytes({ EntryRecord.layout($0, size: size) })
+            let (body, metadata, _) = tail.withUnsafeBytes({ EntryRecord.layout($0, size: size) })
         else { return nil }
         var bytes = [UInt8](repeating: 0, count: metadata)
         guard pread(file, &bytes, metadata, off_t(body)) == metadata else { return nil }
@@ -108,17 +111,61 @@ final class BlobFiles: Sendable {
         faccessat(blobs, path(name), F_OK, 0) == 0
     }
 
-    /// Writes a record and puts it in place of the one of that name, in one step.
-    func write(_ name: String, body: Data, trailer: [UInt8]) throws(FileError) {
+    /// How the body in a file is compressed; `nil` if there is no file or it is no record.
+    func coding(of name: String) -> StorageCompression.Coding? {
+        let file = openat(blobs, path(name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        var status = stat()
+        guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+        let size = Int(status.st_size)
+        var footer = [UInt8](repeating: 0, count: min(size, EntryRecord.footerSize))
+        guard pread(file, &footer, footer.count, off_t(size - footer.count)) == footer.count else { return nil }
+        return footer.withUnsafeBytes { EntryRecord.layout($0, size: size)?.coding }
+    }
+
+    /// Writes a record and puts it in place of the one of that name, in one step. A durable one is on
+    /// the device when this returns.
+    func write(
+        _ name: String, body: Data, trailer: [UInt8], _ durability: Durability = .relaxed
+    ) throws(FileError) {
         let file = openat(staging, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard file >= 0 else { throw FileError("create", name) }
         var failure = Self.write(body, trailer, to: file, name)
+        if failure == nil, durability == .durable, fdatasync(file) != 0 { failure = FileError("fdatasync", name) }
         if close(file) != 0, failure == nil { failure = FileError("close", name) }
         if failure == nil, !moveIntoPlace(name) { failure = FileError("rename", name) }
         if let failure {
             unlinkat(staging, name, 0)
             throw failure
         }
+        if durability == .durable { try flushFolders(of: name) }
+    }
+
+    /// Sees to it that what has been renamed or removed under this name stays so after a power cut.
+    func flushFolders(of name: String) throws(FileError) {
+        let shard = String(Self.shard(of: name))
+        let folder = openat(blobs, shard, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        if folder >= 0 {
+            defer { close(folder) }
+            try Self.flush(folder, shard)
+        } else if errno != ENOENT {
+            throw FileError("open", shard)
+        }
+        try Self.flush(blobs, "blobs")
+        if isRootFlushed.load(ordering: .relaxed) { return }
+        for path in [root, (root as NSString).deletingLastPathComponent] {
+            let folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            guard folder >= 0 else { continue }
+            defer { close(folder) }
+            try Self.flush(folder, path)
+        }
+        isRootFlushed.store(true, ordering: .relaxed)
+    }
+
+    private static func flush(_ folder: Int32, _ path: String) throws(FileError) {
+        // Some file systems know no such thing for folders.
+        guard fsync(folder) == 0 || errno == EINVAL else { throw FileError("fsync", path) }
     }
 
     private func moveIntoPlace(_ name: String) -> Bool {

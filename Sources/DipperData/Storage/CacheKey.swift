@@ -79,6 +79,20 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         CacheKey("\(string)\n\(family)\n\(selection)")
     }
 
+    /// Begins the keys of what was made from the entry with this key. A default key goes on with a digit after the line
+    /// break, a variant's too.
+    package var derivedPrefix: String { string + "\n#" }
+
+    /// Whether this is the key of something made from another entry.
+    package var isDerived: Bool { string.utf8.contains("\n#".utf8) }
+
+    /// Whether this is the key of something made from the entry with that key, or of a variant of such a thing.
+    package func isDerived(of origin: CacheKey) -> Bool {
+        let (own, other) = (string.utf8, origin.string.utf8)
+        return own.count >= other.count + 2 && own.dropFirst(other.count).starts(with: "\n#".utf8)
+            && own.starts(with: other)
+    }
+
     /// What may stand in a log: the URL. Headers, which may hold secrets, follow a line break in default keys.
     var loggable: Substring { string.prefix { $0 != "\n" } }
 

@@ -31,18 +31,15 @@ extension DiskTier {
 
     /// Removes entries stored before the moment, in the background.
     func remove(storedBefore limit: TimeInterval) {
+        writer.run { self.removeNow(storedBefore: limit) }
+    }
+
+    /// Removes entries that have expired, in the background.
+    func removeExpiredLater() {
         writer.run {
             self.removeExpired()
-            PartialFiles(root: self.options.folder).trim(to: .max, writtenAfter: limit, now: limit)
-            do {
-                var last = ""
-                while let rows = try self.opened.index?.rows(after: last, limit: 256), let end = rows.last {
-                    self.removeNow(rows.filter { $0.stored < limit }.map(\.name))
-                    last = end.name
-                }
-            } catch {
-                self.indexFailed(error)
-            }
+            // Beginnings of bodies have a longest life of their own.
+            PartialFiles(root: self.options.folder).trimToLife(now: Date().timeIntervalSince1970)
         }
     }
 
@@ -69,10 +66,11 @@ extension DiskTier {
         return CachedEntry(row)
     }
 
-    /// The file that holds the entry, its bytes first; `nil` for entries that are too small to have one.
+    /// The file that holds the entry, its bytes first; `nil` for entries that are too small to have one, or that lie
+    /// there compressed.
     func file(for key: CacheKey) -> URL? {
         let name = options.naming.name(key)
-        guard let files = opened.files, files.exists(name) else { return nil }
+        guard let files = opened.files, files.coding(of: name) == .identity else { return nil }
         return URL(fileURLWithPath: files.location(name))
     }
 

@@ -8,7 +8,8 @@ extension DiskTier {
         reopenIfLost()
         guard let files = opened.files, !files.isReadOnly else { return }
         var rows: [EntryIndex.Row] = []
-        var large: [(name: String, record: EntryRecord, trailer: [UInt8])] = []
+        var large: [(name: String, body: Data, trailer: [UInt8], durability: Durability)] = []
+        var unflushed: Set<String> = []
         var removed: [String] = []
         let time = now().timeIntervalSince1970
         for item in batch {
@@ -18,21 +19,25 @@ extension DiskTier {
                 files.remove(name)
                 removed.append(name)
             case .write(let record):
-                let trailer = record.encodeTrailer()
-                let size = record.value.data.count + trailer.count
+                let (body, trailer) = record.encoded(options.compression)
+                let size = body.count + trailer.count
                 var row = EntryIndex.Row(
                     name: name, key: record.key.string, url: record.value.info.url, size: size,
                     stored: record.value.info.stored, accessed: time, lifetime: record.lifetime)
                 if size <= options.inlineLimit {
                     files.remove(name)
-                    row.record = record.value.data + trailer
+                    if item.durability == .durable { unflushed.insert(name) }
+                    row.record = body + trailer
                 } else {
-                    large.append((name, record, trailer))
+                    large.append((name, body, trailer, item.durability))
                 }
                 rows.append(row)
             }
         }
-        guard commit(rows, removing: removed) else {
+        // A file that came back would stand for the small entry.
+        for name in unflushed { flushFolders(of: name, files) }
+        let isDurable = batch.contains { $0.durability == .durable }
+        guard commit(rows, removing: removed, isDurable ? .durable : .relaxed) else {
             // What was to be replaced or removed must not be found any more.
             for item in batch { files.remove(options.naming.name(item.key)) }
             return
@@ -40,7 +45,7 @@ extension DiskTier {
         var failed: [String] = []
         for entry in large {
             do {
-                try files.write(entry.name, body: entry.record.value.data, trailer: entry.trailer)
+                try files.write(entry.name, body: entry.body, trailer: entry.trailer, entry.durability)
             } catch {
                 // A later entry may be smaller; the old file must not stand for the new entry.
                 complain("an entry cannot be written and stays in memory only", error)
@@ -53,10 +58,18 @@ extension DiskTier {
         keepLimit()
     }
 
-    private func commit(_ rows: [EntryIndex.Row], removing names: [String]) -> Bool {
+    private func flushFolders(of name: String, _ files: BlobFiles) {
+        do {
+            try files.flushFolders(of: name)
+        } catch {
+            complain("a folder cannot be flushed", error)
+        }
+    }
+
+    private func commit(_ rows: [EntryIndex.Row], removing names: [String], _ durability: Durability) -> Bool {
         guard let index = opened.index else { return false }
         do {
-            try index.write(rows, removing: names)
+            try index.write(rows, removing: names, durability)
             return true
         } catch {
             indexFailed(error)
@@ -75,80 +88,11 @@ extension DiskTier {
         }
     }
 
-    func removeNow(_ names: [String]) {
-        guard let files = opened.files, !files.isReadOnly else { return }
-        for name in names { files.remove(name) }
-        do {
-            try opened.index?.remove(names)
-        } catch {
-            indexFailed(error)
-        }
-    }
-
     func writeAccesses() {
         let accesses = accesses.withLock { exchange(&$0, with: [:]) }
         guard !accesses.isEmpty, opened.files?.isReadOnly == false else { return }
         do {
             try opened.index?.touch(accesses)
-        } catch {
-            indexFailed(error)
-        }
-    }
-
-    /// Removes the least recently used entries, a few at a time, until there is a tenth of room.
-    func keepLimit() {
-        guard let limit = sizeLimit, let index = opened.index, let files = opened.files, !files.isReadOnly,
-            let totals = try? index.totals(), totals.bytes > limit
-        else { return }
-        removeExpired()
-        removeOldest(untilSize: limit - limit / 10)
-    }
-
-    func removeOldest(untilSize size: Int) {
-        // Who was read lately is not among the oldest.
-        writeAccesses()
-        guard let index = opened.index else { return }
-        do {
-            while true {
-                var excess = try index.totals().bytes - size
-                guard excess > 0 else { return }
-                var names: [String] = []
-                for entry in try index.oldest(64) where excess > 0 {
-                    names.append(entry.name)
-                    excess -= entry.size
-                }
-                guard !names.isEmpty else { return }
-                for name in names { opened.files?.remove(name) }
-                try index.removeListed(names)
-            }
-        } catch {
-            indexFailed(error)
-        }
-    }
-
-    func removeExpired() {
-        writeAccesses()
-        do {
-            while let names = try opened.index?.expired(at: now().timeIntervalSince1970, limit: 64).map(\.name),
-                !names.isEmpty
-            {
-                for name in names { opened.files?.remove(name) }
-                try opened.index?.removeListed(names)
-            }
-        } catch {
-            indexFailed(error)
-        }
-    }
-
-    func clearNow() {
-        accesses.withLock { $0 = [:] }
-        guard let files = opened.files, !files.isReadOnly else { return }
-        for shard in files.shards() {
-            for name in files.names(inShard: shard) { files.remove(name) }
-        }
-        PartialFiles(root: options.folder).removeAll()
-        do {
-            try opened.index?.removeAll()
         } catch {
             indexFailed(error)
         }

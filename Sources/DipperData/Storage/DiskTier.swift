@@ -8,12 +8,14 @@ import Synchronization
 //                        `inlineLimit`. The file is the truth: a hit opens it and nothing else.
 //     index.sqlite       application_id "DIPR", user_version 1. Table `small` holds the records of small entries;
 //                        table `entry` one row per entry, small or large, for listing and limits; table `total`
-//                        their number and size, kept by triggers, so that opening costs the same at any size.
+//                        their number and size, kept by triggers, so that opening costs the same at any size. Index
+//                        `entry_by_origin` finds entries that were made from others, by their keys.
 //     index.broken       a database that was set aside because it could not be read.
 //     partial/NAME       the beginning of a body that was broken off, as a record (PartialFiles.swift).
 //     staging/ID/        files being written by one process, which holds a lock on the folder.
 //
-// NAME is the key's SHA-256 unless configured otherwise; "ab" are its first two characters.
+// NAME is the key's SHA-256 unless configured otherwise; "ab" are its first two characters. Records may hold bodies that
+// are compressed; sizes are those on disk, and say which entries are small.
 //
 // Writing a large entry: (1) its row is committed, (2) the file is written under staging, (3) renamed into place.
 //   Killed before 2: a row without a file. A reader finds no file: a miss. Eviction and `verify` drop the row.
@@ -22,8 +24,11 @@ import Synchronization
 //   at that very moment; the writer looks for that afterwards, and `verify` lists such files again.
 // Writing a small entry: a file of that name is removed, then row and record are committed in one transaction.
 // Removing: the file first, then the row.
-// Nothing is flushed to the device per entry. After a power cut a file may be torn: its checksum says so, and it is
-//   removed. SQLite in WAL mode keeps the index consistent.
+// Nothing is flushed to the device per entry, unless the request asks for it. After a power cut a file may be torn: its
+//   checksum says so, and it is removed. SQLite in WAL mode keeps the index consistent.
+// Writing a durable entry: the commit of its row is flushed (`synchronous = FULL`), its file before it is renamed, then the
+//   folder; for a small one the folder from which a file of its name may just have been removed, and then the commit.
+//   Then it counts as written. Whoever waits for a durable write waits also for the one that takes its place.
 // A lost or unreadable index is made anew and filled from the files in the background; small entries are lost with it.
 // Several processes may share the folder: files appear and vanish in one step, SQLite locks the rest.
 
@@ -45,6 +50,7 @@ final class DiskTier: Sendable {
         /// The most that the beginnings of broken off bodies may take, in bytes.
         var partialLimit = 128 << 20
         var naming = FileNaming.sha256
+        var compression = StorageCompression.off
         /// Begins the names of the threads.
         var name = "dipper"
     }
@@ -59,6 +65,8 @@ final class DiskTier: Sendable {
     let partials = Mutex(PartialChanges())
     /// Told when staging is filling up and when there is room again.
     private let onBacklog: @Sendable (BacklogNotice) -> Void
+    /// Told what was removed without having been named; from the writer's thread.
+    let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
     /// What is open; replaced as a whole when the folder or the index has to be made anew.
     struct Opened: Sendable {
@@ -100,7 +108,8 @@ final class DiskTier: Sendable {
 
     init(
         _ options: Options, logger: Logger, now: @escaping @Sendable () -> Date,
-        onBacklog: @escaping @Sendable (BacklogNotice) -> Void = { _ in }
+        onBacklog: @escaping @Sendable (BacklogNotice) -> Void = { _ in },
+        onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)? = nil
     ) {
         var options = options
         options.stagingLimit = min(max(1, options.stagingLimit), 1 << 40)
@@ -109,6 +118,7 @@ final class DiskTier: Sendable {
         self.logger = logger
         self.now = now
         self.onBacklog = onBacklog
+        self.onCleaned = onCleaned
         state = Mutex(State(sizeLimit: options.sizeLimit))
         reopen()
     }
@@ -117,13 +127,13 @@ final class DiskTier: Sendable {
 
     /// The entry, unless it is not there, has expired, or fails its checksum; one that fails is removed.
     func entry(for key: CacheKey) -> EntryRecord? {
-        let (item, isClearing) = staged.withLock { ($0.area[key], $0.area.isClearing) }
+        let (item, isRemoved) = staged.withLock { ($0.area[key], $0.area.isBeingRemoved(key)) }
         let time = now().timeIntervalSince1970
         if let item {
             guard case .write(let record) = item.change, !record.lifetime.isExpired(at: time) else { return nil }
             return record
         }
-        if isClearing { return nil }
+        if isRemoved { return nil }
         let name = options.naming.name(key)
         let opened = opened
         guard let record = fileRecord(name, opened.files) ?? smallRecord(name, opened.index) else { return nil }
@@ -137,13 +147,13 @@ final class DiskTier: Sendable {
     }
 
     func contains(_ key: CacheKey) -> Bool {
-        let (item, isClearing) = staged.withLock { ($0.area[key], $0.area.isClearing) }
+        let (item, isRemoved) = staged.withLock { ($0.area[key], $0.area.isBeingRemoved(key)) }
         let time = now().timeIntervalSince1970
         if let item {
             if case .write(let record) = item.change { return !record.lifetime.isExpired(at: time) }
             return false
         }
-        if isClearing { return false }
+        if isRemoved { return false }
         let name = options.naming.name(key)
         let opened = opened
         if let file = opened.files?.readMetadata(name) {
@@ -213,15 +223,17 @@ final class DiskTier: Sendable {
     // MARK: Changing
 
     /// Keeps a record, in place of the one its key had. `whenDone` is called when it is written, or cannot be.
-    func write(_ record: EntryRecord, whenDone: (@Sendable () -> Void)? = nil) {
-        stage(.write(record), for: record.key, whenDone: whenDone)
+    func write(_ record: EntryRecord, _ durability: Durability = .relaxed, whenDone: (@Sendable () -> Void)? = nil) {
+        stage(.write(record), for: record.key, durability, whenDone: whenDone)
     }
 
     func remove(_ key: CacheKey) {
-        stage(.remove, for: key, whenDone: nil)
+        stage(.remove, for: key, .relaxed, whenDone: nil)
     }
 
-    private func stage(_ change: StagingArea.Change, for key: CacheKey, whenDone: (@Sendable () -> Void)?) {
+    private func stage(
+        _ change: StagingArea.Change, for key: CacheKey, _ durability: Durability, whenDone: (@Sendable () -> Void)?
+    ) {
         let (replaced, starts, backlog, isDropped) = staged.withLock {
             staged -> (StagingArea.Item?, Bool, BacklogNotice?, Bool) in
             if staged.isClosed { return (nil, false, nil, true) }
@@ -231,7 +243,7 @@ final class DiskTier: Sendable {
             {
                 return (nil, false, nil, true)
             }
-            let replaced = staged.area.add(change, for: key, whenDone: whenDone)
+            let replaced = staged.area.add(change, for: key, durability, whenDone: whenDone)
             let starts = !staged.isWriting
             staged.isWriting = true
             return (replaced, starts, staged.updateBacklog(limit: options.stagingLimit), false)
@@ -241,21 +253,33 @@ final class DiskTier: Sendable {
             whenDone?()
             return
         }
-        replaced?.whenDone?()
+        for tell in replaced?.whenDone ?? [] { tell() }
         if let backlog { onBacklog(backlog) }
         if starts { writer.run { self.writeStaged() } }
     }
 
     /// Forgets everything, at once for readers.
     func clear() {
-        let dropped = staged.withLock { $0.area.beginClearing() }
         let partials = partials.withLock { $0.removeAll() }
         _ = consume partials
-        for item in dropped.values { item.whenDone?() }
+        remove(.all) { self.clearNow() }
+    }
+
+    /// Forgets what was made from an entry, at once for readers. See ``CacheKey/isDerived(of:)``.
+    func removeDerived(of key: CacheKey) {
+        remove(.derived(of: key)) { self.removeDerivedNow(of: key) }
+    }
+
+    private func remove(_ scope: StagingArea.Scope, _ work: @escaping @Sendable () -> Void) {
+        let (dropped, backlog) = staged.withLock { staged in
+            (staged.area.beginRemoving(scope), staged.updateBacklog(limit: options.stagingLimit))
+        }
+        if let backlog { onBacklog(backlog) }
+        for item in dropped { for tell in item.whenDone { tell() } }
         writer.run {
-            self.clearNow()
+            work()
             self.staged.withLock { staged in
-                staged.area.endClearing()
+                staged.area.endRemoving(scope)
                 staged.isWriting = true
             }
             self.writeStaged()
@@ -296,7 +320,7 @@ final class DiskTier: Sendable {
                 (staged.area.finish(batch), staged.updateBacklog(limit: options.stagingLimit))
             }
             if let backlog { onBacklog(backlog) }
-            for item in done { item.whenDone?() }
+            for item in done { for tell in item.whenDone { tell() } }
         }
     }
 

@@ -61,7 +61,23 @@ final class EntryIndex: Sendable {
         if let version, version != Self.version { throw ForeignDatabase() }
         isNew = version == nil
         if isNew { try pool.write(Self.create) }
+        // Databases of earlier programs have no such index, and go on being theirs, too.
+        let isIndexed = try pool.read { try Self.hasDerivedIndex($0) }
+        if !isIndexed { try pool.write { try $0.execute(sql: Self.createDerivedIndex) } }
     }
+
+    private static func hasDerivedIndex(_ db: Database) throws -> Bool {
+        try Int.fetchOne(
+            db, sql: "SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?", arguments: [derivedIndex]) != nil
+    }
+
+    private static let derivedIndex = "entry_by_origin"
+
+    /// Entries that were made from others are found by their keys. There are few of them in a cache of bytes, so that the
+    /// index is of those alone; a query must name the same condition to use it.
+    private static let isDerived = "instr(key, char(10) || '#') > 0"
+    private static let createDerivedIndex =
+        "CREATE INDEX IF NOT EXISTS \(derivedIndex) ON entry (key) WHERE \(isDerived)"
 
     private static func create(_ db: Database) throws {
         // Another process may have come first.
@@ -201,6 +217,13 @@ final class EntryIndex: Sendable {
         try names("SELECT name, size FROM entry ORDER BY accessed LIMIT ?", [limit])
     }
 
+    /// Entries whose keys lie in a range, of those that were made from others.
+    func derived(from first: String, before end: String, limit: Int) throws -> [(name: String, size: Int)] {
+        try names(
+            "SELECT name, size FROM entry WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?",
+            [first, end, limit])
+    }
+
     func expired(at time: TimeInterval, limit: Int) throws -> [(name: String, size: Int)] {
         try names("SELECT name, size FROM entry WHERE expires <= ? LIMIT ?", [time, limit])
     }
@@ -224,8 +247,8 @@ final class EntryIndex: Sendable {
     // MARK: Writing
 
     /// Adds rows or puts them in place of those of their names, in one transaction, and removes others.
-    func write(_ rows: [Row], removing names: [String] = []) throws {
-        try transaction { db in
+    func write(_ rows: [Row], removing names: [String] = [], _ durability: Durability = .relaxed) throws {
+        try transaction(durability) { db in
             let upsert = try db.cachedStatement(
                 sql: """
                     INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
@@ -349,8 +372,11 @@ final class EntryIndex: Sendable {
         }
     }
 
-    private func transaction(_ body: (Database) throws -> Void) throws {
+    /// Flushed to the device before it returns, with all transactions before it, if it is to be durable.
+    private func transaction(_ durability: Durability = .relaxed, _ body: (Database) throws -> Void) throws {
         try pool.writeWithoutTransaction { db in
+            if durability == .durable { try db.execute(sql: "PRAGMA synchronous = FULL") }
+            defer { if durability == .durable { try? db.execute(sql: "PRAGMA synchronous = NORMAL") } }
             try db.inTransaction(.immediate) {
                 try body(db)
                 return .commit

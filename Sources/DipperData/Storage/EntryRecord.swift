@@ -3,37 +3,52 @@ import Foundation
 
 // A record is one entry as it lies on disk, in a file of its own or in a row of the index:
 //
-//     body        the entry's bytes, first, so that other programs can open the file
+//     body        the entry's bytes, first, so that other programs can open the file; compressed if the version is 3
 //     metadata    see `encodeMetadata`
 //     footer      32 bytes, little-endian:
 //                   0  magic "DIPR"
-//                   4  version of this format, UInt32: 2
-//                   8  length of the body, UInt64
+//                   4  version of this format, UInt32: 2, or 3 for a body that is compressed
+//                   8  length of the body as it lies here, UInt64
 //                  16  length of the metadata, UInt32
-//                  20  zero, UInt32
+//                  20  how the body is compressed, UInt32: 1 for gzip (RFC 1952); zero in version 2
 //                  24  checksum, UInt64
 //
-// The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body. It covers
-// every byte, the lengths and the key. A record whose footer, lengths or checksum are not right counts as not there.
+// The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body as it lies here.
+// It covers every byte, the lengths and the key; gzip has a checksum of its own of what it makes. A record whose footer,
+// lengths or checksums are not right counts as not there.
+//
+// Both versions may stand side by side; which is written is for `DataCache.Configuration.compression` to say, and both
+// are read whatever it says. To a program that knows but version 2 the others are not there.
 //
 // Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
 // seconds, NaN for none), generated and fresh until (Float64, seconds since 1970; infinities for ever and never), family
 // (UInt64, see `DataStore.keep`), status (UInt32), key, URL, number of header fields (UInt32), then name and value of each;
 // number of request fields that chose the answer (UInt32, all bits set if there is but one answer), then of each its name,
-// 1 or 0 (UInt32) for whether the request had it, and its value. Texts as a UInt32 length in bytes and UTF-8.
+// 1 or 0 (UInt32) for whether the request had it, and its value. Version 3 ends with the length of the body before it
+// was compressed (UInt64). Texts as a UInt32 length in bytes and UTF-8.
 
 /// One entry as it lies on disk.
 struct EntryRecord {
     static let footerSize = 32
     private static let magic: UInt32 = 0x5250_4944
-    private static let version: UInt32 = 2
+    private static let plainVersion: UInt32 = 2
+    private static let compressedVersion: UInt32 = 3
 
     var key: CacheKey
     var value: StoredData
     var lifetime: Lifetime
 
+    /// The record in two parts: the body as it is to lie on disk, and what follows it.
+    func encoded(_ compression: StorageCompression) -> (body: Data, trailer: [UInt8]) {
+        guard let compressed = compression.compressed(value) else { return (value.data, encodeTrailer()) }
+        return (compressed, encodeTrailer(compressed: compressed, compression.coding))
+    }
+
     /// Metadata and footer: what follows the body.
-    func encodeTrailer() -> [UInt8] {
+    /// - Parameter compressed: the body as it lies on disk, if that is not as it is.
+    func encodeTrailer(
+        compressed: Data? = nil, _ coding: StorageCompression.Coding = .identity
+    ) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(256)
         let info = value.info
@@ -59,35 +74,40 @@ struct EntryRecord {
                 bytes.append(text: value ?? "")
             }
         }
+        if compressed != nil { bytes.append(value: UInt64(value.data.count)) }
         let metadataLength = bytes.count
+        let body = compressed ?? value.data
         bytes.append(value: Self.magic)
-        bytes.append(value: Self.version)
-        bytes.append(value: UInt64(value.data.count))
+        bytes.append(value: compressed == nil ? Self.plainVersion : Self.compressedVersion)
+        bytes.append(value: UInt64(body.count))
         bytes.append(value: UInt32(metadataLength))
-        bytes.append(value: UInt32(0))
-        let bodyHash = value.data.withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
+        bytes.append(value: coding.rawValue)
+        let bodyHash = body.withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
         let checksum = bytes.withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, bodyHash) }
         bytes.append(value: checksum)
         return bytes
     }
 
-    /// The length of the body, if these are the last bytes of a record of `size` bytes.
-    static func layout(_ tail: UnsafeRawBufferPointer, size: Int) -> (body: Int, metadata: Int)? {
+    /// The lengths of the parts, and how the body is compressed, if these are the last bytes of a record of `size` bytes.
+    static func layout(
+        _ tail: UnsafeRawBufferPointer, size: Int
+    ) -> (body: Int, metadata: Int, coding: StorageCompression.Coding)? {
         guard tail.count >= footerSize, size >= footerSize else { return nil }
         let footer = tail.count - footerSize
         guard tail.loadLE(UInt32.self, at: footer) == magic,
-            tail.loadLE(UInt32.self, at: footer + 4) == version
+            let coding = StorageCompression.Coding(rawValue: tail.loadLE(UInt32.self, at: footer + 20)),
+            tail.loadLE(UInt32.self, at: footer + 4) == (coding == .identity ? plainVersion : compressedVersion)
         else { return nil }
         let body = tail.loadLE(UInt64.self, at: footer + 8)
         let metadata = Int(tail.loadLE(UInt32.self, at: footer + 16))
         guard body <= UInt64(size), Int(body) + metadata + footerSize == size else { return nil }
-        return (Int(body), metadata)
+        return (Int(body), metadata, coding)
     }
 
     /// Reads a whole record and checks it. `takeBody` is handed the length of the body once all is well, and turns
-    /// the first bytes into `Data`.
+    /// the first bytes into `Data`; it is not called for a body that is compressed.
     static func decode(_ bytes: UnsafeRawBufferPointer, takeBody: (Int) -> Data) -> EntryRecord? {
-        guard let (body, metadata) = layout(bytes, size: bytes.count), let start = bytes.baseAddress else {
+        guard let (body, metadata, coding) = layout(bytes, size: bytes.count), let start = bytes.baseAddress else {
             return nil
         }
         let covered = metadata + footerSize - 8
@@ -97,8 +117,18 @@ struct EntryRecord {
         else { return nil }
         var reader = RecordReader(UnsafeRawBufferPointer(rebasing: bytes[body..<(body + metadata)]))
         guard let head = reader.readHead() else { return nil }
+        let data: Data
+        switch coding {
+        case .identity:
+            data = takeBody(body)
+        case .gzip:
+            guard let count = reader.readCount(),
+                let whole = Gzip.decompress(UnsafeRawBufferPointer(rebasing: bytes[..<body]), count: count)
+            else { return nil }
+            data = whole
+        }
         return EntryRecord(
-            key: head.key, value: StoredData(data: takeBody(body), info: head.info), lifetime: head.lifetime)
+            key: head.key, value: StoredData(data: data, info: head.info), lifetime: head.lifetime)
     }
 
     /// Reads the metadata alone, without checking the body.
@@ -152,6 +182,9 @@ private struct RecordReader {
                 accessExtension: accessExtension.isNaN ? nil : accessExtension)
         )
     }
+
+    /// The length of a body before it was compressed.
+    mutating func readCount() -> Int? { read(UInt64.self).flatMap { Int(exactly: $0) } }
 
     private mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {
         guard bytes.count - position >= MemoryLayout<Value>.size else { return nil }

@@ -122,13 +122,14 @@ final class MemoryShard<Value: Sendable>: Sendable {
         state.withLock { state in state.oldest >= 0 ? take(state.oldest, &state) : nil }
     }
 
-    /// Removes what the condition is true for, given its lifetime and when it was stored.
-    func remove(where condition: (Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
+    /// Removes what the condition is true for, given its key, its lifetime and when it was stored.
+    func remove(where condition: (CacheKey, Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
             state.changes += 1
             var removed: [MemoryEntry<Value>] = []
             for index in 0..<state.nodes.count where state.nodes.start[index].value != nil {
-                if condition(state.nodes.start[index].lifetime, state.details[index].stored),
+                let node = state.nodes.start + index
+                if condition(node.pointee.key, node.pointee.lifetime, state.details[index].stored),
                     let taken = take(Int32(index), &state)
                 {
                     removed.append(taken)

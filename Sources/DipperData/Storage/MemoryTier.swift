@@ -24,9 +24,16 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let cost = Atomic<Int>(0)
     private let count = Atomic<Int>(0)
     private let now: @Sendable () -> Date
+    private let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
-    /// - Parameter now: the time that lifetimes are measured by.
-    init(limits: Limits, now: @escaping @Sendable () -> Date) {
+    /// - Parameters:
+    ///   - now: the time that lifetimes are measured by.
+    ///   - onCleaned: told what was removed without having been named, from the thread that caused it.
+    init(
+        limits: Limits, now: @escaping @Sendable () -> Date,
+        onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)? = nil
+    ) {
+        self.onCleaned = onCleaned
         self.limits = Mutex(limits)
         self.now = now
         shards = (0..<Self.shardCount).map { _ in MemoryShard() }
@@ -46,7 +53,10 @@ final class MemoryTier<Value: Sendable>: Sendable {
     func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         let found = shard(of: key).access(
             key, stamp: stamp(), now: now().timeIntervalSince1970, part: part)
-        if let expired = found.expired { account(removed: expired) }
+        if let expired = found.expired {
+            account(removed: expired)
+            tell([expired], .expired)
+        }
         return found.part
     }
 
@@ -86,18 +96,29 @@ final class MemoryTier<Value: Sendable>: Sendable {
     }
 
     func removeAll() {
-        removeAll { _, _ in true }
+        tell(removeAll { _, _, _ in true }, .cleared)
+    }
+
+    /// Removes what was made from an entry, in one pass over all.
+    func removeDerived(of key: CacheKey) {
+        removeAll { other, _, _ in other.isDerived(of: key) }
     }
 
     /// Removes what has expired, and what was stored before the moment given.
     func removeExpired(storedBefore limit: TimeInterval = -.infinity) {
         let now = now().timeIntervalSince1970
-        removeAll { lifetime, stored in lifetime.isExpired(at: now) || stored < limit }
+        var removed = removeAll { _, lifetime, stored in lifetime.isExpired(at: now) || stored < limit }
+        let expired = removed.partition { $0.lifetime.isExpired(at: now) }
+        tell(removed[expired...], .expired)
+        tell(removed[..<expired], .flushed)
     }
 
-    private func removeAll(where condition: (Lifetime, TimeInterval) -> Bool) {
-        for shard in shards {
-            for removed in shard.remove(where: condition) { account(removed: removed) }
+    @discardableResult
+    private func removeAll(where condition: (CacheKey, Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
+        shards.flatMap { shard in
+            let removed = shard.remove(where: condition)
+            for entry in removed { account(removed: entry) }
+            return removed
         }
     }
 
@@ -109,12 +130,22 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     /// Removes the least recently used entries until no more than this is left. The limits stay.
     func trim(toCost maximum: Int, count maximumCount: Int? = nil) {
+        var (entries, bytes) = (0, 0)
         while totalCost > maximum || entryCount > maximumCount ?? .max {
             guard let oldest = shards.min(by: { $0.oldestStamp < $1.oldestStamp }), oldest.oldestStamp < .max,
                 let removed = oldest.removeOldest()
-            else { return }
+            else { break }
             account(removed: removed)
+            entries += 1
+            bytes += removed.cost
         }
+        if entries > 0 { onCleaned?(.init(tier: .memory, reason: .overLimit, entries: entries, bytes: bytes)) }
+    }
+
+    private func tell(_ removed: some Collection<MemoryEntry<Value>>, _ reason: CacheEvent.Cleaning.Reason) {
+        guard let onCleaned, !removed.isEmpty else { return }
+        let bytes = removed.reduce(0) { $0 + $1.cost }
+        onCleaned(.init(tier: .memory, reason: reason, entries: removed.count, bytes: bytes))
     }
 
     private func account(removed entry: MemoryEntry<Value>) {

@@ -26,6 +26,8 @@ package final class ObjectTier: Sendable {
     }
 
     package func remove(_ key: CacheKey) { memory.remove(key) }
+    /// Removes what was made of the bytes of a key, but for the object under that key itself.
+    package func removeDerived(of key: CacheKey) { memory.removeDerived(of: key) }
     package func removeAll() { memory.removeAll() }
     package func removeExpired(storedBefore limit: TimeInterval) { memory.removeExpired(storedBefore: limit) }
     package func trim(to bytes: Int) { memory.trim(toCost: max(0, bytes)) }

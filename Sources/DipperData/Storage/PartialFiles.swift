@@ -48,6 +48,11 @@ struct PartialFiles: Sendable {
         unlink(folder + "/" + name)
     }
 
+    /// Removes what is too old to be of use.
+    func trimToLife(now: TimeInterval) {
+        trim(to: .max, writtenAfter: now - Self.longestLife, now: now)
+    }
+
     func removeAll() {
         trim(to: 0, writtenAfter: .infinity, now: .infinity)
     }

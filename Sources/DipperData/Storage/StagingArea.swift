@@ -11,8 +11,23 @@ struct StagingArea {
         let key: CacheKey
         let number: UInt64
         let change: Change
+        var durability = Durability.relaxed
         /// Called when the change has been carried out, has failed, or has been replaced.
-        let whenDone: (@Sendable () -> Void)?
+        var whenDone: [@Sendable () -> Void] = []
+    }
+
+    /// What a removal takes away.
+    enum Scope: Hashable {
+        case all
+        /// What was made from an entry; see ``CacheKey/isDerived(of:)``.
+        case derived(of: CacheKey)
+
+        func covers(_ key: CacheKey) -> Bool {
+            switch self {
+            case .all: true
+            case .derived(let origin): key.isDerived(of: origin)
+            }
+        }
     }
 
     private var items: [CacheKey: Item] = [:]
@@ -21,20 +36,30 @@ struct StagingArea {
     private var nextNumber: UInt64 = 0
     /// Bytes of all entries that wait to be written.
     private(set) var bytes = 0
-    /// Clears under way: everything older has been cleared, though the files may still be there.
-    private var clears = 0
+    /// Removals under way: everything older that they cover is gone, though it may still be on disk.
+    private var removals: [Scope] = []
 
-    var isClearing: Bool { clears > 0 }
+    /// Whether what is on disk under the key does not count any more.
+    func isBeingRemoved(_ key: CacheKey) -> Bool { removals.contains { $0.covers(key) } }
 
     subscript(key: CacheKey) -> Item? { items[key] }
 
     /// The change that this one takes the place of, for the caller to release outside its lock.
     mutating func add(
-        _ change: Change, for key: CacheKey, whenDone: (@Sendable () -> Void)? = nil
+        _ change: Change, for key: CacheKey, _ durability: Durability = .relaxed,
+        whenDone: (@Sendable () -> Void)? = nil
     ) -> Item? {
         nextNumber += 1
-        let item = Item(key: key, number: nextNumber, change: change, whenDone: whenDone)
-        let replaced = items.updateValue(item, forKey: key)
+        var item = Item(key: key, number: nextNumber, change: change, durability: durability)
+        if let whenDone { item.whenDone = [whenDone] }
+        var replaced = items[key]
+        if case .write = change, let old = replaced, old.durability == .durable {
+            // Who waits for the device waits for what takes the entry's place.
+            item.durability = .durable
+            item.whenDone = old.whenDone + item.whenDone
+            replaced?.whenDone = []
+        }
+        items[key] = item
         queue.append((key, nextNumber))
         if let replaced { bytes -= replaced.bytes }
         if case .write(let record) = change { bytes += record.value.data.count }
@@ -45,8 +70,8 @@ struct StagingArea {
     mutating func nextBatch(count: Int, bytes limit: Int) -> [Item] {
         var batch: [Item] = []
         var size = 0
-        // What was staged after a clear waits for it.
-        if isClearing { return [] }
+        // What was staged after a removal waits for it.
+        if !removals.isEmpty { return [] }
         while head < queue.count, batch.count < count, size < limit {
             let next = queue[head]
             head += 1
@@ -72,16 +97,24 @@ struct StagingArea {
         }
     }
 
-    /// Forgets all that waits; until ``endClearing()`` nothing on disk counts.
-    mutating func beginClearing() -> [CacheKey: Item] {
-        clears += 1
-        queue = []
-        head = 0
-        bytes = 0
-        return exchange(&items, with: [:])
+    /// Forgets what waits and is covered; until ``endRemoving(_:)`` nothing of it on disk counts.
+    mutating func beginRemoving(_ scope: Scope) -> [Item] {
+        removals.append(scope)
+        let dropped = items.values.filter { scope.covers($0.key) }
+        for item in dropped {
+            items[item.key] = nil
+            bytes -= item.bytes
+        }
+        if items.isEmpty {
+            queue = []
+            head = 0
+        }
+        return dropped
     }
 
-    mutating func endClearing() { clears -= 1 }
+    mutating func endRemoving(_ scope: Scope) {
+        if let index = removals.firstIndex(of: scope) { removals.remove(at: index) }
+    }
 }
 
 extension StagingArea.Item {

@@ -74,6 +74,14 @@ public struct FileNaming: Sendable {
 
     /// The key's SHA-256.
     public static let sha256 = FileNaming(name: KeyDigest.sha256)
+    /// The key's SHA-256, a dot, and an extension where there is one: for files that other programs are to open. Entries
+    /// that are too small to have a file of their own have no name either; see ``DataCache/file(for:)``.
+    public static func sha256(extension end: FileExtension) -> FileNaming {
+        FileNaming { key in
+            let digest = KeyDigest.sha256(key)
+            return end.text(key).map { "\(digest).\($0)" } ?? digest
+        }
+    }
     /// The key's SHA-1.
     public static let sha1 = FileNaming(name: KeyDigest.sha1)
     /// The key's MD5.
