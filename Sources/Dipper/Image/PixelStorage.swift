@@ -17,6 +17,7 @@ public final class PixelStorage: @unchecked Sendable {
 
 /// Where memory for pixels comes from.
 enum PixelMemory {
+    static func trim() {}
     static let alignment = 64
 
     static func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
