@@ -57,8 +57,9 @@ struct ResamplingTests {
         arguments: [6, 13, 48, 97])
     func fringes(width: Int) throws {
         // Full red beside nothing: whatever the alpha, red must go with it.
-        let pixels = (0..<48 * 48).flatMap {
-            ($0 % 48 + $0 / 48) % 48 < 24 ? [255, 0, 0, 255] : [0, 0, 0, 0] as [UInt8]
+        let pixels = (0..<48 * 48).flatMap { (index: Int) -> [UInt8] in
+            let isRed = (index % 48 + index / 48) % 48 < 24
+            return isRed ? [255, 0, 0, 255] : [0, 0, 0, 0]
         }
         let image = try stretched(TestPicture(size: PixelSize(width: 48, height: 48), pixels: pixels), width, width)
         for y in 0..<width {
