@@ -80,3 +80,25 @@ CLONES void pixels_drop_alpha(uint8_t *to, const uint8_t *from, size_t count) {
         for (int c = 0; c < 3; c++) to[i * 3 + c] = from[i * 4 + c];
     }
 }
+
+CLONES void pixels_add_alpha(uint8_t *to, const uint8_t *from, size_t count) {
+    size_t i = 0;
+    // Sixteen bytes are read for four pixels of twelve, so the last few go by themselves.
+    for (; i + 10 <= count; i += 8) {
+        u8x16 a, b;
+        memcpy(&a, from + i * 3, 16);
+        memcpy(&b, from + i * 3 + 12, 16);
+        const u8x16 full = ~(u8x16){0};
+        a = __builtin_shufflevector(a, full, 0, 1, 2, 16, 3, 4, 5, 16, 6, 7, 8, 16, 9, 10, 11, 16);
+        b = __builtin_shufflevector(b, full, 0, 1, 2, 16, 3, 4, 5, 16, 6, 7, 8, 16, 9, 10, 11, 16);
+        memcpy(to + i * 4, &a, 16);
+        memcpy(to + i * 4 + 16, &b, 16);
+    }
+    for (; i < count; i++) {
+        uint8_t red = from[i * 3], green = from[i * 3 + 1], blue = from[i * 3 + 2];
+        to[i * 4] = red;
+        to[i * 4 + 1] = green;
+        to[i * 4 + 2] = blue;
+        to[i * 4 + 3] = 255;
+    }
+}

@@ -1,1 +1,140 @@
-#include "CodecShims.h"
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "png_shims.h"
+
+struct dipper_png_reader {
+    png_structp png;
+    png_infop info;
+    const uint8_t *bytes;
+    size_t rest;
+    dipper_png_status status;
+    char message[96];
+};
+
+static void fail(png_structp png, png_const_charp message) {
+    dipper_png_reader *reader = png_get_error_ptr(png);
+    if (reader->status == DIPPER_PNG_OK) reader->status = DIPPER_PNG_BROKEN;
+    strncpy(reader->message, message ? message : "", sizeof reader->message - 1);
+    png_longjmp(png, 1);
+}
+
+/* Nothing is printed. */
+static void warn(png_structp png, png_const_charp message) { (void)png, (void)message; }
+
+static void take(png_structp png, png_bytep to, size_t length) {
+    dipper_png_reader *reader = png_get_io_ptr(png);
+    if (length > reader->rest) {
+        reader->status = DIPPER_PNG_TRUNCATED;
+        png_error(png, "the bytes end too early");
+    }
+    memcpy(to, reader->bytes, length);
+    reader->bytes += length;
+    reader->rest -= length;
+}
+
+dipper_png_reader *dipper_png_open(const uint8_t *bytes, size_t length) {
+    dipper_png_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) return NULL;
+    reader->bytes = bytes;
+    reader->rest = length;
+    reader->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reader, fail, warn);
+    if (reader->png) reader->info = png_create_info_struct(reader->png);
+    if (!reader->info) {
+        dipper_png_close(reader);
+        return NULL;
+    }
+    return reader;
+}
+
+void dipper_png_close(dipper_png_reader *reader) {
+    if (!reader) return;
+    if (reader->png) png_destroy_read_struct(&reader->png, &reader->info, NULL);
+    free(reader);
+}
+
+const char *dipper_png_message(const dipper_png_reader *reader) { return reader->message; }
+
+static dipper_png_status failed(dipper_png_reader *reader) {
+    return reader->status == DIPPER_PNG_OK ? DIPPER_PNG_BROKEN : reader->status;
+}
+
+dipper_png_status dipper_png_read_header(dipper_png_reader *reader, size_t max_chunk, dipper_png_header *header) {
+    png_structp png = reader->png;
+    png_infop info = reader->info;
+    if (setjmp(png_jmpbuf(png))) return failed(reader);
+    png_set_read_fn(png, reader, take);
+    /* The caller has limits of its own, for the product. */
+    png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    png_set_chunk_malloc_max(png, max_chunk);
+    png_set_chunk_cache_max(png, 32);
+#ifdef PNG_HANDLE_AS_UNKNOWN_SUPPORTED
+    /* What is not looked at is not unpacked. */
+    static const png_byte passed_over[] =
+        "bKGD\0eXIf\0hIST\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0tEXt\0tIME\0zTXt";
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, passed_over, sizeof passed_over / 5);
+#endif
+#ifdef PNG_MAXIMUM_INFLATE_WINDOW
+    /* Files of old writers name a window smaller than the one they use. */
+    png_set_option(png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
+#endif
+    png_read_info(png, info);
+
+    memset(header, 0, sizeof *header);
+    header->width = png_get_image_width(png, info);
+    header->height = png_get_image_height(png, info);
+    png_byte type = png_get_color_type(png, info);
+    header->is_grey = !(type & PNG_COLOR_MASK_COLOR);
+    header->is_interlaced = png_get_interlace_type(png, info) != PNG_INTERLACE_NONE;
+    header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(png, info, PNG_INFO_tRNS);
+    int intent, method;
+    header->is_srgb = png_get_sRGB(png, info, &intent) != 0;
+    png_fixed_point gamma;
+    header->has_gamma = png_get_gAMA_fixed(png, info, &gamma) != 0;
+    if (header->has_gamma) header->gamma = gamma;
+    png_fixed_point c[8];
+    header->has_chromaticities =
+        png_get_cHRM_fixed(png, info, &c[0], &c[1], &c[2], &c[3], &c[4], &c[5], &c[6], &c[7]) != 0;
+    if (header->has_chromaticities)
+        for (int i = 0; i < 8; i++) header->chromaticities[i] = c[i];
+    png_charp name;
+    png_bytep profile;
+    png_uint_32 length;
+    if (png_get_iCCP(png, info, &name, &method, &profile, &length)) {
+        header->profile = profile;
+        header->profile_length = length;
+    }
+    return DIPPER_PNG_OK;
+}
+
+dipper_png_status dipper_png_start(dipper_png_reader *reader) {
+    png_structp png = reader->png;
+    if (setjmp(png_jmpbuf(png))) return failed(reader);
+    png_set_expand(png);
+    png_set_scale_16(png);
+    png_set_gray_to_rgb(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, reader->info);
+    int channels = png_get_channels(png, reader->info);
+    png_byte type = png_get_color_type(png, reader->info);
+    bool has_alpha = (type & PNG_COLOR_MASK_ALPHA) != 0;
+    /* The caller's rows are that long. */
+    if (channels != (has_alpha ? 4 : 3) || png_get_bit_depth(png, reader->info) != 8)
+        png_error(png, "the rows have another form");
+    return DIPPER_PNG_OK;
+}
+
+dipper_png_status dipper_png_read_rows(
+    dipper_png_reader *reader, uint8_t *rows, size_t stride, size_t count, bool fills_blocks, size_t *done) {
+    png_structp png = reader->png;
+    *done = 0;
+    if (setjmp(png_jmpbuf(png))) return failed(reader);
+    for (; *done < count; ++*done, rows += stride) {
+        if (fills_blocks)
+            png_read_row(png, NULL, rows);
+        else
+            png_read_row(png, rows, NULL);
+    }
+    return DIPPER_PNG_OK;
+}

@@ -1,2 +1,3 @@
 #pragma once
 #include "jpeg_shims.h"
+#include "png_shims.h"

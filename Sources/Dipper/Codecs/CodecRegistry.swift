@@ -27,6 +27,8 @@ public struct CodecRegistry: Sendable {
         #if AVIF
             registry.register(AVIFDecoder())
         #endif
+        registry.register(PNGDecoder())
+        registry.register(PNGEncoder())
         return registry
     }()
 

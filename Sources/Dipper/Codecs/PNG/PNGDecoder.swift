@@ -1,0 +1,109 @@
+import CodecShims
+import Foundation
+
+/// Reads PNG by libpng: all colour types and depths, interlaced too; of 16 bits the upper eight, rounded.
+///
+/// Colours are brought to sRGB from a profile (`iCCP`), or else from `gAMA` and `cHRM`, unless `sRGB` says that there is
+/// nothing to do. Broken checksums of the picture's chunks are ``DipperError/undecodable``; so are bytes that end too
+/// early, unless a part is allowed: what is missing is transparent then, or coarse in an interlaced picture. Of APNG
+/// the picture that is not animated is read.
+public struct PNGDecoder: ImageDecoder {
+    public var format: ImageFormat { .png }
+
+    /// Read in one go, in bytes of RGBA: what stays in the cache until it is taken on.
+    private static let bytesPerStep = 1 << 18
+
+    /// Without settings.
+    public init() {}
+
+    public func recognizes(_ start: Data) -> Bool {
+        start.starts(with: [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
+    }
+
+    public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+        try options.checkCancelled()
+        let orientation = (try? ImageInfo(data))?.orientation ?? .up
+        // The closure of Data rethrows without the type.
+        let result = data.withUnsafeBytes { bytes -> Result<Image, DipperError> in
+            do throws(DipperError) {
+                return .success(try decode(bytes, orientation, options))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    private func decode(
+        _ bytes: UnsafeRawBufferPointer, _ orientation: Orientation, _ options: DecodeOptions
+    ) throws(DipperError) -> Image {
+        let reader = try PNGReader(bytes)
+        try options.limits.check(reader.size)
+        let color = PNGColors.transform(for: reader.header)
+        var writer = try RowWriter(
+            source: reader.size, of: reader.size, alpha: reader.header.has_alpha ? .straight : .opaque,
+            orientation: orientation, options)
+        if reader.header.is_interlaced {
+            // Each pass is spread over the whole picture.
+            let (count, overflows) = (reader.size.width * reader.size.height).multipliedReportingOverflow(by: 8)
+            try options.limits.check(bytes: overflows ? .max : count)
+            try reader.start()
+            try readPasses(reader, into: &writer, options)
+        } else {
+            try reader.start()
+            try readRows(reader, into: &writer, options)
+        }
+        return try writer.finish(color: color)
+    }
+
+    private func rowsPerStep(_ size: PixelSize) -> Int { max(1, Self.bytesPerStep / (size.width * 4)) }
+
+    private func readRows(
+        _ reader: borrowing PNGReader, into writer: inout RowWriter, _ options: DecodeOptions
+    ) throws(DipperError) {
+        while writer.committed < writer.source.height {
+            try options.checkCancelled()
+            let (base, rows) = writer.memory(rows: rowsPerStep(writer.source))
+            let done = try reader.read(rows, to: base)
+            reader.addAlpha(base, rows: done)
+            writer.commit(done)
+            if done < rows {
+                guard options.allowsPartial, writer.committed > 0 else { throw PNGReader.truncated }
+                return
+            }
+        }
+    }
+
+    private func readPasses(
+        _ reader: borrowing PNGReader, into writer: inout RowWriter, _ options: DecodeOptions
+    ) throws(DipperError) {
+        let size = reader.size
+        let picture = PixelScratch(byteCount: size.width * size.height * 4)
+        let rowsPerStep = rowsPerStep(size)
+        // After the first pass each row has something of it.
+        var known = size.height
+        passes: for pass in 0..<7 {
+            var y = 0
+            while y < size.height {
+                try options.checkCancelled()
+                let rows = min(rowsPerStep, size.height - y)
+                let done = try reader.read(
+                    rows, to: picture.base + y * size.width * 4, fillsBlocks: options.allowsPartial)
+                y += done
+                if done < rows {
+                    if pass == 0 { known = y }
+                    guard options.allowsPartial, known > 0 else { throw PNGReader.truncated }
+                    break passes
+                }
+            }
+        }
+        while writer.committed < known {
+            try options.checkCancelled()
+            let (base, rows) = writer.memory(rows: min(rowsPerStep, known - writer.committed))
+            let source = picture.base + writer.committed * size.width * 4
+            reader.addAlpha(source, rows: rows)
+            base.copyMemory(from: source, byteCount: rows * size.width * 4)
+            writer.commit(rows)
+        }
+    }
+}
