@@ -35,7 +35,7 @@ final class ColorTransform: @unchecked Sendable {
             return nil
         }
         self.init(work: work, context: context)
-        if isIdentity { return nil }
+        if changesNothing(of: source) { return nil }
     }
 
     private init(work: Work, context: cmsContext) {
@@ -131,11 +131,11 @@ extension ColorTransform {
     }
 
     /// Whether no colour of a sample changes by more than one step, as with the many profiles that are sRGB.
-    private var isIdentity: Bool {
+    private func changesNothing(of source: Source) -> Bool {
         if takesCMYK { return false }
-        let steps = stride(from: 0, through: 255, by: 15).map { UInt8($0) }
         var colors = (0...255).map { SIMD4<UInt8>(UInt8($0), UInt8($0), UInt8($0), 255) }
-        if case .rgb = work {
+        if source == .rgb {
+            let steps = stride(from: 0, through: 255, by: 36).map { UInt8($0) }
             for red in steps { for green in steps { for blue in steps { colors.append([red, green, blue, 255]) } } }
         }
         var changed = colors

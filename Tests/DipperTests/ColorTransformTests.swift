@@ -1,0 +1,102 @@
+import Foundation
+import Testing
+
+@testable import Dipper
+
+@Suite("Colours of a profile are brought into sRGB") struct ColorTransformTests {
+    private func profile(_ name: String) throws -> Data {
+        let data = try Pictures.data("jpeg/\(name).jpg")
+        return try #require(data.withUnsafeBytes { JPEGProfile.profile(in: $0) })
+    }
+
+    private func applied(_ transform: ColorTransform, _ pixels: [UInt8], isOpaque: Bool) -> [UInt8] {
+        var pixels = pixels
+        pixels.withUnsafeMutableBytes { bytes in
+            guard let base = bytes.baseAddress else { return }
+            transform.apply(to: base, pixels: bytes.count / 4, isOpaque: isOpaque)
+        }
+        return pixels
+    }
+
+    @Test("there is nothing to do for sRGB, a broken profile, or one of other colours")
+    func nothing() throws {
+        let wide = try profile("profile-wide")
+        #expect(ColorTransform(icc: try profile("profile-srgb")) == nil)
+        #expect(ColorTransform(icc: Data()) == nil)
+        #expect(ColorTransform(icc: Data(repeating: 7, count: 4000)) == nil)
+        #expect(ColorTransform(icc: wide.prefix(300)) == nil)
+        #expect(ColorTransform(icc: wide, for: .cmyk(isInverted: true)) == nil)
+        #expect(ColorTransform(icc: try profile("cmyk-profile")) == nil)
+        #expect(ColorTransform(icc: try profile("profile-grey")) == nil)
+        #expect(ColorTransform(icc: wide) != nil)
+        // Greys of a profile of colours.
+        #expect(ColorTransform(icc: wide, for: .grey) == nil)
+        #expect(ColorTransform(icc: try profile("profile-adobe"), for: .grey) != nil)
+        #expect(ColorTransform(icc: try profile("profile-grey"), for: .grey) != nil)
+    }
+
+    @Test("a profile with bytes changed makes a transform or none", arguments: ["profile-wide", "cmyk-profile"])
+    func broken(_ name: String) throws {
+        let profile = try profile(name)
+        let source: ColorTransform.Source = name == "cmyk-profile" ? .cmyk(isInverted: false) : .rgb
+        for index in stride(from: 0, to: 480, by: name == "cmyk-profile" ? 24 : 5) {
+            var changed = profile
+            changed[index] ^= 0xFF
+            guard let transform = ColorTransform(icc: changed, for: source) else { continue }
+            var pixels = [UInt8](repeating: 100, count: 64)
+            pixels.withUnsafeMutableBytes { bytes in
+                guard let base = bytes.baseAddress else { return }
+                if transform.takesCMYK { transform.apply(toCMYK: base, pixels: 16) }
+                transform.apply(to: base, pixels: 16, isOpaque: true)
+            }
+        }
+    }
+
+    // One step: a multiplied colour stands for several.
+    @Test("with alpha it is the colour that changes", arguments: ["profile-adobe", "profile-grey"])
+    func alpha(_ name: String) throws {
+        let transform = try #require(ColorTransform(icc: try profile(name), for: .grey))
+        for alpha in [0, 1, 40, 128, 254, 255] {
+            for grey in stride(from: 0, through: 255, by: 51) {
+                let straight = applied(transform, [UInt8(grey), UInt8(grey), UInt8(grey), 255], isOpaque: true)
+                let value = UInt8((grey * alpha + 127) / 255)
+                let result = applied(transform, [value, value, value, UInt8(alpha)], isOpaque: false)
+                #expect(result[3] == UInt8(alpha))
+                for index in 0..<3 {
+                    let expected = (Int(straight[index]) * alpha + 127) / 255
+                    #expect(abs(Int(result[index]) - expected) <= 1, "grey \(grey), alpha \(alpha)")
+                    #expect(result[index] <= result[3])
+                }
+            }
+        }
+    }
+
+    @Test("it is made once for all pictures with the same profile")
+    func shared() throws {
+        let wide = try profile("profile-wide")
+        let first = try #require(ColorTransform.shared(icc: wide))
+        #expect(ColorTransform.shared(icc: Data(Array(wide))) === first)
+        #expect(ColorTransform.shared(icc: wide, for: .cmyk(isInverted: false)) == nil)
+        // Other profiles, more than are kept: the first is made anew, and the one held still works.
+        for number in 0..<20 {
+            var other = wide
+            other.append(contentsOf: [UInt8(number)])
+            _ = ColorTransform.shared(icc: other)
+        }
+        #expect(ColorTransform.shared(icc: wide) !== first)
+        #expect(applied(first, [0, 255, 0, 255], isOpaque: true)[3] == 255)
+    }
+
+    @Test("several threads use one at a time")
+    func threads() async throws {
+        let transform = try #require(ColorTransform(icc: try profile("profile-wide")))
+        let pixels = (0..<4096).map { UInt8(truncatingIfNeeded: $0 % 4 == 3 ? 255 : $0 * 7) }
+        let expected = applied(transform, pixels, isOpaque: true)
+        await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<8 {
+                group.addTask { applied(transform, pixels, isOpaque: true) == expected }
+            }
+            for await isSame in group { #expect(isSame) }
+        }
+    }
+}
