@@ -21,6 +21,8 @@
             loopCount = info?.loopCount ?? 1
             file = try AVIFFile(data, options.limits)
             frameCount = file.frameCount
+            try options.limits.check(file.size, frames: options.firstFrameOnly ? 1 : frameCount)
+            try options.limits.check(bytes: file.planeBytes)
         }
 
         func rewind() throws(DipperError) {
@@ -52,9 +54,8 @@
         private func image(of picture: AVIFPicture) throws(DipperError) -> Image {
             let size = picture.size
             try options.limits.check(size)
-            try options.limits.check(bytes: picture.byteCount)
             var writer = try RowWriter(
-                source: size, of: size, alpha: picture.hasAlpha ? .premultiplied : .opaque,
+                source: size, of: size, alpha: picture.hasAlpha ? .straight : .opaque,
                 orientation: picture.orientation, options)
             let beside = picture.rowsBeside
             let scratch = PixelBuffer(

@@ -19,13 +19,6 @@
         var size: PixelSize { PixelSize(width: Int(area.width), height: Int(area.height)) }
         var hasAlpha: Bool { image.pointee.alphaPlane != nil }
 
-        /// Bytes of the planes.
-        var byteCount: Int {
-            let image = self.image.pointee
-            let bytes = Int(image.yuvRowBytes.0) + Int(image.yuvRowBytes.1) + Int(image.yuvRowBytes.2)
-            return (bytes + Int(image.alphaRowBytes)) * Int(image.height)
-        }
-
         /// Turned first, then mirrored (ISO/IEC 23000-22, 7.3.6.7).
         var orientation: Orientation {
             let flags = image.pointee.transformFlags
@@ -50,7 +43,8 @@
             ).profile.flatMap { ColorTransform(icc: $0) }
         }
 
-        /// Some rows as premultiplied RGBA of eight bits.
+        /// Some rows as RGBA of eight bits, not premultiplied: libavif lets colours that it leaves multiplied be larger
+        /// than alpha.
         /// - Parameters:
         ///   - rows: within the area; the first is even.
         ///   - memory: for all of them, one after the other.
@@ -66,7 +60,6 @@
                 avifRGBImageSetDefaults(&rgb, view)
                 rgb.depth = 8
                 rgb.format = AVIF_RGB_FORMAT_RGBA
-                rgb.alphaPremultiplied = 1
                 rgb.pixels = memory.assumingMemoryBound(to: UInt8.self)
                 rgb.rowBytes = part.width * 4
                 result = avifImageYUVToRGB(view, &rgb)

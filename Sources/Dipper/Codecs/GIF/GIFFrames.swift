@@ -22,7 +22,8 @@
             reader = try GIFReader(data)
             let size = try Self.canvasSize(reader.screen, data)
             try options.limits.check(size)
-            try options.limits.checkMemory(size)
+            // The canvas, and the picture made of it.
+            try options.limits.checkMemory(PixelSize(width: size.width, height: 2 * size.height))
             if options.firstFrameOnly {
                 (frameCount, loopCount) = (1, 1)
             } else {

@@ -1,5 +1,6 @@
 #if GIF
     import CGIF
+    import CPixels
 
     /// A picture of at most 256 colours.
     struct IndexedPixels {
@@ -37,14 +38,19 @@
         private static func colors(of image: Image) -> [UInt32] {
             [UInt32](unsafeUninitializedCapacity: image.width * image.height) { colors, count in
                 count = image.width * image.height
+                let scratch = PixelScratch(byteCount: image.width * 4)
+                defer { withExtendedLifetime(scratch) {} }
                 image.withPixels { bytes in
+                    guard let base = bytes.baseAddress else { return }
                     for y in 0..<image.height {
+                        let straight = scratch.base.assumingMemoryBound(to: UInt8.self)
+                        let source = (base + y * image.rowStride).assumingMemoryBound(to: UInt8.self)
+                        pixels_unpremultiply(straight, source, image.width)
                         for x in 0..<image.width {
-                            let offset = y * image.rowStride + x * 4
-                            let pixel = bytes.loadUnaligned(fromByteOffset: offset, as: SIMD4<UInt8>.self)
-                            let color = pixel.straight
+                            let color = straight + x * 4
                             colors[y * image.width + x] =
-                                pixel.w < 128 ? clear : UInt32(color.x) << 16 | UInt32(color.y) << 8 | UInt32(color.z)
+                                color[3] < 128
+                                ? clear : UInt32(color[0]) << 16 | UInt32(color[1]) << 8 | UInt32(color[2])
                         }
                     }
                 }

@@ -1,4 +1,5 @@
 #if WebP
+    import CPixels
     import CWebP
     import Foundation
 
@@ -23,14 +24,19 @@
                 throw .unencodable.with(detail: "WebP: no memory")
             }
             let stride = Int(picture.pointee.argb_stride)
+            let scratch = PixelScratch(byteCount: image.width * 4)
+            defer { withExtendedLifetime(scratch) {} }
             image.withPixels { bytes in
+                guard let base = bytes.baseAddress else { return }
                 for y in 0..<image.height {
+                    let straight = scratch.base.assumingMemoryBound(to: UInt8.self)
+                    let source = (base + y * image.rowStride).assumingMemoryBound(to: UInt8.self)
+                    pixels_unpremultiply(straight, source, image.width)
                     let row = pixels + y * stride
                     for x in 0..<image.width {
-                        let offset = y * image.rowStride + x * 4
-                        let pixel = bytes.loadUnaligned(fromByteOffset: offset, as: SIMD4<UInt8>.self).straight
+                        let color = straight + x * 4
                         row[x] =
-                            UInt32(pixel.w) << 24 | UInt32(pixel.x) << 16 | UInt32(pixel.y) << 8 | UInt32(pixel.z)
+                            UInt32(color[3]) << 24 | UInt32(color[0]) << 16 | UInt32(color[1]) << 8 | UInt32(color[2])
                     }
                 }
             }

@@ -8,6 +8,8 @@
         private let options: DecodeOptions
         private let size: PixelSize
         private let hasAlpha: Bool
+        /// Bytes that libwebp takes for itself: of lossless pictures all, of lossy ones the alpha.
+        private let held: Int
         private let orientation: Orientation
         private let color: ColorTransform?
 
@@ -20,7 +22,7 @@
             size = features.size
             hasAlpha = features.hasAlpha
             try options.limits.check(size)
-            if !features.isLossy { try options.limits.checkMemory(size) }
+            held = size.width * size.height * (features.isLossy ? (features.hasAlpha ? 1 : 0) : 4)
             color = WebPContainer(bytes)?.color
         }
 
@@ -30,6 +32,7 @@
             let isShrinking = stored.width <= size.width && stored.height <= size.height
             let decoded = isShrinking ? stored : size
             try options.limits.checkMemory(decoded)
+            try options.limits.check(bytes: held + decoded.width * decoded.height * 4)
             let buffer = PixelBuffer(decoded)
             let isComplete = try decode(into: buffer)
             let isOpaque = !hasAlpha && isComplete
