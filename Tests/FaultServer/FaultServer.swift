@@ -22,6 +22,7 @@ import NIOPosix
 /// | `/bytes/SIZE/anything…` | SIZE pseudo-random bytes, ``body(of:size:)`` |
 /// | `/text/anything…` | about 10 KB of compressible text, ``text(of:)`` |
 /// | `/echo` | the headers of the request: a JSON object, names in lower case |
+/// | a path of `files` | those bytes |
 /// | `/log` | ``requests`` as JSON; such requests are not recorded themselves |
 /// | anything else | 404 |
 public final class FaultServer: Sendable {
@@ -51,10 +52,14 @@ public final class FaultServer: Sendable {
     /// - Parameters:
     ///   - host: the address to listen on.
     ///   - port: the TCP port to listen on; 0 takes a free one.
+    ///   - files: what is served by path, such as `/photo.jpg`; with the parameter `changes`, the Nth version is that of
+    ///     `/photo.jpg~N`, where there is one.
     /// - Throws: what NIO throws when the address cannot be bound.
-    public static func start(host: String = "127.0.0.1", port: Int = 0) async throws -> FaultServer {
+    public static func start(
+        host: String = "127.0.0.1", port: Int = 0, files: [String: Data] = [:]
+    ) async throws -> FaultServer {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let log = RequestLog()
+        let log = RequestLog(files: files)
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 1024)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)

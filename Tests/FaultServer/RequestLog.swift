@@ -1,3 +1,4 @@
+import Foundation
 import NIOCore
 import NIOHTTP1
 import Synchronization
@@ -12,6 +13,9 @@ final class RequestLog: Sendable {
         var path: String?
         var continuation: CheckedContinuation<Void, Never>
     }
+
+    /// What is served beside what the server makes itself, by path.
+    let files: [String: Data]
 
     private struct State: Sendable {
         var requests: [FaultServer.Request] = []
@@ -51,6 +55,10 @@ final class RequestLog: Sendable {
             guard id >= firstID else { return }
             change(&requests[id - firstID])
         }
+    }
+
+    init(files: [String: Data]) {
+        self.files = files
     }
 
     private let state = Mutex(State())

@@ -49,6 +49,9 @@ struct Responder {
     }
 
     private func resource() -> (type: String, data: Data)? {
+        if let file = log.files["\(target.path)~\(faults.version)"] ?? log.files[target.path] {
+            return ("application/octet-stream", file)
+        }
         let steps = target.path.split(separator: "/", omittingEmptySubsequences: false)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
