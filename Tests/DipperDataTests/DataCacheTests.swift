@@ -217,13 +217,13 @@ struct DataCacheTests {
             #expect(try disk.get().source == .disk && memory.get().source == .memory)
             #expect(throws: DipperError.notCached) { try absent.get() }
             #expect(test.transport.transfers.isEmpty)
-        case .ignoreCache:
+        case .ignoreCache, .bypass:
             #expect(try disk.get().data == new && memory.get().data == new && absent.get().data == new)
         }
         await test.cache.synchronize()
         test.cache.clearMemory()
         let kept = test.cache.data(for: url("absent"))
-        #expect(kept == (policy == .memoryOnly || policy == .cacheOnly ? nil : new))
+        #expect(kept == ([.memoryOnly, .cacheOnly, .bypass].contains(policy) ? nil : new))
         await test.cache.shutdown()
     }
 

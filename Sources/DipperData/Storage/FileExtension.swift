@@ -12,7 +12,7 @@ public struct FileExtension: Sendable {
         guard !key.isDerived else { return nil }
         let name = lastComponent(key.loggable)
         guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return nil }
-        return plain(name[name.index(after: dot)...].lowercased())
+        return plain(String(name[name.index(after: dot)...]))?.lowercased()
     }
 
     /// The same for all entries; text that is not 1 to 8 plain ASCII letters and digits is none.
