@@ -66,6 +66,11 @@ public struct ImageRequest: Sendable {
         with(\.processors, (options.processors ?? []) + [processor])
     }
 
+    /// A copy whose answers are changed by a closure before they are handed out; what is kept is not.
+    public func modified(_ body: @escaping @Sendable (Image) -> Image) -> ImageRequest {
+        with(\.imageModifier, body)
+    }
+
     /// The options that hold, given those of the cache.
     func resolved(_ defaults: ResolvedOptions) -> ResolvedOptions {
         box.map { ResolvedOptions($0.options.over(defaults.options)) } ?? defaults

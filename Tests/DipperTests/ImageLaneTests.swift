@@ -1,0 +1,210 @@
+@testable import Dipper
+import DipperTesting
+import Foundation
+import Testing
+
+@Suite("Lanes, for pictures")
+struct ImageLaneTests {
+    private let a = url("a.png")
+    private let b = url("b.png")
+    private let picture = Image.sample()
+
+    @Test("a prefetch waits for urgent work, and is promoted by an urgent call for the same picture")
+    func promotion() async throws {
+        let test = TestImageCache()
+        let urgent = test.cache.getImage(a)
+        let first = await test.transport.nextTransfer()
+        let prefetch = test.cache.slowGetImage(b)
+        #expect(prefetch.state == .waiting && test.transport.transfers.count == 1)
+        let wanted = test.cache.getImage(b)
+        let second = await test.transport.nextTransfer()
+        #expect(second.request.url == b && second.lane == .fast)
+        for transfer in [first, second] { transfer.finish(with: try picture.png) }
+        for task in [urgent, prefetch, wanted] { #expect(try await task.value.pixels == picture.pixels) }
+        #expect(test.transport.transfers.count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("moveTaskToSlowQueue demotes in place: the transfer goes on, no hook is lost")
+    func demotion() async throws {
+        let test = TestImageCache()
+        let told = Box<[String]>([])
+        let task = test.cache.getImage(ImageRequest(a).processed(by: Inverting()))
+            .onFail { error, _ in told.update { $0.append("\(error)") } }
+            .then { _ in told.update { $0.append("there") } }
+        let transfer = await test.transport.nextTransfer()
+        test.cache.moveTaskToSlowQueue(a)
+        #expect(task.lane == .slow && transfer.lane == .slow && !transfer.isCancelled)
+        // Urgent work holds the demoted one back.
+        let urgent = test.cache.getImage(b)
+        let other = await test.transport.nextTransfer()
+        #expect(transfer.isThrottled && task.state == .paused)
+        other.finish(with: try picture.png)
+        _ = try await urgent.value
+        #expect(await settle { !transfer.isThrottled })
+        transfer.finish(with: try picture.png)
+        _ = try await task.value
+        #expect(await settle { told.value == ["there"] })
+        #expect(test.transport.transfers.count == 2)
+        // Without effect where there is nothing.
+        test.cache.moveTaskToSlowQueue(url("nothing"))
+        await test.cache.shutdown()
+    }
+
+    @Test("no prefetch starts between the look for a processed picture and the fetch of its original")
+    func reservation() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.cache.data.slowLane.isSuspended = true
+        let prefetches = (0..<5).map { test.cache.slowGetImage(url("later-\($0)")) }
+        // What was asked for first would start in any gap.
+        let tasks = (0..<8).map { test.cache.getImage(ImageRequest(url("now-\($0)")).processed(by: Inverting())) }
+        test.cache.data.slowLane.isSuspended = false
+        var seen: [ScriptedTransfer] = []
+        while seen.count < 8 { seen.append(await test.transport.nextTransfer()) }
+        #expect(seen.allSatisfy { $0.request.url.path.hasPrefix("/now") })
+        for transfer in seen { transfer.finish(with: try picture.png) }
+        for task in tasks { _ = try await task.value }
+        let next = await test.transport.nextTransfer()
+        #expect(next.request.url.path.hasPrefix("/later"))
+        test.cache.cancelAll()
+        for task in prefetches { #expect(await task.error == .cancelled) }
+        await test.cache.shutdown()
+    }
+
+    @Test("a demoted call gives up its reservation")
+    func demotedReservation() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let request = ImageRequest(a).processed(by: Inverting())
+        for _ in 0..<50 {
+            let task = test.cache.getImage(request)
+            test.cache.moveTaskToSlowQueue(request)
+            task.cancel()
+            #expect(await task.error == .cancelled)
+        }
+        let prefetch = test.cache.slowGetImage(b)
+        test.transport.script(b, [.body(try picture.png)])
+        _ = try await prefetch.value
+        await test.cache.shutdown()
+    }
+
+    @Test("cancelling one task leaves the others; cancelling the last stops transfer and decode")
+    func cancel() async throws {
+        let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
+        let one = test.cache.getImage(a), two = test.cache.getImage(a)
+        let transfer = await test.transport.nextTransfer()
+        one.cancel()
+        #expect(await one.error == .cancelled)
+        #expect(!transfer.isCancelled)
+        two.cancel()
+        #expect(await two.error == .cancelled)
+        #expect(transfer.isCancelled)
+
+        // While decoding: what was decoded for nobody is not kept.
+        test.transport.script(b, [.body(try picture.png)])
+        let three = test.cache.getImage(b)
+        #expect(await settle { test.decoder.decodes == 1 })
+        three.cancel()
+        #expect(await three.error == .cancelled)
+        test.decoder.release()
+        test.decoder.release()
+        let four = test.cache.getImage(b)
+        #expect(try await four.value.pixels == picture.pixels)
+        await test.cache.shutdown()
+    }
+
+    @Test("awaiting in a Swift task that is cancelled cancels the call")
+    func swiftTask() async throws {
+        let test = TestImageCache()
+        let (cache, address) = (test.cache, a)
+        let work = Task { try await cache.getImage(address).value }
+        let transfer = await test.transport.nextTransfer()
+        work.cancel()
+        let error = await #expect(throws: DipperError.self) { try await work.value }
+        #expect(error == .cancelled && transfer.isCancelled)
+        await test.cache.shutdown()
+    }
+
+    @Test("urgent pictures are decoded before prefetched ones, and by priority")
+    func decodeOrder() async throws {
+        let order = Box<[String]>([])
+        struct Noting: ImageProcessor {
+            let name: String
+            let order: Box<[String]>
+            var identifier: String { name }
+            func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+                order.update { $0.append(name) }
+                return image
+            }
+        }
+        let decoder = CountingDecoder(isHeld: true)
+        let test = TestImageCache(decoder: decoder) { $0.decodingThreads = 1 }
+        func request(_ name: String, _ priority: Priority = .normal) -> ImageRequest {
+            ImageRequest(MemoryProvider(try! picture.png, key: CacheKey(name)))
+                .processed(by: Noting(name: name, order: order)).with(\.priority, priority)
+        }
+        let first = test.cache.getImage(request("first"))
+        #expect(await settle { decoder.decodes == 1 })
+        // The thread is busy; these wait for it.
+        let slow = test.cache.slowGetImage(request("slow"))
+        #expect(await settle { slow.state == .decoding })
+        let low = test.cache.getImage(request("low", .low))
+        #expect(await settle { low.state == .decoding })
+        let high = test.cache.getImage(request("high", .high))
+        #expect(await settle { high.state == .decoding })
+        let promoted = test.cache.slowGetImage(request("promoted"))
+        #expect(await settle { promoted.state == .decoding })
+        let joiner = test.cache.getImage(request("promoted"))
+        for _ in 0..<5 { decoder.release() }
+        for task in [first, slow, low, high, promoted, joiner] { _ = try await task.value }
+        #expect(order.value == ["first", "high", "promoted", "low", "slow"])
+        await test.cache.shutdown()
+    }
+
+    @Test("the queue of works keeps its order through any moves")
+    func workOrder() throws {
+        typealias Order = WorkOrder<Int>
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<50 {
+            var order = Order()
+            var model: [(id: Int, place: Order.Place, number: Int)] = []
+            var number = 0
+            func best(_ lowest: Order.Rank) -> Int? {
+                model.filter { $0.place.rank <= lowest }.min {
+                    ($0.place.rank.rawValue, -$0.place.priority.value, $0.number)
+                        < ($1.place.rank.rawValue, -$1.place.priority.value, $1.number)
+                }?.id
+            }
+            for _ in 0..<400 {
+                let id = Int.random(in: 0..<30, using: &random)
+                let place = Order.Place(
+                    rank: [.urgent, .slow, .background].randomElement(using: &random) ?? .slow,
+                    priority: [.low, .normal, .high].randomElement(using: &random) ?? .normal)
+                switch Int.random(in: 0..<5, using: &random) {
+                case 0, 1:
+                    let present = model.firstIndex { $0.id == id }
+                    order.insert(id, place)
+                    if let present, model[present].place == place { break }
+                    number += 1
+                    if let present { model.remove(at: present) }
+                    model.append((id, place, number))
+                case 2:
+                    let present = model.firstIndex { $0.id == id }
+                    order.move(id, to: place)
+                    guard let present, model[present].place != place else { break }
+                    number += 1
+                    model.remove(at: present)
+                    model.append((id, place, number))
+                case 3:
+                    #expect(order.remove(id) == model.contains { $0.id == id })
+                    model.removeAll { $0.id == id }
+                default:
+                    let lowest: Order.Rank = Bool.random() ? .background : .urgent
+                    let expected = best(lowest)
+                    #expect(order.take(upTo: lowest)?.id == expected)
+                    model.removeAll { $0.id == expected }
+                }
+                #expect(order.count == model.count)
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+@testable import Dipper
+import DipperTesting
+import Foundation
+import Synchronization
+import Testing
+
+/// A folder that goes with the test.
+final class TemporaryFolder: Sendable {
+    let url: URL
+
+    init() {
+        url = FileManager.default.temporaryDirectory.appendingPathComponent("dipper-\(UUID().uuidString)")
+        try? FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+}
+
+/// A place for what closures find.
+final class Box<Value: Sendable>: Sendable {
+    private let state: Mutex<Value>
+    init(_ value: Value) { state = Mutex(value) }
+    var value: Value { state.withLock { $0 } }
+    func update(_ body: (inout Value) -> Void) { state.withLock { body(&$0) } }
+}
+
+/// A wall clock that stands still until it is set.
+final class ManualDate: Sendable {
+    private let state = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
+    var now: Date { state.withLock { $0 } }
+    func advance(by seconds: TimeInterval) { state.withLock { $0 += seconds } }
+}
+
+/// Counts what is decoded, and can hold decodes up.
+final class CountingDecoder: ImageDecoder {
+    private let decoder: any ImageDecoder
+    private let count = Mutex(0)
+    private let gate = DispatchSemaphore(value: 0)
+    private let isHeld: Bool
+    /// Set by the test before the first decode that is to fail.
+    let failures = Box<[DipperError]>([])
+
+    init(_ decoder: any ImageDecoder = PNGDecoder(), isHeld: Bool = false) {
+        self.decoder = decoder
+        self.isHeld = isHeld
+    }
+
+    var format: ImageFormat { decoder.format }
+    var decodes: Int { count.withLock { $0 } }
+
+    /// Lets one decode go on that is held up, or the next.
+    func release() { gate.signal() }
+
+    func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+        count.withLock { $0 += 1 }
+        if isHeld { gate.wait() }
+        var failure: DipperError?
+        failures.update { if !$0.isEmpty { failure = $0.removeFirst() } }
+        if let failure { throw failure }
+        return try decoder.decode(data, options)
+    }
+}
+
+/// Turns colours around, and counts how often.
+struct Inverting: ImageProcessor {
+    let name: String
+    let count = Box(0)
+
+    init(_ name: String = "invert") { self.name = name }
+
+    var identifier: String { "test.\(name)" }
+
+    func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+        count.update { $0 += 1 }
+        var pixels = image.pixels
+        for start in stride(from: 0, to: pixels.count, by: 4) {
+            for index in start..<start + 3 { pixels[index] = pixels[start + 3] - pixels[index] }
+        }
+        guard let inverted = Image(size: image.size, premultiplied: pixels) else { throw .processingFailed }
+        return inverted
+    }
+}
+
+/// A cache of pictures in which everything is in the test's hands.
+struct TestImageCache {
+    let transport = ScriptedTransport()
+    let clock = ManualClock()
+    let network = ManualNetwork()
+    let date: ManualDate
+    let decoder: CountingDecoder
+    let cache: ImageCache
+
+    init(
+        folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(), decoder: CountingDecoder = CountingDecoder(),
+        _ change: (inout ImageCache.Configuration) -> Void = { _ in }
+    ) {
+        self.date = date
+        self.decoder = decoder
+        var configuration = ImageCache.Configuration(directory: folder?.url)
+        configuration.data.transport = transport
+        configuration.data.clock = clock
+        configuration.data.networkMonitor = network
+        configuration.data.now = { [date] in date.now }
+        configuration.data.callbackQueue = .inPlace
+        configuration.data.logger.logLevel = .critical
+        configuration.codecs.register(decoder)
+        change(&configuration)
+        cache = ImageCache(configuration)
+    }
+}
+
+func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)").unsafelyUnwrapped }
+
+extension Image {
+    /// A picture that is of one colour, but for what the seed makes of it.
+    static func sample(_ width: Int = 16, _ height: Int = 12, seed: UInt8 = 1, alpha: UInt8 = 255) -> Image {
+        let pixels = (0..<width * height).flatMap { index -> [UInt8] in
+            let value = UInt8((index &* 7 &+ Int(seed) &* 31) & 0xFF)
+            return [min(value, alpha), min(value &+ 40, alpha), min(seed, alpha), alpha]
+        }
+        return Image(size: PixelSize(width: width, height: height), premultiplied: pixels).unsafelyUnwrapped
+    }
+
+    var png: Data { get throws { try CodecRegistry.standard.encode(self, as: .png) } }
+}
+
+extension ImageTask {
+    /// The error it ends with; `nil` if it ends well.
+    var error: DipperError? {
+        get async {
+            do throws(DipperError) {
+                _ = try await value
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+}
+
+/// Lets what is in other threads' hands come to rest: as soon as the condition holds, or not at all.
+func settle(_ condition: @escaping @Sendable () -> Bool) async -> Bool {
+    for _ in 0..<500_000 {
+        if condition() { return true }
+        await Task.yield()
+    }
+    return condition()
+}
