@@ -18,8 +18,9 @@ struct dipper_jpeg_reader {
     bool truncated;
     /* and the caller knows. */
     bool reported;
-    /* Complete scans gave way to an error. */
-    bool gave_up;
+    /* An error ended the scans. */
+    bool broken_off;
+    int64_t complete_scans;
     bool started;
     bool output_started;
     /* Rows of blocks of the only or the first scan that are complete. */
@@ -157,12 +158,16 @@ dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, si
     cinfo->scale_num = (unsigned)eighths;
     cinfo->scale_denom = 8;
     cinfo->buffered_image = reader->has_several_scans;
+    /* The mean of a block is all that is looked at, and the smoothing would change it. */
+    if (eighths == 1) cinfo->do_block_smoothing = FALSE;
     reader->good_block_rows = (JDIMENSION)-1;
     reader->started = true;
     note_components(reader);
     jpeg_start_decompress(cinfo);
     return DIPPER_JPEG_OK;
 }
+
+int64_t dipper_jpeg_complete_scans(const dipper_jpeg_reader *reader) { return reader->complete_scans; }
 
 int64_t dipper_jpeg_output_width(const dipper_jpeg_reader *reader) { return reader->cinfo.output_width; }
 int64_t dipper_jpeg_output_height(const dipper_jpeg_reader *reader) { return reader->cinfo.output_height; }
@@ -187,22 +192,26 @@ static dipper_jpeg_status absorbed(dipper_jpeg_reader *reader) {
     return DIPPER_JPEG_TRUNCATED;
 }
 
-dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int64_t max_scans) {
+dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int64_t max_scans, int64_t stop_after) {
     j_decompress_ptr cinfo = &reader->cinfo;
-    if (!reader->has_several_scans || reader->gave_up) return DIPPER_JPEG_OK;
+    if (!reader->has_several_scans) return DIPPER_JPEG_OK;
+    if (reader->broken_off) return DIPPER_JPEG_BROKEN_OFF;
     if (setjmp(reader->errors.escape)) {
-        /* Nothing to show before one scan is complete, nor without memory. */
-        bool is_complete = cinfo->input_iMCU_row >= cinfo->total_iMCU_rows;
-        if (cinfo->input_scan_number - (is_complete ? 0 : 1) < 1) return failure(reader);
-        if (dipper_jpeg_errors_lack_memory(&reader->errors)) return DIPPER_JPEG_NO_MEMORY;
-        reader->gave_up = true;
-        return absorbed(reader);
+        dipper_jpeg_status status = failure(reader);
+        if (reader->complete_scans == 0 || status == DIPPER_JPEG_NO_MEMORY) return status;
+        /* What the reader knows of the frame may be half changed: it cannot go on. */
+        reader->broken_off = true;
+        if (status != DIPPER_JPEG_TRUNCATED || reader->reported) return DIPPER_JPEG_BROKEN_OFF;
+        reader->reported = true;
+        return status;
     }
     for (int step = 0; step < steps; step++) {
+        if (stop_after > 0 && reader->complete_scans >= stop_after) return DIPPER_JPEG_OK;
         if (cinfo->input_scan_number > max_scans) return DIPPER_JPEG_TOO_MANY_SCANS;
         int result = jpeg_consume_input(cinfo);
         if (result == JPEG_REACHED_EOI) return absorbed(reader);
         if (result == JPEG_REACHED_SOS) note_components(reader);
+        if (result == JPEG_SCAN_COMPLETED) reader->complete_scans++;
         if (reader->truncated && !reader->reported) {
             reader->reported = true;
             return DIPPER_JPEG_TRUNCATED;
@@ -226,10 +235,8 @@ dipper_jpeg_status dipper_jpeg_read_rows(
     *done = 0;
     if (setjmp(reader->errors.escape)) return failure(reader);
     if (reader->has_several_scans && !reader->output_started) {
-        /* A scan that an error broke off is left out: more of it would be asked for. */
-        bool is_partial = reader->gave_up && cinfo->input_iMCU_row < cinfo->total_iMCU_rows;
         reader->output_started = true;
-        jpeg_start_output(cinfo, cinfo->input_scan_number - (is_partial ? 1 : 0));
+        jpeg_start_output(cinfo, cinfo->input_scan_number);
     }
     int64_t start = cinfo->output_scanline;
     /* libjpeg gives as many rows at a time as a row of blocks has sampled ones: four at the most. */

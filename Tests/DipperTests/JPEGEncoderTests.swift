@@ -4,7 +4,9 @@ import Testing
 @testable import Dipper
 
 @Suite("Pictures are written as JPEG") struct JPEGEncoderTests {
-    private func photo() throws -> Image { try JPEGDecoder().decode(try Pictures.data("jpeg/444.jpg"), DecodeOptions()) }
+    private func photo() throws -> Image {
+        try JPEGDecoder().decode(try Pictures.data("jpeg/444.jpg"), DecodeOptions())
+    }
 
     private func roundTrip(_ image: Image, _ options: EncodeOptions) throws -> (data: Data, image: Image) {
         let data = try JPEGEncoder().encode(image, options)

@@ -85,6 +85,22 @@ import Testing
         #expect(Difference(image.pixels, whole.pixels).mean < 20)
     }
 
+    // libjpeg takes the second frame's size before it refuses it: the reader must not go on with it.
+    @Test("a second frame after a scan leaves what came")
+    func secondFrame() throws {
+        for name in ["progressive", "progressive-grey"] {
+            var file = try file(name)
+            let frame = try #require(file.header.first { $0[1] == 0xC2 })
+            var other = frame
+            other.replaceSubrange(5..<10, with: [0x20, 0, 0x20, 0, 4])
+            file.scans[2] = other + file.scans[2]
+            let image = try decode(file)
+            #expect(image.isOpaque && image.size == PixelSize(width: 61, height: 43))
+            let small = DecodeOptions(target: TargetSize(PixelSize(width: 30, height: 20)))
+            #expect(try decode(file, small).isOpaque)
+        }
+    }
+
     @Test("more than 500 scans are refused, and fewer for large pictures")
     func scans() throws {
         var file = try file("progressive")
@@ -104,14 +120,18 @@ import Testing
 
     @Test(
         "with bytes changed at random give a picture or an error",
-        arguments: ["17x33", "progressive", "arithmetic-progressive", "ycck", "cmyk-profile", "profile-wide", "restart"])
+        arguments: [
+            "17x33", "progressive", "arithmetic-progressive", "ycck", "cmyk-profile", "profile-wide", "restart",
+        ])
     func randomBytes(_ name: String) throws {
         let data = try Pictures.data("jpeg/\(name).jpg")
         var random = SplitMix(seed: 7)
         var options = DecodeOptions()
         options.limits.pixels = 1 << 16
+        // Each changed profile is read anew, and tables are made of it.
+        let rounds = name == "cmyk-profile" ? 30 : 120
         var pictures = 0
-        for round in 0..<120 {
+        for round in 0..<rounds {
             var changed = data
             for _ in 0...Int(random.next() % 6) {
                 changed[Int(random.next() % UInt64(data.count))] = UInt8(truncatingIfNeeded: random.next())
@@ -124,7 +144,7 @@ import Testing
                 #expect(error == .undecodable || error == .imageTooLarge)
             }
         }
-        #expect(pictures > 0 && pictures < 120)
+        #expect(pictures > rounds / 10)
     }
 
     @Test("bytes that are not JPEG are not recognized, and undecodable")

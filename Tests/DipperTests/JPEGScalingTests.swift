@@ -19,6 +19,37 @@ import Testing
         }
     }
 
+    @Test(
+        "a progressive file has the same pixels as one that is not, in every size",
+        arguments: [400, 200, 80, 50, 40, 7])
+    func progressive(_ width: Int) throws {
+        let options = DecodeOptions(target: TargetSize(PixelSize(width: width, height: width)))
+        let image = try JPEGDecoder().decode(try Pictures.data("jpeg/large.jpg"), options)
+        let progressive = try JPEGDecoder().decode(try Pictures.data("jpeg/large-progressive.jpg"), options)
+        #expect(image.pixels == progressive.pixels)
+    }
+
+    @Test("at 1/8 scans of finer detail are not read, but for colours that are sampled coarsely")
+    func leftOut() throws {
+        func scans(_ data: Data) throws -> (before: Int, after: Int) {
+            let filtered = try #require(data.withUnsafeBytes { JPEGScanFilter.meansOnly($0) })
+            #expect(filtered.count < data.count)
+            return (JPEGFile(data).scans.count, JPEGFile(filtered).scans.count)
+        }
+        // Of ten scans four are of brightness and detail; two of the mean, and two of each colour's detail, stay.
+        let sampled = try scans(try Pictures.data("jpeg/large-progressive.jpg"))
+        #expect(sampled == (10, 6))
+        let grey = try scans(try Pictures.data("jpeg/progressive-grey.jpg"))
+        #expect(grey == (6, 2))
+
+        for name in ["large", "scans", "arithmetic"] {
+            let data = try Pictures.data("jpeg/\(name).jpg")
+            #expect(data.withUnsafeBytes { JPEGScanFilter.meansOnly($0) } == nil)
+        }
+        let cut = try Pictures.data("jpeg/large-progressive.jpg").dropLast(2)
+        #expect(cut.withUnsafeBytes { JPEGScanFilter.meansOnly($0) } == nil)
+    }
+
     @Test("the least of 1/8, 1/4, 1/2 and 1 that covers the target is taken")
     func eighths() {
         func eighths(_ width: Int, _ height: Int) -> Int {

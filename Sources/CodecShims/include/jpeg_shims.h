@@ -13,6 +13,8 @@ typedef enum dipper_jpeg_status {
     DIPPER_JPEG_TRUNCATED,
     /* See dipper_jpeg_message. */
     DIPPER_JPEG_BROKEN,
+    /* The same after complete scans, which another reader may stop after. */
+    DIPPER_JPEG_BROKEN_OFF,
     DIPPER_JPEG_TOO_MANY_SCANS,
     DIPPER_JPEG_NO_MEMORY,
 } dipper_jpeg_status;
@@ -52,8 +54,9 @@ int64_t dipper_jpeg_output_width(const dipper_jpeg_reader *reader);
 int64_t dipper_jpeg_output_height(const dipper_jpeg_reader *reader);
 
 /* For files of several scans, before the first row: takes in some rows of blocks of some scan. OK when all scans are
-   in, else MORE. */
-dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int64_t max_scans);
+   in, or `stop_after` of them unless that is 0; else MORE. No rows can be read after BROKEN_OFF. */
+dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int64_t max_scans, int64_t stop_after);
+int64_t dipper_jpeg_complete_scans(const dipper_jpeg_reader *reader);
 
 /* Decodes rows into memory of `stride` bytes each. TRUNCATED says that only `done` of them have data behind them:
    the bytes ended in the only scan, or in the first. */

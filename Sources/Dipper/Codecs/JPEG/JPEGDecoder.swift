@@ -9,10 +9,6 @@ import Foundation
 public struct JPEGDecoder: ImageDecoder {
     public var format: ImageFormat { .jpeg }
 
-    /// Scans that a file may have at the most.
-    static let maxScans = 500
-    /// Scans of a picture that has all the pixels that are allowed; smaller ones may have more.
-    static let maxScansOfLargest = 32
     private static let rowsPerStep = 16
 
     /// Without settings.
@@ -37,7 +33,7 @@ public struct JPEGDecoder: ImageDecoder {
     private func decode(
         _ bytes: UnsafeRawBufferPointer, _ orientation: Orientation, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
-        var reader = try JPEGReader(bytes)
+        let reader = try JPEGReader(bytes)
         let header = reader.header
         let size = reader.size
         try options.limits.check(size)
@@ -48,16 +44,40 @@ public struct JPEGDecoder: ImageDecoder {
             stored.width * stored.height * 4)
         try options.limits.check(bytes: overflows ? .max : needed)
 
-        try reader.start(eighths: JPEGScale.eighths(from: size, to: stored), memory: options.limits.bytes)
-        if header.has_several_scans { try Self.absorb(&reader, size, options) }
-
         let colors = JPEGColors(header, bytes)
-        var writer = try RowWriter(
-            source: reader.outputSize, of: size, alpha: .opaque, orientation: orientation, options)
-        let width = reader.outputSize.width
+        let eighths = JPEGScale.eighths(from: size, to: stored)
+        func picture(_ reader: consuming JPEGReader) throws(DipperError) -> Image {
+            let writer = try RowWriter(
+                source: reader.outputSize, of: size, alpha: .opaque, orientation: orientation, options)
+            return try Self.picture(reader, writer, colors, options)
+        }
+        guard header.has_several_scans else {
+            var reader = reader
+            try reader.start(eighths: eighths, memory: options.limits.bytes)
+            return try picture(reader)
+        }
+        let filtered = eighths == 1 ? JPEGScanFilter.meansOnly(bytes) : nil
+        guard let filtered else {
+            return try picture(try JPEGScans.absorbed(reader, bytes, eighths, options))
+        }
+        let result = filtered.withUnsafeBytes { bytes -> Result<Image, DipperError> in
+            do throws(DipperError) {
+                return .success(
+                    try picture(try JPEGScans.absorbed(try JPEGReader(bytes), bytes, eighths, options)))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    private static func picture(
+        _ reader: consuming JPEGReader, _ writer: consuming RowWriter, _ colors: JPEGColors, _ options: DecodeOptions
+    ) throws(DipperError) -> Image {
+        let width = writer.source.width
         while writer.committed < writer.source.height {
             try options.checkCancelled()
-            let (base, rows) = writer.memory(rows: Self.rowsPerStep)
+            let (base, rows) = writer.memory(rows: rowsPerStep)
             let done = try reader.read(rows, of: width * 4, into: base)
             colors.convert(base, pixels: width * done)
             writer.commit(done)
@@ -67,22 +87,5 @@ public struct JPEGDecoder: ImageDecoder {
             }
         }
         return try writer.finish(color: colors.afterwards)
-    }
-
-    /// Takes in all scans.
-    private static func absorb(
-        _ reader: inout JPEGReader, _ size: PixelSize, _ options: DecodeOptions
-    ) throws(DipperError) {
-        // Each scan passes over the whole picture, however few bytes it has.
-        let (work, overflows) = options.limits.pixels.multipliedReportingOverflow(by: maxScansOfLargest)
-        let maxScans = overflows ? Self.maxScans : min(Self.maxScans, max(1, work / (size.width * size.height)))
-        while true {
-            try options.checkCancelled()
-            switch try reader.absorb(maxScans: maxScans) {
-            case .done: return
-            case .more: continue
-            case .truncated: guard options.allowsPartial else { throw JPEGReader.truncated }
-            }
-        }
     }
 }

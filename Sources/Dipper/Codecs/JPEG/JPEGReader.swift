@@ -44,12 +44,16 @@ struct JPEGReader: ~Copyable {
         case done
         /// The bytes end too early; said once.
         case truncated
+        /// An error came after so many complete scans; another reader may stop after them, this one cannot go on.
+        case brokenOff(Int)
     }
 
     /// Takes in some rows of blocks of a file of several scans.
-    mutating func absorb(maxScans: Int) throws(DipperError) -> Step {
-        let status = dipper_jpeg_absorb(handle, 16, Int64(maxScans))
+    /// - Parameter stop: scans that are enough; 0 for all.
+    mutating func absorb(maxScans: Int, stopAfter stop: Int) throws(DipperError) -> Step {
+        let status = dipper_jpeg_absorb(handle, 16, Int64(maxScans), Int64(stop))
         switch status {
+        case DIPPER_JPEG_BROKEN_OFF: return .brokenOff(Int(dipper_jpeg_complete_scans(handle)))
         case DIPPER_JPEG_OK: return .done
         case DIPPER_JPEG_MORE: return .more
         case DIPPER_JPEG_TRUNCATED: return .truncated

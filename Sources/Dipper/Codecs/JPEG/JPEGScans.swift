@@ -1,0 +1,39 @@
+/// Takes in the scans of a file that has several.
+enum JPEGScans {
+    /// Scans that a file may have at the most.
+    private static let most = 500
+    /// Scans of a picture that has all the pixels that are allowed; smaller ones may have more.
+    private static let mostOfLargest = 32
+
+    /// A reader with all scans, ready to give rows. If an error comes after complete scans, it has these.
+    static func absorbed(
+        _ reader: consuming JPEGReader, _ bytes: UnsafeRawBufferPointer, _ eighths: Int, _ options: DecodeOptions
+    ) throws(DipperError) -> JPEGReader {
+        try reader.start(eighths: eighths, memory: options.limits.bytes)
+        let complete = try absorb(&reader, stopAfter: 0, options)
+        guard let complete else { return reader }
+        reader = try JPEGReader(bytes)
+        try reader.start(eighths: eighths, memory: options.limits.bytes)
+        guard try absorb(&reader, stopAfter: complete, options) == nil else { throw .undecodable }
+        return reader
+    }
+
+    /// - Returns: `nil` if all went well, else how many scans are good.
+    private static func absorb(
+        _ reader: inout JPEGReader, stopAfter stop: Int, _ options: DecodeOptions
+    ) throws(DipperError) -> Int? {
+        // Each scan passes over the whole picture, however few bytes it has.
+        let (work, overflows) = options.limits.pixels.multipliedReportingOverflow(by: mostOfLargest)
+        let size = reader.size
+        let maxScans = overflows ? most : min(most, max(1, work / (size.width * size.height)))
+        while true {
+            try options.checkCancelled()
+            switch try reader.absorb(maxScans: maxScans, stopAfter: stop) {
+            case .done: return nil
+            case .more: continue
+            case .brokenOff(let scans): return scans
+            case .truncated: guard options.allowsPartial else { throw JPEGReader.truncated }
+            }
+        }
+    }
+}
