@@ -130,6 +130,7 @@ dipper_jpeg_status dipper_jpeg_read_header(dipper_jpeg_reader *reader, dipper_jp
     header->is_adobe = cinfo->saw_Adobe_marker;
     reader->has_several_scans = jpeg_has_multiple_scans(cinfo);
     header->has_several_scans = reader->has_several_scans;
+    header->is_arithmetic = cinfo->arith_code;
     header->coefficient_bytes = 0;
     for (int index = 0; reader->has_several_scans && index < cinfo->num_components; index++) {
         const jpeg_component_info *component = &cinfo->comp_info[index];

@@ -101,6 +101,15 @@ import Testing
         }
     }
 
+    @Test("more than 100 scans in arithmetic codes are refused")
+    func arithmeticScans() throws {
+        var file = try file("arithmetic-progressive")
+        file.scans += Array(repeating: file.scans[1], count: 90 - file.scans.count)
+        #expect(try decode(file).isOpaque)
+        file.scans += Array(repeating: file.scans[1], count: 11)
+        #expect(throws: DipperError.imageTooLarge) { try decode(file) }
+    }
+
     @Test("more than 500 scans are refused, and fewer for large pictures")
     func scans() throws {
         var file = try file("progressive")

@@ -33,6 +33,7 @@ typedef struct dipper_jpeg_header {
     bool is_adobe;
     /* All coefficients are held until the last scan has come. */
     bool has_several_scans;
+    bool is_arithmetic;
     int64_t coefficient_bytes;
 } dipper_jpeg_header;
 

@@ -26,7 +26,7 @@ enum JPEGProfile {
         var profile = Data()
         for number in 1...count {
             guard let part = parts[number] else { return nil }
-            profile.append(contentsOf: bytes[part])
+            profile.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[part]))
         }
         return profile
     }

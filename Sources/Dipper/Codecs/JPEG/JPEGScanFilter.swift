@@ -20,7 +20,7 @@ enum JPEGScanFilter {
                 guard !meanOnly.isEmpty else { return nil }
                 guard isOfOtherCoefficients(bytes[range], of: meanOnly) else { continue }
                 // Two bytes of the marker and two of the length go with it.
-                kept.append(contentsOf: bytes[start..<range.lowerBound - 4])
+                kept.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[start..<range.lowerBound - 4]))
                 isLeftOut = true
             case .scanEnd(let position):
                 if isLeftOut { start = position }
@@ -28,7 +28,7 @@ enum JPEGScanFilter {
             case .segment: continue
             case .end:
                 guard start > 0 else { return nil }
-                kept.append(contentsOf: bytes[start...])
+                kept.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[start...]))
                 return kept
             }
         }

@@ -2,6 +2,8 @@
 enum JPEGScans {
     /// Scans that a file may have at the most.
     private static let most = 500
+    /// Arithmetic codes make work of no bytes at all: a scan of them takes ten times as long.
+    private static let mostArithmetic = 100
     /// Scans of a picture that has all the pixels that are allowed; smaller ones may have more.
     private static let mostOfLargest = 32
 
@@ -25,6 +27,7 @@ enum JPEGScans {
         // Each scan passes over the whole picture, however few bytes it has.
         let (work, overflows) = options.limits.pixels.multipliedReportingOverflow(by: mostOfLargest)
         let size = reader.size
+        let most = reader.header.is_arithmetic ? mostArithmetic : most
         let maxScans = overflows ? most : min(most, max(1, work / (size.width * size.height)))
         while true {
             try options.checkCancelled()
