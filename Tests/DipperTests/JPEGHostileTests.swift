@@ -146,6 +146,9 @@ import Testing
                 changed[Int(random.next() % UInt64(data.count))] = UInt8(truncatingIfNeeded: random.next())
             }
             options.allowsPartial = round % 2 == 0
+            options.target = round % 3 == 0 ? TargetSize(PixelSize(width: 5, height: 4)) : nil
+            var preview = ProgressiveJPEG()
+            #expect(preview.preview(in: changed) ?? 0 <= changed.count)
             do {
                 _ = try JPEGDecoder().decode(changed, options)
                 pictures += 1
