@@ -18,6 +18,22 @@ import Testing
         }
     }
 
+    @Test("a clean aperture of whole pixels inside the picture is what is shown")
+    func aperture() throws {
+        func size(_ width: (Int, Int), _ height: (Int, Int), _ x: (Int, Int), _ y: (Int, Int)) throws -> PixelSize? {
+            let fractions = [width, height, x, y].flatMap { HeaderBytes.big32($0.0) + HeaderBytes.big32($0.1) }
+            return try info(HeaderBytes.heif(properties: [extent, HeaderBytes.box("clap", fractions)])).size
+        }
+        let whole = PixelSize(width: 30, height: 20)
+        #expect(try size((40, 2), (10, 1), (0, 1), (0, 1)) == PixelSize(width: 20, height: 10))
+        #expect(try size((20, 1), (9, 1), (-10, 2), (1, 2)) == PixelSize(width: 20, height: 9))
+        #expect(try size((20, 1), (10, 1), (6, 1), (0, 1)) == whole)
+        #expect(try size((20, 1), (9, 1), (0, 1), (0, 1)) == whole)
+        #expect(try size((20, 0), (10, 1), (0, 1), (0, 1)) == whole)
+        #expect(try size((-20, 1), (10, 1), (0, 1), (0, 1)) == whole)
+        #expect(try size((0x7FFF_FFFF, 1), (10, 1), (0x7FFF_FFFF, 1), (-0x8000_0000, 1)) == whole)
+    }
+
     @Test("the depth is that of the pixels, else that of the coding")
     func depth() throws {
         let coding = HeaderBytes.box("av1C", [0x81, 0, 0x60, 0])

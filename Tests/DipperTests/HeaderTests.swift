@@ -88,6 +88,13 @@ import Testing
         #expect(try info(loop("NETSCAPE2.0", [3, 2, 9, 0]) + frame).loopCount == 1)
     }
 
+    @Test("GIF: a screen without pixels holds the first frame")
+    func emptyScreen() throws {
+        #expect(try size(HeaderBytes.gif(0, 0, HeaderBytes.gifFrame)) == PixelSize(width: 1, height: 1))
+        #expect(throws: DipperError.undecodable) { try info(HeaderBytes.gif(0, 5, [0x3B])) }
+        #expect(throws: DipperError.undecodable) { try info(HeaderBytes.gif(0, 0, [0x2C, 0, 0])) }
+    }
+
     @Test("GIF: 100,000 frames are counted")
     func manyFrames() throws {
         var data = Data(HeaderBytes.gif(1, 1, []))

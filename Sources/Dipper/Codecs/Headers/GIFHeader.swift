@@ -1,14 +1,20 @@
 /// The header of GIF (GIF89a): the screen, and as many frames as there are bytes for. Pixels are stepped over.
+///
+/// A screen without pixels, which some programs write, is taken to hold the first frame.
 enum GIFHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .gif)
         info.bitDepth = 8
         let screen = PixelSize(width: try file.u16(at: 6, .little), height: try file.u16(at: 8, .little))
         let flags = try file.u8(at: 10)
-        try info.setStoredSize(screen)
         var walk = Walk(file: file, offset: 13 + colorTable(flags))
-        // The end of the bytes ends the counting, and so does what is no block.
-        try? walk.run()
+        do throws(DipperError) {
+            try walk.run()
+        } catch {
+            // The end of the bytes ends the counting, and so does what is no block.
+            if screen.isEmpty, walk.firstFrameEnd == nil { throw error }
+        }
+        try info.setStoredSize(screen.isEmpty ? walk.firstFrameEnd ?? screen : screen)
         info.frameCount = max(1, walk.frameCount)
         info.loopCount = walk.loopCount
         info.hasAlpha = walk.hasTransparency
@@ -25,6 +31,8 @@ enum GIFHeader {
         let file: ByteReader
         var offset: Int
         var frameCount = 0
+        /// The right and lower end of the first frame.
+        var firstFrameEnd: PixelSize?
         var loopCount = 1
         var hasTransparency = false
         /// Of the first frame.
@@ -47,6 +55,11 @@ enum GIFHeader {
 
         private mutating func readFrame() throws(DipperError) {
             let flags = try file.u8(at: offset + 9)
+            if frameCount == 0 {
+                firstFrameEnd = PixelSize(
+                    width: try file.u16(at: offset + 1, .little) + file.u16(at: offset + 5, .little),
+                    height: try file.u16(at: offset + 3, .little) + file.u16(at: offset + 7, .little))
+            }
             // After the table comes the first code's length, and then the pixels.
             offset += 10 + GIFHeader.colorTable(flags) + 1
             if frameCount == 0 { isInterlaced = flags & 0x40 != 0 }

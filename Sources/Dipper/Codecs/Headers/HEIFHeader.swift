@@ -1,8 +1,8 @@
 /// The header of AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1): the properties of the primary item, and
 /// of a sequence the number of its frames.
 ///
-/// Of HEIC the clean aperture (`clap`) is shown, in which encoders note sizes that are no multiples of their blocks;
-/// libavif shows all of the picture. The orientation of Exif is only a note here.
+/// The clean aperture (`clap`) is what is shown: encoders note sizes in it that are no multiples of their blocks. The
+/// orientation of Exif is only a note here.
 enum HEIFHeader {
     static func info(_ file: ByteReader, _ format: ImageFormat) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: format)

@@ -7,7 +7,7 @@ struct HEIFProperties {
 
     func read(_ container: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
         var size: PixelSize?
-        var aperture: PixelSize?
+        var aperture: ByteReader?
         var quarterTurns = 0
         var mirror: Mirror?
         var depth: Int?
@@ -28,7 +28,7 @@ struct HEIFProperties {
                 let flags = try content.u8(at: 2)
                 codedDepth = flags & 0x40 == 0 ? 8 : flags & 0x20 == 0 ? 10 : 12
             case "hvcC": codedDepth = try content.u8(at: 17) & 7 + 8
-            case "clap" where info.format == .heic: aperture = try Self.aperture(content)
+            case "clap": aperture = content
             // There may be a second, of another kind.
             case "colr":
                 let kind = try content.code(at: 0)
@@ -39,11 +39,7 @@ struct HEIFProperties {
         guard let size else { throw ByteReader.broken }
         info.bitDepth = depth ?? codedDepth
         info.orientation = Self.orientation(quarterTurns, mirror)
-        if let aperture, aperture.width <= size.width, aperture.height <= size.height {
-            try info.setStoredSize(aperture)
-        } else {
-            try info.setStoredSize(size)
-        }
+        try info.setStoredSize(aperture.flatMap { Self.aperture($0, in: size) } ?? size)
     }
 
     private enum Mirror {
@@ -65,14 +61,25 @@ struct HEIFProperties {
         }
     }
 
-    /// The clean aperture's size, from fractions; `nil` if they are none (ISO/IEC 14496-12, section 12.1.4).
-    private static func aperture(_ content: ByteReader) throws(DipperError) -> PixelSize? {
-        let widthDivisor = try content.u32(at: 4)
-        let heightDivisor = try content.u32(at: 12)
-        guard widthDivisor > 0, heightDivisor > 0 else { return nil }
-        let size = PixelSize(
-            width: try content.u32(at: 0) / widthDivisor, height: try content.u32(at: 8) / heightDivisor)
-        return size.isEmpty ? nil : size
+    /// The clean aperture's size; `nil` if it is not made of whole pixels inside the picture (ISO/IEC 14496-12,
+    /// section 12.1.4).
+    private static func aperture(_ content: ByteReader, in size: PixelSize) -> PixelSize? {
+        func length(at offset: Int, of whole: Int) throws(DipperError) -> Int? {
+            let numerator = try content.i32(at: offset)
+            let divisor = try content.i32(at: offset + 4)
+            let shiftDivisor = try content.i32(at: offset + 20)
+            guard numerator > 0, divisor > 0, shiftDivisor > 0, numerator % divisor == 0 else { return nil }
+            let length = numerator / divisor
+            // The centre is moved by this much.
+            let shift = Double(try content.i32(at: offset + 16)) / Double(shiftDivisor)
+            let start = Double(whole) / 2 + shift - Double(length) / 2
+            guard start >= 0, start == start.rounded(), start + Double(length) <= Double(whole) else { return nil }
+            return length
+        }
+        guard let width = try? length(at: 0, of: size.width), let height = try? length(at: 8, of: size.height) else {
+            return nil
+        }
+        return PixelSize(width: width, height: height)
     }
 
     private static func isAlpha(_ content: ByteReader) -> Bool {
