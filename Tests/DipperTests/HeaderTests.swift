@@ -19,6 +19,7 @@ import Testing
                 30, 20,
                 [
                     [0xFF, 0xFF, 0xFF], HeaderBytes.segment(0xFE, [0xFF, 0xC0, 0, 9]), [0, 1, 2],
+                    HeaderBytes.segment(0xE0, [], length: 0), HeaderBytes.segment(0xE0, [], length: 1),
                     HeaderBytes.segment(0xE1, Array("http://ns.adobe.com/xap/1.0/\0".utf8)),
                     HeaderBytes.segment(0xE1, exif(6)), HeaderBytes.segment(0xE1, exif(3)),
                     HeaderBytes.segment(0xC4, [1, 2, 3, 4, 5, 6, 7]),

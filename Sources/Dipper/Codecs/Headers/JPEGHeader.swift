@@ -13,8 +13,8 @@ enum JPEGHeader {
                 case 0xD9, 0xDA: break walk
                 default: break
                 }
-                let length = try file.u16(at: offset)
-                guard length >= 2 else { throw ByteReader.broken }
+                // The length counts itself; libjpeg takes lesser ones for an empty segment.
+                let length = max(2, try file.u16(at: offset))
                 let segment = try file.part(at: offset + 2, count: length - 2)
                 switch marker {
                 case 0xC4, 0xC8, 0xCC: break  // tables, not frames
