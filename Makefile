@@ -4,7 +4,8 @@ SHELL := /bin/bash
 SWIFT ?= swift
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources
+SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Fuzzing/Package.swift \
+	Fuzzing/Sources
 # What the library links, what the tests run against, what the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
 	libpng-dev libjpeg-dev liblcms2-dev libgif-dev libwebp-dev libavif-dev
@@ -15,7 +16,7 @@ BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs 
 WIDTH := --experimental-maximum-parallelization-width
 TEST_WIDTH = $$($(SWIFT) test --help-hidden 2>/dev/null | grep -q -e $(WIDTH) && echo $(WIDTH) 16 || true)
 
-.PHONY: deps deps-test deps-bench build run test torture lint format tsan bench docs clean
+.PHONY: deps deps-test deps-bench build run test torture lint format tsan asan fuzz bench docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -66,6 +67,29 @@ tsan: deps-test ## run the tests under Thread Sanitizer
 	LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so TSAN_OPTIONS="halt_on_error=0 exitcode=66" DIPPER_TORTURE_ROUNDS=3 \
 		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing --skip '$(TSAN_SKIP)' $(TEST_WIDTH)
 
+# The suites of the library alone; leaks of the test program and of Swift's runtime are not ours.
+asan: deps-test ## run the codec tests under Address Sanitizer
+	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
+	ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt" \
+		SWIFT_BACKTRACE=enable=no .build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing \
+		--filter '^DipperTests\.' $(TEST_WIDTH)
+
+# Each begins with the pictures of the tests; those of other formats it leaves out.
+FUZZ_TARGETS ?= header jpeg png gif webp avif encode
+FUZZ_BUILD = $(SWIFT) build -c release --sanitize=address --sanitize=fuzzer
+fuzz: SECONDS ?= 20
+fuzz: deps ## run the fuzzers, each for SECONDS (20)
+	cd Fuzzing && $(FUZZ_BUILD)
+	cd Fuzzing && mkdir -p findings && fuzz=$$($(FUZZ_BUILD) --show-bin-path)/dipper-fuzz && failed= && \
+	for target in $(FUZZ_TARGETS); do \
+		mkdir -p .fuzz/$$target; \
+		echo "== $$target"; \
+		DIPPER_FUZZ=$$target SWIFT_BACKTRACE=enable=no $$fuzz -max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=10 \
+			-max_len=65536 -print_final_stats=0 -verbosity=0 -artifact_prefix=findings/$$target- \
+			.fuzz/$$target ../Tests/DipperTests/Pictures/*/ || failed="$$failed $$target"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "findings of$$failed are in Fuzzing/findings"; exit 1; fi
+
 bench: deps-bench ## measure against the peers and write Benchmarks/RESULTS.md
 	cd Benchmarks && $(SWIFT) build -c release -Xswiftc -enable-testing
 	cd Benchmarks && $$($(SWIFT) build -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
@@ -75,4 +99,4 @@ docs: deps ## build the reference and the guides into docs-build
 		--target DipperData --output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .run docs-build Benchmarks/.build Benchmarks/.work
+	rm -rf .build .build-tsan .build-asan .run docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.build Fuzzing/.fuzz

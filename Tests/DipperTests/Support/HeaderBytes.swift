@@ -17,7 +17,18 @@ enum HeaderBytes {
     }
 
     static func chunk(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
-        big32(length ?? content.count) + Array(type.utf8) + content + [0, 0, 0, 0]
+        let named = Array(type.utf8) + content
+        return big32(length ?? content.count) + named + big32(Int(checksum(named)))
+    }
+
+    /// Of a chunk of PNG (W3C PNG, annex D).
+    private static func checksum(_ bytes: [UInt8]) -> UInt32 {
+        var value = UInt32.max
+        for byte in bytes {
+            value ^= UInt32(byte)
+            for _ in 0..<8 { value = value & 1 == 0 ? value >> 1 : value >> 1 ^ 0xEDB8_8320 }
+        }
+        return ~value
     }
 
     static let pngSignature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
