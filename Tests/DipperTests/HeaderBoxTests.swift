@@ -133,6 +133,16 @@ import Testing
         #expect(try loops(6, (1, 0)) == 0)
     }
 
+    @Test("a sequence does without its item, and a still picture does not")
+    func brokenItem() throws {
+        let movie = movie("pict")
+        let meta = HeaderBytes.fullBox("meta", HeaderBytes.fullBox("pitx", [0, 1]))
+        let start = { (brand: String) in HeaderBytes.box("ftyp", Array("\(brand)\0\0\0\0mif1".utf8)) }
+        #expect(try info(start("avis") + meta + movie).frameCount == 5)
+        #expect(throws: DipperError.undecodable) { try info(start("avif") + meta + movie) }
+        #expect(throws: DipperError.undecodable) { try info(start("avis") + meta) }
+    }
+
     /// Bits, lowest first.
     private func bits(_ fields: [(value: Int, count: Int)]) -> [UInt8] {
         var bytes: [UInt8] = []

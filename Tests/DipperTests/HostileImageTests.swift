@@ -164,6 +164,15 @@ import Testing
         }
     }
 
+    /// libjpeg takes it for this picture's before it refuses it.
+    @Test("a second frame header after complete scans changes nothing of the picture")
+    func secondFrameHeader() throws {
+        let data = try Pictures.data("headers/progressive.jpg")
+        let second = HeaderBytes.segment(0xC0, [8, 0, 26, 0, 40, 1, 1, 0x11, 0])
+        let broken = data.dropLast(2) + second + data.suffix(300)
+        #expect(try Self.registry.decode(broken).pixels == Self.registry.decode(data).pixels)
+    }
+
     @Test("a byte that is another one gives a picture of the announced size, or an error", arguments: readable)
     func flips(_ expected: ExpectedHeader) throws {
         var data = try expected.data()

@@ -8,14 +8,21 @@ enum HEIFHeader {
         var info = ImageInfo(format: format)
         let isSequence = Self.sequenceBrands.contains(try file.code(at: 8))
         var hasItem = false
+        var isItemBroken = false
         var movie: MovieHeader?
         var boxes = BoxReader(file)
         do throws(DipperError) {
-            while !hasItem || (isSequence && movie == nil), let box = try boxes.next() {
+            while (!hasItem && !isItemBroken) || (isSequence && movie == nil), let box = try boxes.next() {
                 switch box.type {
                 case "meta" where !hasItem:
-                    try HEIFItem.read(box.content, &info)
-                    hasItem = true
+                    do throws(DipperError) {
+                        try HEIFItem.read(box.content, &info)
+                        hasItem = true
+                    } catch {
+                        // A sequence can do without.
+                        guard isSequence else { throw error }
+                        isItemBroken = true
+                    }
                 case "moov" where movie == nil && isSequence:
                     movie = try MovieHeader.read(box.content, handler: "pict")
                 default: break

@@ -8,10 +8,11 @@ struct HEIFProperties {
     func read(_ container: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
         var size: PixelSize?
         var aperture: ByteReader?
-        var quarterTurns = 0
+        var quarterTurns: Int?
         var mirror: Mirror?
         var depth: Int?
         var codedDepth: Int?
+        // Of several of a kind the first counts.
         var boxes = BoxReader(container)
         var index = 0
         while let box = try boxes.next() {
@@ -20,15 +21,16 @@ struct HEIFProperties {
             guard own.contains(index) else { continue }
             let content = box.content
             switch box.type {
-            case "ispe": size = PixelSize(width: try content.u32(at: 4), height: try content.u32(at: 8))
-            case "irot": quarterTurns = try content.u8(at: 0) & 3
-            case "imir": mirror = try content.u8(at: 0) & 1 == 0 ? .topToBottom : .leftToRight
-            case "pixi": depth = try content.u8(at: 4) > 0 ? content.u8(at: 5) : nil
+            case "ispe" where size == nil:
+                size = PixelSize(width: try content.u32(at: 4), height: try content.u32(at: 8))
+            case "irot" where quarterTurns == nil: quarterTurns = try content.u8(at: 0) & 3
+            case "imir" where mirror == nil: mirror = try content.u8(at: 0) & 1 == 0 ? .topToBottom : .leftToRight
+            case "pixi" where depth == nil: depth = try content.u8(at: 4) > 0 ? content.u8(at: 5) : nil
             case "av1C":
                 let flags = try content.u8(at: 2)
                 codedDepth = flags & 0x40 == 0 ? 8 : flags & 0x20 == 0 ? 10 : 12
             case "hvcC": codedDepth = try content.u8(at: 17) & 7 + 8
-            case "clap": aperture = content
+            case "clap" where aperture == nil: aperture = content
             // There may be a second, of another kind.
             case "colr":
                 let kind = try content.code(at: 0)
@@ -38,7 +40,7 @@ struct HEIFProperties {
         }
         guard let size else { throw ByteReader.broken }
         info.bitDepth = depth ?? codedDepth
-        info.orientation = Self.orientation(quarterTurns, mirror)
+        info.orientation = Self.orientation(quarterTurns ?? 0, mirror)
         try info.setStoredSize(aperture.flatMap { Self.aperture($0, in: size) } ?? size)
     }
 
