@@ -101,6 +101,16 @@
             #expect(frames[0].image.pixels == [UInt8](repeating: 0, count: 24))
         }
 
+        @Test("a frame whose pixels end before its last row is shown without the rest, and the next ones too")
+        func shortFrames() throws {
+            let data = TinyGIF(width: 2, height: 4, pixels: 5).data(frames: 3)
+            let frames = try decoder.allFrames(of: data)
+            #expect(frames.count == 3)
+            let black: [UInt8] = [0, 0, 0, 255]
+            let pixels = (0..<4).flatMap { _ in black } + [UInt8](repeating: 0, count: 16)
+            #expect(frames.allSatisfy { $0.image.pixels == pixels })
+        }
+
         @Test("decoding ends when it is cancelled, in the middle of a frame too")
         func cancelled() throws {
             let data = try Pictures.data("gif/keep.gif")
@@ -117,12 +127,14 @@
         var height: Int
         var frameWidth: Int?
         var frameHeight: Int?
+        /// Those that there are codes for; at most 4000, by default all.
+        var pixels: Int?
 
         func data(frames: Int) -> Data {
             func word(_ value: Int) -> [UInt8] { [UInt8(value & 0xFF), UInt8(value >> 8)] }
             var data = Data("GIF89a".utf8)
             data += word(width) + word(height) + [0x80, 0, 0, 0, 0, 0, 255, 255, 255]
-            let pixels = min(4000, (frameWidth ?? width) * (frameHeight ?? height))
+            let pixels = pixels ?? min(4000, (frameWidth ?? width) * (frameHeight ?? height))
             let frame = [0x2C, 0, 0, 0, 0] + word(frameWidth ?? width) + word(frameHeight ?? height) + [0, 2]
             let blocks = Self.codes(pixels)
             for _ in 0..<frames { data += frame + blocks }

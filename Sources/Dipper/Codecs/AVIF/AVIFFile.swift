@@ -32,20 +32,17 @@
         /// Frames, whether or not their bytes are there.
         var frameCount: Int { Int(decoder.pointee.imageCount) }
 
-        /// Pixels stored of each frame, as the file says.
-        var size: PixelSize {
-            guard let image = decoder.pointee.image else { return PixelSize(width: 0, height: 0) }
-            return PixelSize(width: Int(image.pointee.width), height: Int(image.pointee.height))
-        }
+        /// A frame as the file says that it will be: without pixels.
+        var announced: AVIFPicture? { decoder.pointee.image.map { AVIFPicture($0, duration: .zero) } }
 
         /// The most bytes that the planes of a frame take.
-        var planeBytes: Int {
-            guard let image = decoder.pointee.image else { return 0 }
-            let samples =
-                (image.pointee.yuvFormat == AVIF_PIXEL_FORMAT_YUV400 ? 1 : 3) + Int(decoder.pointee.alphaPresent)
-            let (pixels, overflows) = size.width.multipliedReportingOverflow(by: size.height)
-            guard !overflows, pixels <= Int.max / 8 else { return .max }
-            return pixels * samples * (image.pointee.depth > 8 ? 2 : 1)
+        func planeBytes(_ limits: DecodeLimits) throws(DipperError) -> Int {
+            guard let image = decoder.pointee.image?.pointee else { return 0 }
+            let size = PixelSize(width: Int(image.width), height: Int(image.height))
+            try limits.check(size)
+            try limits.checkMemory(size)
+            let planes = (image.yuvFormat == AVIF_PIXEL_FORMAT_YUV400 ? 1 : 3) + Int(decoder.pointee.alphaPresent)
+            return size.width * size.height * planes * (image.depth > 8 ? 2 : 1)
         }
 
         /// Goes on to the next frame.

@@ -21,8 +21,12 @@
             loopCount = info?.loopCount ?? 1
             file = try AVIFFile(data, options.limits)
             frameCount = file.frameCount
-            try options.limits.check(file.size, frames: options.firstFrameOnly ? 1 : frameCount)
-            try options.limits.check(bytes: file.planeBytes)
+            guard let announced = file.announced else { throw .undecodable.with(detail: "AVIF: there is no picture") }
+            try options.limits.check(announced.size, frames: options.firstFrameOnly ? 1 : frameCount)
+            let stored = options.storedTarget(for: announced.size, announced.orientation)
+            try options.limits.checkMemory(stored)
+            try options.limits.check(
+                bytes: file.planeBytes(options.limits) + stored.width * stored.height * 4)
         }
 
         func rewind() throws(DipperError) {
@@ -71,6 +75,7 @@
                 memory.copyMemory(from: scratch.row(first - start), byteCount: rows * scratch.rowStride)
                 writer.commit(rows)
             }
+            withExtendedLifetime(scratch) {}
             let color = self.color ?? picture.color
             self.color = .some(color)
             return try writer.finish(color: color)

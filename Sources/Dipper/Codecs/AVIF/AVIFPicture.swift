@@ -36,11 +36,13 @@
         var color: ColorTransform? {
             let image = self.image.pointee
             if image.icc.size > 0, let profile = image.icc.data {
-                return ColorTransform(icc: Data(bytes: profile, count: image.icc.size))
+                let isGrey = image.yuvFormat == AVIF_PIXEL_FORMAT_YUV400
+                return ColorTransform.shared(
+                    icc: Data(bytes: profile, count: image.icc.size), for: isGrey ? .grey : .rgb)
             }
             return CodedColor(
                 primaries: Int(image.colorPrimaries), transfer: Int(image.transferCharacteristics)
-            ).profile.flatMap { ColorTransform(icc: $0) }
+            ).profile.flatMap { ColorTransform.shared(icc: $0) }
         }
 
         /// Some rows as RGBA of eight bits, not premultiplied: libavif lets colours that it leaves multiplied be larger

@@ -19,47 +19,14 @@
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
             self.data = data
             self.options = options
-            reader = try GIFReader(data)
-            let size = try Self.canvasSize(reader.screen, data)
-            try options.limits.check(size)
+            let info = try ImageInfo(data)
+            let size = info.size ?? PixelSize(width: 0, height: 0)
+            (frameCount, loopCount) = options.firstFrameOnly ? (1, 1) : (info.frameCount, info.loopCount)
+            try options.limits.check(size, frames: frameCount)
             // The canvas, and the picture made of it.
             try options.limits.checkMemory(PixelSize(width: size.width, height: 2 * size.height))
-            if options.firstFrameOnly {
-                (frameCount, loopCount) = (1, 1)
-            } else {
-                // A file without a logical screen has no header that can be read otherwise.
-                if reader.screen.isEmpty {
-                    (frameCount, loopCount) = (try Self.countFrames(data), 1)
-                } else {
-                    let info = try ImageInfo(data)
-                    (frameCount, loopCount) = (info.frameCount, info.loopCount)
-                }
-                try options.limits.check(size, frames: frameCount)
-            }
+            reader = try GIFReader(data)
             canvas = GIFCanvas(size)
-        }
-
-        /// A file without a logical screen has one that holds the first frame.
-        private static func canvasSize(_ screen: PixelSize, _ data: Data) throws(DipperError) -> PixelSize {
-            guard screen.isEmpty else { return screen }
-            guard let first = try GIFReader(data).nextFrame() else {
-                throw .undecodable.with(detail: "GIF: there are no frames")
-            }
-            return PixelSize(width: first.left + first.width, height: first.top + first.height)
-        }
-
-        private static func countFrames(_ data: Data) throws(DipperError) -> Int {
-            let reader = try GIFReader(data)
-            var count = 0
-            do throws(DipperError) {
-                while try reader.nextFrame() != nil {
-                    try reader.skipPixels()
-                    count += 1
-                }
-            } catch {
-                // The end of the bytes ends the counting.
-            }
-            return count
         }
 
         func rewind() throws(DipperError) {
@@ -99,10 +66,9 @@
         private func draw(_ frame: GIFFrame) throws(DipperError) -> Bool {
             let visible = canvas.begin(frame)
             do throws(DipperError) {
-                if !visible.isEmpty { try drawLines(of: frame, visible) }
                 // giflib has passed over the end of a frame whose rows were all read.
-                let isRead = !visible.isEmpty && (frame.isInterlaced || visible.height == frame.height)
-                if !isRead { try reader.skipPixels() }
+                let areAllRead = visible.isEmpty ? false : try drawLines(of: frame, visible)
+                if !areAllRead { try reader.skipPixels() }
                 return true
             } catch {
                 guard error == .undecodable, shown == 0, options.allowsPartial else { throw error }
@@ -110,13 +76,14 @@
             }
         }
 
-        private func drawLines(of frame: GIFFrame, _ visible: PixelSize) throws(DipperError) {
+        /// - Returns: whether all rows of the frame were read; not so if they end early, or are not on the canvas.
+        private func drawLines(of frame: GIFFrame, _ visible: PixelSize) throws(DipperError) -> Bool {
             if line.count != frame.width { line = [UInt8](repeating: 0, count: frame.width) }
             let lastRow = frame.isInterlaced ? frame.height : visible.height
             var untilCheck = RowWriter.rowsAtATime
             for (start, step) in frame.rows {
                 for row in stride(from: start, to: lastRow, by: step) {
-                    try reader.readLine(into: &line)
+                    guard try reader.readLine(into: &line) else { return false }
                     if row < visible.height { canvas.draw(line, count: visible.width, row: row, of: frame) }
                     untilCheck -= 1
                     if untilCheck == 0 {
@@ -125,6 +92,7 @@
                     }
                 }
             }
+            return lastRow == frame.height
         }
     }
 #endif

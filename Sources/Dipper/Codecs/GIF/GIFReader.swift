@@ -24,11 +24,6 @@
             DGifCloseFile(file, nil)
         }
 
-        /// Of the logical screen, which may be empty.
-        var screen: PixelSize {
-            PixelSize(width: Int(file.pointee.SWidth), height: Int(file.pointee.SHeight))
-        }
-
         /// Goes on to the next frame's pixels; `nil` after the last.
         func nextFrame() throws(DipperError) -> GIFFrame? {
             var control = GraphicsControlBlock(
@@ -65,8 +60,11 @@
         }
 
         /// The frame's next row of palette indices.
-        func readLine(into line: inout [UInt8]) throws(DipperError) {
-            guard DGifGetLine(file, &line, Int32(line.count)) == GIF_OK else { throw lastError }
+        /// - Returns: false if the file says that the pixels end here: browsers show such frames.
+        func readLine(into line: inout [UInt8]) throws(DipperError) -> Bool {
+            if DGifGetLine(file, &line, Int32(line.count)) == GIF_OK { return true }
+            guard file.pointee.Error == D_GIF_ERR_EOF_TOO_SOON else { throw lastError }
+            return false
         }
 
         /// Passes over what is left of the frame.

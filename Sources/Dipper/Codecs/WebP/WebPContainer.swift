@@ -19,8 +19,10 @@
             WebPDemuxDelete(demuxer)
         }
 
-        /// Brings the colours into sRGB; `nil` if they are, or the profile is of no use.
-        var color: ColorTransform? { chunk("ICCP").flatMap { ColorTransform(icc: $0) } }
+        /// Brings the colours of a file into sRGB; `nil` if they are, or the profile is of no use.
+        static func color(in bytes: PinnedBytes) -> ColorTransform? {
+            WebPContainer(bytes)?.chunk("ICCP").flatMap { ColorTransform.shared(icc: $0) }
+        }
 
         private func chunk(_ name: String) -> Data? {
             var iterator = WebPChunkIterator()

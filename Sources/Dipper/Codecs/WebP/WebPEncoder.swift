@@ -28,8 +28,10 @@
             var settings = WebPConfig()
             let quality = options.quality.isFinite ? min(1, max(0, options.quality)) : 0.85
             var isGood = WebPConfigPreset(&settings, WEBP_PRESET_DEFAULT, Float(quality * 100)) != 0
-            // Level 3 of 9: the next ones take twice the time and more for some hundredths of the size.
-            if options.isLossless { isGood = isGood && WebPConfigLosslessPreset(&settings, 3) != 0 }
+            // Of six methods for lossy and nine levels for lossless pictures: for a photograph the next ones take up to
+            // three times as long, and the file becomes no more than 2 % smaller.
+            settings.method = 2
+            if options.isLossless { isGood = isGood && WebPConfigLosslessPreset(&settings, 2) != 0 }
             guard isGood, WebPValidateConfig(&settings) != 0 else {
                 throw .unencodable.with(detail: "WebP: the settings are not accepted")
             }

@@ -43,7 +43,7 @@
             WebPAnimDecoderGetInfo(decoder, &info)
             frameCount = Int(info.frame_count)
             loopCount = Int(info.loop_count)
-            color = WebPContainer(bytes)?.color
+            color = WebPContainer.color(in: bytes)
         }
 
         deinit {

@@ -1,4 +1,5 @@
 #if WebP
+    import CPixels
     import CWebP
     import Foundation
 
@@ -23,7 +24,7 @@
             hasAlpha = features.hasAlpha
             try options.limits.check(size)
             held = size.width * size.height * (features.isLossy ? (features.hasAlpha ? 1 : 0) : 4)
-            color = WebPContainer(bytes)?.color
+            color = WebPContainer.color(in: bytes)
         }
 
         func decode() throws(DipperError) -> Image {
@@ -35,13 +36,26 @@
             try options.limits.check(bytes: held + decoded.width * decoded.height * 4)
             let buffer = PixelBuffer(decoded)
             let isComplete = try decode(into: buffer)
-            let isOpaque = !hasAlpha && isComplete
-            if decoded == stored, orientation == .up, color == nil {
+            let pixels = buffer.base.assumingMemoryBound(to: UInt8.self)
+            let isOpaque = isComplete && (!hasAlpha || pixels_are_opaque(pixels, decoded.width * decoded.height))
+            if decoded == stored, orientation == .up {
+                try bringIntoSRGB(buffer, isOpaque: isOpaque)
                 return buffer.image(isOpaque: isOpaque, scale: options.scale)
             }
-            return try RowWriter.image(
-                of: Canvas(base: buffer.base, size: decoded, rowStride: buffer.rowStride), picture: size,
-                alpha: isOpaque ? .opaque : .premultiplied, orientation: orientation, color: color, options)
+            let canvas = Canvas(base: buffer.base, size: decoded, rowStride: buffer.rowStride)
+            let image = try RowWriter.image(
+                of: canvas, picture: size, alpha: isOpaque ? .opaque : .premultiplied, orientation: orientation,
+                color: color, options)
+            withExtendedLifetime(buffer) {}
+            return image
+        }
+
+        private func bringIntoSRGB(_ buffer: borrowing PixelBuffer, isOpaque: Bool) throws(DipperError) {
+            guard let color else { return }
+            for y in 0..<buffer.size.height {
+                if y % RowWriter.rowsAtATime == 0 { try options.checkCancelled() }
+                color.apply(to: buffer.row(y), pixels: buffer.size.width, isOpaque: isOpaque)
+            }
         }
 
         /// - Returns: false if the file ends too early, and part of the picture is wanted.
