@@ -7,8 +7,13 @@
 struct dipper_png_reader {
     png_structp png;
     png_infop info;
-    const uint8_t *bytes;
-    size_t rest;
+    /* What is read, one part after the other. */
+    struct {
+        const uint8_t *bytes;
+        size_t length;
+    } parts[4];
+    int part;
+    uint8_t head[8], checksum[4];
     dipper_png_status status;
     char message[96];
 };
@@ -25,20 +30,70 @@ static void warn(png_structp png, png_const_charp message) { (void)png, (void)me
 
 static void take(png_structp png, png_bytep to, size_t length) {
     dipper_png_reader *reader = png_get_io_ptr(png);
-    if (length > reader->rest) {
-        reader->status = DIPPER_PNG_TRUNCATED;
-        png_error(png, "the bytes end too early");
+    while (length > 0) {
+        while (reader->part < 4 && reader->parts[reader->part].length == 0) reader->part++;
+        if (reader->part == 4) {
+            reader->status = DIPPER_PNG_TRUNCATED;
+            png_error(png, "the bytes end too early");
+        }
+        size_t taken = reader->parts[reader->part].length;
+        if (taken > length) taken = length;
+        memcpy(to, reader->parts[reader->part].bytes, taken);
+        reader->parts[reader->part].bytes += taken;
+        reader->parts[reader->part].length -= taken;
+        to += taken;
+        length -= taken;
     }
-    memcpy(to, reader->bytes, length);
-    reader->bytes += length;
-    reader->rest -= length;
 }
 
-dipper_png_reader *dipper_png_open(const uint8_t *bytes, size_t length) {
+static uint32_t checksum_of(uint32_t crc, const uint8_t *bytes, size_t length) {
+    static const uint32_t table[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    for (size_t i = 0; i < length; i++) {
+        crc ^= bytes[i];
+        crc = table[crc & 15] ^ (crc >> 4);
+        crc = table[crc & 15] ^ (crc >> 4);
+    }
+    return crc;
+}
+
+/* libpng takes the data of a chunk by thousands of bytes, or not at all. So that what there is of a chunk of pixels is
+   used, the chunk is made to end where the bytes end. */
+static void close_last_chunk(dipper_png_reader *reader, const uint8_t *bytes, size_t length) {
+    size_t at = 8;
+    while (length > at && length - at > 8) {
+        const uint8_t *head = bytes + at;
+        size_t announced = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+        size_t there = length - at - 8;
+        if (there < announced + 4) {
+            if (memcmp(head + 4, "IDAT", 4) != 0) return;
+            if (there > announced) there = announced;
+            uint32_t crc = ~checksum_of(checksum_of(~0u, head + 4, 4), head + 8, there);
+            for (int i = 0; i < 4; i++) {
+                reader->head[i] = (uint8_t)(there >> (24 - 8 * i));
+                reader->head[4 + i] = head[4 + i];
+                reader->checksum[i] = (uint8_t)(crc >> (24 - 8 * i));
+            }
+            reader->parts[0].length = at;
+            reader->parts[1].bytes = reader->head;
+            reader->parts[1].length = 8;
+            reader->parts[2].bytes = head + 8;
+            reader->parts[2].length = there;
+            reader->parts[3].bytes = reader->checksum;
+            reader->parts[3].length = 4;
+            return;
+        }
+        at += announced + 12;
+    }
+}
+
+dipper_png_reader *dipper_png_open(const uint8_t *bytes, size_t length, bool may_end_early) {
     dipper_png_reader *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->rest = length;
+    reader->parts[0].bytes = bytes;
+    reader->parts[0].length = length;
+    if (may_end_early) close_last_chunk(reader, bytes, length);
     reader->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reader, fail, warn);
     if (reader->png) reader->info = png_create_info_struct(reader->png);
     if (!reader->info) {

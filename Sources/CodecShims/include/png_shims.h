@@ -30,8 +30,9 @@ typedef struct {
 
 typedef struct dipper_png_reader dipper_png_reader;
 
-/* The bytes must stay until the reader is closed. NULL if there is no memory. */
-dipper_png_reader *dipper_png_open(const uint8_t *bytes, size_t length);
+/* The bytes must stay until the reader is closed; with may_end_early all of them are used, also where they end inside of
+   a chunk of pixels, which has no checksum then. NULL if there is no memory. */
+dipper_png_reader *dipper_png_open(const uint8_t *bytes, size_t length, bool may_end_early);
 void dipper_png_close(dipper_png_reader *reader);
 
 /* What the last error was. */
@@ -51,8 +52,9 @@ dipper_png_status dipper_png_read_rows(
 
 typedef struct dipper_png_writer dipper_png_writer;
 
-/* channels: 3 or 4, of eight bits. level: of zlib, 0...9. NULL if there is no memory. */
+/* NULL if there is no memory. */
 dipper_png_writer *dipper_png_create(void);
+/* channels: 3 or 4, of eight bits. level: of zlib, 0...9. filters: as of png_set_filter. */
 dipper_png_status dipper_png_write_header(
     dipper_png_writer *writer, uint32_t width, uint32_t height, int channels, int level, int filters);
 dipper_png_status dipper_png_write_rows(dipper_png_writer *writer, const uint8_t *rows, size_t stride, size_t count);

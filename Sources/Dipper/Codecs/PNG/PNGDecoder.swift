@@ -37,7 +37,7 @@ public struct PNGDecoder: ImageDecoder {
     private func decode(
         _ bytes: UnsafeRawBufferPointer, _ orientation: Orientation, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
-        let reader = try PNGReader(bytes)
+        let reader = try PNGReader(bytes, mayEndEarly: options.allowsPartial)
         try options.limits.check(reader.size)
         let color = PNGColors.transform(for: reader.header)
         var writer = try RowWriter(

@@ -10,11 +10,13 @@ struct PNGReader: ~Copyable {
     private static let largestChunk = 8 << 20
 
     /// Reads up to the pixels.
-    /// - Parameter bytes: must stay as long as the reader.
-    init(_ bytes: UnsafeRawBufferPointer) throws(DipperError) {
+    /// - Parameters:
+    ///   - bytes: must stay as long as the reader.
+    ///   - mayEndEarly: what there is of a chunk that is cut off is read too.
+    init(_ bytes: UnsafeRawBufferPointer, mayEndEarly: Bool) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
         guard let base = start.baseAddress else { throw .undecodable.with(detail: "there are no bytes") }
-        guard let reader = dipper_png_open(base, start.count) else { throw Self.noMemory }
+        guard let reader = dipper_png_open(base, start.count, mayEndEarly) else { throw Self.noMemory }
         var header = dipper_png_header()
         let status = dipper_png_read_header(reader, Self.largestChunk, &header)
         guard status == DIPPER_PNG_OK else {

@@ -1,0 +1,207 @@
+import Foundation
+import Synchronization
+import Testing
+
+@testable import Dipper
+
+@Suite("PNG is read as the standard says, and broken PNG is refused")
+struct PNGDecoderTests {
+    static let exact =
+        [1, 2, 4, 8].flatMap { ["grey\($0)", "grey\($0)-trns", "palette\($0)", "palette\($0)-trns"] }
+        + [
+            "rgb8", "rgb8-trns", "rgba8", "rgba8-opaque", "greyalpha8", "rgb16", "rgba16", "grey16", "greyalpha16",
+            "rgb16-trns", "rgb8-interlaced", "rgba8-interlaced", "grey1-interlaced", "palette4-interlaced",
+            "tiny-interlaced", "exif6", "gamma-srgb", "srgb",
+        ]
+
+    private func decode(_ data: Data, _ options: DecodeOptions = .init()) throws -> Image {
+        try CodecRegistry.standard.decode(data, options)
+    }
+
+    @Test("Every colour type and depth, interlaced or not, is exact", arguments: exact)
+    func golden(name: String) throws {
+        let image = try decode(Pictures.data("png/\(name).png"))
+        let golden = try Golden("png/\(name).rgba")
+        // Premultiplying is rounded in one place only: not even one step is allowed.
+        #expect(try Difference(image, golden).largest == 0)
+        let alphas = stride(from: 3, to: golden.pixels.count, by: 4)
+        #expect(image.isOpaque == alphas.allSatisfy { golden.pixels[$0] == 255 })
+    }
+
+    @Test(
+        "Gamma, primaries and profiles are brought to sRGB",
+        arguments: [("gamma-linear", 2), ("chrm-p3", 2), ("icc-p3", 2), ("icc-p3-alpha", 3)])
+    func colors(name: String, tolerance: Int) throws {
+        let image = try decode(Pictures.data("png/\(name).png"))
+        let difference = try Difference(image, Golden("png/\(name).rgba"))
+        // Tables of eight bits on both sides.
+        #expect(difference.largest <= tolerance && difference.mean < 0.5, "\(difference)")
+        // There is something to be done at all.
+        let plain = try Golden("png/rgb8.rgba")
+        if image.isOpaque { #expect(try Difference(image, plain).largest > 10) }
+    }
+
+    @Test("A smaller target gives what resampling the whole gives", arguments: ["rgb8", "rgba8", "rgba8-interlaced"])
+    func target(name: String) throws {
+        let data = try Pictures.data("png/\(name).png")
+        let whole = try decode(data)
+        let target = TargetSize(PixelSize(width: 20, height: 20))
+        let small = try decode(data, DecodeOptions(target: target))
+        #expect(small.size == target.size(for: whole.size))
+        #expect(small.pixels == (try Resize(to: target).process(whole, .init())).pixels)
+        let turned = try decode(Pictures.data("png/exif6.png"), DecodeOptions(target: target))
+        #expect(turned.size == small.size.transposed)
+    }
+
+    @Test("Bytes that end anywhere are an error, unless only the end mark is missing", arguments: exact)
+    func truncated(name: String) throws {
+        let data = try Pictures.data("png/\(name).png")
+        let whole = try decode(data)
+        // The end mark is twelve bytes.
+        for length in stride(from: 0, to: data.count - 12, by: name == "rgba8" || name.hasPrefix("tiny") ? 1 : 13) {
+            #expect(throws: length < 8 ? DipperError.unsupportedFormat : .undecodable) {
+                _ = try decode(data.prefix(length))
+            }
+        }
+        for length in data.count - 12...data.count {
+            #expect(try decode(data.prefix(length)).pixels == whole.pixels)
+        }
+    }
+
+    @Test("Where a part is allowed, the rows that came are there and the rest is transparent")
+    func partial() throws {
+        let data = try Pictures.data("png/rgb8.png")
+        let whole = try decode(data).pixels
+        var options = DecodeOptions()
+        options.allowsPartial = true
+        var counts: Set<Int> = []
+        for length in stride(from: 60, to: data.count - 16, by: 11) {
+            guard let image = try? decode(data.prefix(length), options) else { continue }
+            #expect(!image.isOpaque)
+            let pixels = image.pixels
+            let rows = (0..<image.height).prefix { pixels[$0 * image.width * 4 + 3] == 255 }.count
+            #expect(pixels.prefix(rows * image.width * 4) == whole.prefix(rows * image.width * 4))
+            #expect(pixels.dropFirst(rows * image.width * 4).allSatisfy { $0 == 0 })
+            counts.insert(rows)
+        }
+        #expect(counts.count > 20)
+        #expect(throws: DipperError.undecodable) { _ = try decode(data.prefix(50), options) }
+    }
+
+    @Test("An interlaced picture that ends early is coarse")
+    func coarse() throws {
+        let data = try Pictures.data("png/rgb8-interlaced.png")
+        let whole = try decode(data)
+        var options = DecodeOptions()
+        options.allowsPartial = true
+        // All but the last passes.
+        let image = try decode(data.prefix(data.count / 3), options)
+        #expect(image.isOpaque)
+        let difference = Difference(image.pixels, whole.pixels)
+        #expect(difference.largest > 0 && difference.mean < 12, "\(difference)")
+        let start = try decode(data.prefix(240), options)
+        #expect(!start.isOpaque)
+        #expect(start[0, 0] == whole[0, 0] && start[0, start.height - 1] == SIMD4(0, 0, 0, 0))
+    }
+
+    @Test("A wrong checksum in a chunk of the picture is an error; in one beside it is not")
+    func checksums() throws {
+        let data = try Pictures.data("png/gamma-linear.png")
+        for kind in ["IHDR", "IDAT", "gAMA"] {
+            let range = try #require(data.range(of: Data(kind.utf8)))
+            let length = data[range.lowerBound - 4..<range.lowerBound].reduce(0) { $0 << 8 | Int($1) }
+            var broken = data
+            broken[range.upperBound + length] ^= 1
+            if kind == "gAMA" {
+                // Without it there is nothing to be done about colours.
+                #expect(try decode(broken).pixels == Golden("png/rgb8.rgba").pixels)
+            } else {
+                #expect(throws: DipperError.undecodable) { _ = try decode(broken) }
+            }
+        }
+    }
+
+    @Test("Flipped bits are an error or a picture, never a crash", arguments: ["palette4-trns", "rgba16", "icc-p3"])
+    func flipped(name: String) throws {
+        let file = PNGFile(try Pictures.data("png/\(name).png"))
+        var random = SteadyNumbers(3)
+        var results = (pictures: 0, errors: 0)
+        for round in 0..<250 {
+            var copy = file
+            // Checksums are right, so that what is behind them is met.
+            for _ in 0...round % 3 {
+                let chunk = Int.random(in: 0..<copy.chunks.count, using: &random)
+                guard !copy.chunks[chunk].body.isEmpty else { continue }
+                let index = copy.chunks[chunk].body.indices.randomElement(using: &random).unsafelyUnwrapped
+                copy.chunks[chunk].body[index] ^= UInt8(1 << (random.next() & 7))
+            }
+            var options = DecodeOptions()
+            options.limits.bytes = 4 << 20
+            options.allowsPartial = round % 2 == 0
+            do {
+                _ = try decode(copy.data, options)
+                results.pictures += 1
+            } catch let error as DipperError {
+                #expect(error == .undecodable || error == .imageTooLarge)
+                results.errors += 1
+            }
+        }
+        #expect(results.pictures > 0 && results.errors > 0)
+    }
+
+    @Test("What a header announces is held against the limits before memory is taken")
+    func lyingHeader() throws {
+        for name in ["rgb8", "rgba8-interlaced", "rgb16"] {
+            let file = PNGFile(try Pictures.data("png/\(name).png"))
+            for target in [nil, TargetSize(PixelSize(width: 10, height: 10))] {
+                let options = DecodeOptions(target: target)
+                for (width, height): (UInt32, UInt32) in [(50_000, 50_000), (1 << 31 - 1, 1 << 31 - 1), (1 << 30, 1)] {
+                    #expect(throws: DipperError.imageTooLarge) {
+                        _ = try decode(file.claiming(width: width, height: height), options)
+                    }
+                }
+                for (width, height): (UInt32, UInt32) in [(0, 5), (5, 0), (1 << 31, 5), (5, .max)] {
+                    #expect(throws: DipperError.undecodable) {
+                        _ = try decode(file.claiming(width: width, height: height), options)
+                    }
+                }
+                // Within the limits, but the rows are not there.
+                #expect(throws: DipperError.undecodable) {
+                    _ = try decode(file.claiming(width: 3000, height: 300), options)
+                }
+            }
+        }
+    }
+
+    @Test("Chunks beside the picture may be large, and their bombs are not unpacked")
+    func chunks() throws {
+        var file = PNGFile(try Pictures.data("png/rgb8.png"))
+        let expected = try decode(file.data).pixels
+        file.chunks.insert(("teSt", [UInt8](repeating: 7, count: 9 << 20)), at: 1)
+        // Ten thousand texts, each of which would be kept.
+        for _ in 0..<10_000 { file.chunks.insert(("tEXt", [65, 0, 66]), at: 1) }
+        #expect(try decode(file.data).pixels == expected)
+
+        // A profile that says it is 256 MiB.
+        var bomb = PNGFile(try Pictures.data("png/icc-p3.png"))
+        let place = try #require(bomb.chunks.firstIndex { $0.kind == "iCCP" })
+        var body: [UInt8] = [80, 0, 0, 0x78, 0x01, 0x01, 0x08, 0x00, 0xF7, 0xFF, 0x10, 0, 0, 0]
+        body += [UInt8](repeating: 0, count: 4)
+        bomb.chunks[place].body = body
+        #expect(try decode(bomb.data).pixels == expected)
+    }
+
+    @Test("A decode that nobody wants any more ends", arguments: ["rgb8", "rgb8-interlaced"])
+    func cancels(name: String) throws {
+        let asked = Mutex(0)
+        var options = DecodeOptions()
+        options.isCancelled = {
+            asked.withLock {
+                $0 += 1; return $0 > 1
+            }
+        }
+        let data = try Pictures.data("png/\(name).png")
+        #expect(throws: DipperError.cancelled) { _ = try decode(data, options) }
+        #expect(asked.withLock { $0 } == 2)
+    }
+}

@@ -1,0 +1,52 @@
+import Foundation
+
+/// A PNG file in parts, to be changed and put together again with right checksums.
+struct PNGFile {
+    var chunks: [(kind: String, body: [UInt8])]
+
+    private static let signature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
+
+    init(_ data: Data) {
+        let bytes = [UInt8](data)
+        chunks = []
+        var offset = 8
+        while offset + 12 <= bytes.count {
+            let length = bytes[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) }
+            chunks.append(
+                (
+                    String(decoding: bytes[offset + 4..<offset + 8], as: UTF8.self),
+                    Array(bytes[offset + 8..<offset + 8 + length])
+                ))
+            offset += 12 + length
+        }
+    }
+
+    var data: Data {
+        var bytes = Self.signature
+        for chunk in chunks {
+            let checked = Array(chunk.kind.utf8) + chunk.body
+            bytes += Self.number(UInt32(chunk.body.count)) + checked + Self.number(Self.checksum(checked))
+        }
+        return Data(bytes)
+    }
+
+    /// Says another size, and nothing else.
+    func claiming(width: UInt32, height: UInt32) -> Data {
+        var copy = self
+        copy.chunks[0].body.replaceSubrange(0..<8, with: Self.number(width) + Self.number(height))
+        return copy.data
+    }
+
+    static func number(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
+
+    /// CRC-32 as of PNG, annex D.
+    private static func checksum(_ bytes: [UInt8]) -> UInt32 {
+        var crc = UInt32.max
+        for byte in bytes { crc = table[Int((crc ^ UInt32(byte)) & 255)] ^ (crc >> 8) }
+        return ~crc
+    }
+
+    private static let table: [UInt32] = (0..<256).map { index in
+        (0..<8).reduce(UInt32(index)) { value, _ in value & 1 == 1 ? 0xEDB8_8320 ^ (value >> 1) : value >> 1 }
+    }
+}
