@@ -99,7 +99,8 @@ struct PNGDecoderTests {
         #expect(image.isOpaque)
         let difference = Difference(image.pixels, whole.pixels)
         #expect(difference.largest > 0 && difference.mean < 12, "\(difference)")
-        let start = try decode(data.prefix(240), options)
+        // The first bytes that give something at all.
+        let start = try #require((60..<400).lazy.compactMap { try? decode(data.prefix($0), options) }.first)
         #expect(!start.isOpaque)
         #expect(start[0, 0] == whole[0, 0] && start[0, start.height - 1] == SIMD4(0, 0, 0, 0))
     }
@@ -179,7 +180,8 @@ struct PNGDecoderTests {
         let expected = try decode(file.data).pixels
         file.chunks.insert(("teSt", [UInt8](repeating: 7, count: 9 << 20)), at: 1)
         // Ten thousand texts, each of which would be kept.
-        for _ in 0..<10_000 { file.chunks.insert(("tEXt", [65, 0, 66]), at: 1) }
+        file.chunks.insert(
+            contentsOf: repeatElement((kind: "tEXt", body: [65, 0, 66] as [UInt8]), count: 10_000), at: 1)
         #expect(try decode(file.data).pixels == expected)
 
         // A profile that says it is 256 MiB.

@@ -14,17 +14,3 @@ public final class PixelStorage: @unchecked Sendable {
         PixelMemory.free(UnsafeMutableRawBufferPointer(mutating: bytes))
     }
 }
-
-/// Where memory for pixels comes from.
-enum PixelMemory {
-    static func trim() {}
-    static let alignment = 64
-
-    static func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
-        .allocate(byteCount: byteCount, alignment: alignment)
-    }
-
-    static func free(_ memory: UnsafeMutableRawBufferPointer) {
-        memory.deallocate()
-    }
-}

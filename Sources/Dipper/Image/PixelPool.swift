@@ -1,0 +1,67 @@
+import Synchronization
+
+/// Blocks of memory that wait for the next picture; the oldest go first when there are too many bytes.
+final class PixelPool: Sendable {
+    /// A block and its length in bytes. The address alone may pass from thread to thread.
+    struct Block {
+        fileprivate let address: UInt
+        let capacity: Int
+
+        var start: UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: address) }
+    }
+
+    private struct State {
+        /// The oldest in front.
+        var blocks: [Block] = []
+        var byteCount = 0
+    }
+
+    /// In bytes.
+    let limit: Int
+    private let state = Mutex(State())
+
+    init(limit: Int) {
+        self.limit = limit
+    }
+
+    /// The block of exactly this length that was given last, if there is one.
+    func take(_ capacity: Int) -> UnsafeMutableRawPointer? {
+        state.withLock { state -> Block? in
+            guard let index = state.blocks.lastIndex(where: { $0.capacity == capacity }) else { return nil }
+            state.byteCount -= capacity
+            return state.blocks.remove(at: index)
+        }?.start
+    }
+
+    /// Keeps a block.
+    /// - Returns: blocks to be freed, which may be the same one: never under the lock.
+    func give(_ start: UnsafeMutableRawPointer, _ capacity: Int) -> [Block] {
+        let block = Block(address: UInt(bitPattern: start), capacity: capacity)
+        guard capacity <= limit else { return [block] }
+        return state.withLock { state in
+            state.blocks.append(block)
+            state.byteCount += capacity
+            var count = 0
+            while state.byteCount > limit {
+                state.byteCount -= state.blocks[count].capacity
+                count += 1
+            }
+            guard count > 0 else { return [] }
+            let oldest = Array(state.blocks.prefix(count))
+            state.blocks.removeFirst(count)
+            return oldest
+        }
+    }
+
+    /// Gives up all blocks, which are to be freed.
+    func empty() -> [Block] {
+        state.withLock { state in
+            let blocks = state.blocks
+            state = State()
+            return blocks
+        }
+    }
+
+    /// Bytes of all blocks.
+    var byteCount: Int { state.withLock { $0.byteCount } }
+}

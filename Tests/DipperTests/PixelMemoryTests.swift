@@ -1,0 +1,113 @@
+import Foundation
+import Testing
+
+@testable import Dipper
+
+@Suite("Memory for pixels is used again, within a limit, and never shows what was in it")
+struct PixelMemoryTests {
+    /// Addresses that stand for blocks: the pool never touches them.
+    private func block(_ number: Int) -> UnsafeMutableRawPointer {
+        UnsafeMutableRawPointer(bitPattern: number * 4096).unsafelyUnwrapped
+    }
+
+    @Test("A block given back serves for the same length, the last one first")
+    func reuse() {
+        let pool = PixelPool(limit: 100)
+        #expect(pool.take(10) == nil)
+        #expect(pool.give(block(1), 10).isEmpty && pool.give(block(2), 10).isEmpty && pool.give(block(3), 20).isEmpty)
+        #expect(pool.byteCount == 40)
+        #expect(pool.take(10) == block(2))
+        #expect(pool.take(10) == block(1))
+        // What is taken is nobody else's until it is given back.
+        #expect(pool.take(10) == nil)
+        #expect(pool.take(30) == nil)
+        #expect(pool.byteCount == 20)
+    }
+
+    @Test("Above the limit the oldest go; what is larger than the limit is not kept")
+    func limit() {
+        let pool = PixelPool(limit: 100)
+        for number in 1...4 { #expect(pool.give(block(number), 25).isEmpty) }
+        #expect(pool.give(block(5), 40).map(\.start) == [block(1), block(2)])
+        #expect(pool.byteCount == 90)
+        #expect(pool.give(block(6), 101).map(\.start) == [block(6)])
+        #expect(pool.byteCount == 90)
+        #expect(pool.empty().map(\.start) == [block(3), block(4), block(5)])
+        #expect(pool.byteCount == 0 && pool.take(25) == nil)
+    }
+
+    @Test("Lengths that are nearly the same are alike, and little is wasted")
+    func capacity() {
+        for count in [0, 1, 1000, PixelMemory.smallestPooled - 1] { #expect(PixelMemory.capacity(for: count) == count) }
+        var count = PixelMemory.smallestPooled
+        while count < 1 << 34 {
+            for bytes in [count, count + 1, count + count / 3] {
+                let capacity = PixelMemory.capacity(for: bytes)
+                let waste = capacity - bytes
+                #expect(waste >= 0)
+                #expect(waste <= bytes / 8 || (bytes >= PixelMemory.smallestHuge && waste < 2 << 20))
+                #expect(PixelMemory.capacity(for: capacity) == capacity)
+            }
+            count *= 2
+        }
+        #expect(PixelMemory.capacity(for: 48_000_000) == PixelMemory.capacity(for: 47_000_000))
+    }
+
+    @Test("Blocks of every kind can be written from end to end", arguments: [1, 1 << 18, (4 << 20) + 1, 9 << 20])
+    func wholeBlock(byteCount: Int) {
+        let memory = PixelMemory.allocate(byteCount)
+        #expect(memory.count == byteCount)
+        #expect(Int(bitPattern: memory.baseAddress) % PixelMemory.alignment == 0)
+        memset(memory.baseAddress.unsafelyUnwrapped, 7, byteCount)
+        #expect(memory[0] == 7 && memory[byteCount - 1] == 7)
+        PixelMemory.free(memory)
+    }
+
+    /// Leaves blocks of a size full of a pattern, as earlier pictures do.
+    private func poison(_ byteCount: Int) {
+        let blocks = (0..<3).map { _ in PixelMemory.allocate(byteCount) }
+        for block in blocks { memset(block.baseAddress.unsafelyUnwrapped, 0xA5, byteCount) }
+        for block in blocks { PixelMemory.free(block) }
+    }
+
+    @Test("Nothing of an earlier picture shows", arguments: Orientation.allCases)
+    func noLeak(orientation: Orientation) throws {
+        let size = PixelSize(width: 280, height: 240)
+        let pixels = (0..<size.width * size.height * 4).map { UInt8(truncatingIfNeeded: $0 & 3 == 3 ? 255 : $0 >> 4) }
+        let picture = TestPicture(size: size, pixels: pixels)
+        let (half, double) = (PixelSize(width: 140, height: 120), PixelSize(width: 560, height: 480))
+        for target in [nil, half, double] {
+            let options = DecodeOptions(target: target.map { TargetSize($0, .stretch, allowsUpscaling: true) })
+            for rows in [size.height, 100] {
+                PixelMemory.trim()
+                let clean = try picture.written(options, orientation: orientation, upTo: rows).pixels
+                // The result, and the bands on the way.
+                poison(clean.count)
+                poison(1 << 18)
+                let image = try picture.written(options, orientation: orientation, upTo: rows)
+                #expect(image.pixels == clean)
+            }
+        }
+    }
+
+    @Test("Many threads take and give at the same time")
+    func threads() async {
+        await withTaskGroup(of: Bool.self) { group in
+            for number in 0..<4 {
+                group.addTask {
+                    for round in 0..<50 {
+                        let memory = PixelMemory.allocate((1 << 18) + round % 3 * 100_000)
+                        let mark = UInt8(truncatingIfNeeded: number * 50 + round)
+                        memset(memory.baseAddress.unsafelyUnwrapped, Int32(mark), memory.count)
+                        if round % 10 == 0 { PixelMemory.trim() }
+                        // Nobody else has the same block.
+                        guard memory[0] == mark, memory[memory.count - 1] == mark else { return false }
+                        PixelMemory.free(memory)
+                    }
+                    return true
+                }
+            }
+            for await isAlone in group { #expect(isAlone) }
+        }
+    }
+}
