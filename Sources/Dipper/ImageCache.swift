@@ -191,8 +191,11 @@ public final class ImageCache: Sendable {
     }
 
     private static func request(named name: String, _ cache: ImageCache) -> ImageRequest {
-        let file = cache.configuration.resource(named: name)
-        return ImageRequest(FileProvider(file ?? URL(fileURLWithPath: "/").appendingPathComponent(name)))
+        if let file = cache.configuration.resource(named: name) { return ImageRequest(FileProvider(file)) }
+        return ImageRequest(
+            CustomProvider(key: CacheKey("named:\(name)")) {
+                throw DipperError.unreadable.with(detail: "there is no picture named '\(name)'")
+            })
     }
 
     // MARK: Changing one's mind

@@ -197,6 +197,7 @@ struct ImageOptionTests {
         let date = ManualDate()
         let test = TestImageCache(folder: TemporaryFolder(), date: date)
         try test.cache.addImage(picture, for: a)
+        await test.cache.synchronize()
         date.advance(by: 100)
         try test.cache.addImage(picture, for: url("b"))
         await test.cache.synchronize()

@@ -20,7 +20,8 @@
             decoder.pointee.strictFlags = 0
             decoder.pointee.imageSizeLimit = UInt32(
                 clamping: max(1, min(limits.pixels, Int(AVIF_DEFAULT_IMAGE_DIMENSION_LIMIT) << 13)))
-            decoder.pointee.imageCountLimit = UInt32(clamping: max(1, limits.frames))
+            // A bound of the tables. How many frames are allowed is for the caller to check: the first may be had alone.
+            decoder.pointee.imageCountLimit = UInt32(clamping: max(limits.frames, DecodeLimits().frames))
             try check(avifDecoderSetIOMemory(decoder, bytes.base, bytes.count))
             try check(avifDecoderParse(decoder))
         }
