@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Synchronization
 
 /// The SQLite side of the disk tier: small records, and what is needed to list entries and keep limits.
 ///
@@ -33,6 +34,7 @@ final class EntryIndex: Sendable {
 
     private let pool: DatabasePool
     private let closing = ClosingGate()
+    private let hasDerivedIndex = Atomic(false)
     /// Whether this call made the database.
     let isNew: Bool
 
@@ -61,23 +63,13 @@ final class EntryIndex: Sendable {
         if let version, version != Self.version { throw ForeignDatabase() }
         isNew = version == nil
         if isNew { try pool.write(Self.create) }
-        // Databases of earlier programs have no such index, and go on being theirs, too.
-        let isIndexed = try pool.read { try Self.hasDerivedIndex($0) }
-        if !isIndexed { try pool.write { try $0.execute(sql: Self.createDerivedIndex) } }
     }
-
-    private static func hasDerivedIndex(_ db: Database) throws -> Bool {
-        try Int.fetchOne(
-            db, sql: "SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?", arguments: [derivedIndex]) != nil
-    }
-
-    private static let derivedIndex = "entry_by_origin"
 
     /// Entries that were made from others are found by their keys. There are few of them in a cache of bytes, so that the
     /// index is of those alone; a query must name the same condition to use it.
     private static let isDerived = "instr(key, char(10) || '#') > 0"
     private static let createDerivedIndex =
-        "CREATE INDEX IF NOT EXISTS \(derivedIndex) ON entry (key) WHERE \(isDerived)"
+        "CREATE INDEX IF NOT EXISTS entry_by_origin ON entry (key) WHERE \(isDerived)"
 
     private static func create(_ db: Database) throws {
         // Another process may have come first.
@@ -99,6 +91,7 @@ final class EntryIndex: Sendable {
                 );
                 CREATE INDEX entry_by_access ON entry (accessed);
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
+                \(createDerivedIndex);
                 CREATE TABLE small (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL);
                 CREATE TABLE rebuilding (shard TEXT NOT NULL);
@@ -219,7 +212,12 @@ final class EntryIndex: Sendable {
 
     /// Entries whose keys lie in a range, of those that were made from others.
     func derived(from first: String, before end: String, limit: Int) throws -> [(name: String, size: Int)] {
-        try names(
+        // Databases of earlier programs have no such index, and go on being theirs, too. Made when it is first needed: to
+        // open a large one must not take longer.
+        if !hasDerivedIndex.exchange(true, ordering: .relaxed) {
+            try transaction { try $0.execute(sql: Self.createDerivedIndex) }
+        }
+        return try names(
             "SELECT name, size FROM entry WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?",
             [first, end, limit])
     }
