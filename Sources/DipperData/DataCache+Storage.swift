@@ -99,8 +99,7 @@ extension DataCache {
         store.add(
             StoredData(data: data, info: info), for: key, call,
             // To add by hand is to want it kept.
-            onDisk: call.cachePolicy != .memoryOnly,
-            whenWritten: whenWritten)
+            onDisk: call.cachePolicy != .memoryOnly, request.durability, whenWritten: whenWritten)
     }
 
     /// Places where entries are kept.

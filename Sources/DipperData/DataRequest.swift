@@ -71,7 +71,7 @@ public struct DataRequest: Sendable {
     public var waitsForDiskWrite = false
     /// When the entry counts as written: once the system has it, or once the device has. To be waited for with
     /// ``waitsForDiskWrite`` or ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. Of several calls that share a fetch
-    /// the first decides.
+    /// one that wants it durable decides.
     public var durability = Durability.relaxed
     /// Where this call's closures run; `nil` for the cache's queue.
     public var callbackQueue: CallbackQueue?

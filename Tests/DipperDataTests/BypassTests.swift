@@ -78,6 +78,18 @@ struct BypassTests {
         await test.cache.shutdown()
     }
 
+    @Test("it shares a fetch with a call that keeps in memory alone, whoever comes first", arguments: [true, false])
+    func sharedWithMemory(isFirst: Bool) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let other = DataRequest(a).with(\.cachePolicy, .memoryOnly)
+        let tasks = (isFirst ? [past, other] : [other, past]).map { test.cache.getData($0) }
+        await test.transport.nextTransfer().finish(with: Data("1".utf8))
+        for task in tasks { #expect(try await task.value == Data("1".utf8)) }
+        await test.cache.synchronize()
+        #expect(test.cache.memoryCount == 1 && test.cache.diskCount == 0)
+        await test.cache.shutdown()
+    }
+
     @Test("a cache may be set up to keep nothing but what is added by hand")
     func byDefault() async throws {
         let test = TestCache(folder: TemporaryFolder()) { $0.cachePolicy = .bypass }

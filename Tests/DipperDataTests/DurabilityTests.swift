@@ -74,6 +74,20 @@ struct DurabilityTests {
         await test.cache.shutdown()
     }
 
+    @Test("of calls that share a fetch one that wants it durable decides", arguments: [true, false])
+    func shared(isFirst: Bool) async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        let request = durable(folder).with(\.waitsForDiskWrite, true)
+        let other = request.with(\.durability, .relaxed)
+        let tasks = (isFirst ? [request, other] : [other, request]).map { test.cache.getData($0) }
+        await test.transport.nextTransfer().finish(with: Data(count: 9_000))
+        for task in tasks { _ = try await task.value }
+        let name = try #require(test.cache.file(for: request.cacheKey)).lastPathComponent
+        #expect(flush_log_count("/" + name) == 1)
+        await test.cache.shutdown()
+    }
+
     @Test("who waits for a durable write waits also for the one that takes its place, which is durable as well")
     func replaced() async throws {
         let folder = TemporaryFolder()

@@ -44,6 +44,8 @@ final class Call: Sendable {
         case .memoryOnly, .cacheOnly, .bypass: false
         }
     }
+    /// Whether what comes from the network is kept in memory.
+    var keepsInMemory: Bool { cachePolicy != .bypass && cachePolicy != .cacheOnly }
     /// Whether nothing but what the network says now will do.
     var insistsOnNetwork: Bool { cachePolicy == .ignoreCache || cachePolicy == .bypass }
 

@@ -117,14 +117,12 @@ final class DataStore: Sendable {
     /// Keeps what the network delivered, as far as the freshness policy allows.
     /// - Parameters:
     ///   - known: what was kept for the call so far, if it is known: others of its variants stay beside this one.
-    ///   - onDisk: somebody wants it kept on disk, also if the call does not.
+    ///   - durability: what those who wait for it want.
     ///   - whenWritten: called when the disk is done with it, also if it failed or was not asked.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, beside known: FetchJob.Found?, onDisk: Bool,
-        whenWritten: @escaping @Sendable () -> Void
+        _ durability: Durability, whenWritten: @escaping @Sendable () -> Void
     ) {
-        // What the call has nothing to do with it does not change either.
-        guard onDisk || call.cachePolicy != .bypass else { return whenWritten() }
         let info = value.info
         let mayStore = mayKeep(info, call)
         let present = known?.value.info ?? memory.part(of: key) { $0.info }
@@ -152,7 +150,7 @@ final class DataStore: Sendable {
             info: EntryInfo(
                 url: info.url, status: info.status, headers: Storing.fields(of: info.headers), stored: info.stored,
                 freshness: info.freshness, variant: info.variant, family: info.variant == nil ? 0 : family))
-        add(kept, for: place, call, onDisk: onDisk, whenWritten: whenWritten)
+        add(kept, for: place, call, onDisk: onDisk, durability, whenWritten: whenWritten)
     }
 
     /// How long an answer is fresh for this call.
@@ -173,7 +171,7 @@ final class DataStore: Sendable {
 
     /// Keeps a value in memory, and on disk if asked.
     func add(
-        _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool,
+        _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
         whenWritten: (@Sendable () -> Void)? = nil
     ) {
         let request = call.request
@@ -190,7 +188,7 @@ final class DataStore: Sendable {
             whenWritten?()
         } else {
             disk.write(
-                EntryRecord(key: key, value: value, lifetime: lifetime), request.durability, whenDone: whenWritten)
+                EntryRecord(key: key, value: value, lifetime: lifetime), durability, whenDone: whenWritten)
         }
     }
 

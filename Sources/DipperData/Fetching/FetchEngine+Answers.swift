@@ -124,13 +124,16 @@ extension FetchEngine {
         _ id: JobID, _ job: FetchJob, _ value: StoredData, source: DataResponse.Source, metrics: TransferMetrics,
         isNewsToDisk: Bool = true
     ) {
-        let (call, keepsOnDisk, found, isInvalidated) = job.withState { state in
+        let (call, keepsOnDisk, found, isUnwanted, durability) = job.withState { state in
             state.fetched = DataResponse(
                 data: value.data, info: value.info, source: source, attempts: state.attempts, metrics: metrics)
             state.isTransferring = false
             state.attempt = nil
             state.isWritten = !state.keepsOnDisk
-            return (state.lead, state.keepsOnDisk && isNewsToDisk, state.found, state.isInvalidated)
+            return (
+                state.lead, state.keepsOnDisk && isNewsToDisk, state.found,
+                state.isInvalidated || !state.keepsInMemory, state.durability
+            )
         }
         let whenWritten: @Sendable () -> Void = {
             let waiting = job.withState { state in
@@ -139,11 +142,11 @@ extension FetchEngine {
             }
             for finish in waiting { finish() }
         }
-        if isInvalidated {
+        if isUnwanted {
             whenWritten()
         } else {
             store.keep(
-                value, for: job.key, call, beside: found, onDisk: keepsOnDisk, whenWritten: whenWritten)
+                value, for: job.key, call, beside: found, onDisk: keepsOnDisk, durability, whenWritten: whenWritten)
         }
         // Those who asked with other fields may have to be answered with another variant, or with an answer of their own
         // where this one is not to be kept for anybody else; those with a validation of their own with another answer.

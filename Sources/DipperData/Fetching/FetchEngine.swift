@@ -111,6 +111,8 @@ final class FetchEngine: Sendable {
             work.withState { state in
                 if insistsOnNetwork { state.insistsOnNetwork = true }
                 if keepsOnDisk { state.keepsOnDisk = true }
+                if task.call.keepsInMemory { state.keepsInMemory = true }
+                if task.request.durability == .durable { state.durability = .durable }
                 if state.found == nil { state.found = found }
                 if task.call.timeout != nil { state.hasTimeLimits = true }
             }

@@ -51,6 +51,10 @@ final class FetchJob: SchedulableWork {
         /// Someone will have nothing but what the network says now.
         var insistsOnNetwork = false
         var keepsOnDisk = false
+        /// Someone wants what is fetched to be kept at all.
+        var keepsInMemory = false
+        /// Someone wants it on the device, not just with the system.
+        var durability = Durability.relaxed
         var hasTimeLimits = false
         /// Calls whose end waits for the disk write.
         var isWritten = true
