@@ -107,7 +107,7 @@ extension DataCache {
             variant: info.variant, family: info.family)
         store.add(
             StoredData(data: data, info: derived), for: key, Call(request, key: key, defaults: defaults), onDisk: true,
-            whenWritten: whenWritten)
+            request.durability, whenWritten: whenWritten)
     }
 
     /// Tells bytes from others; the same in every process.
