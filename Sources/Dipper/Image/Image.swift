@@ -60,7 +60,9 @@ extension Image {
             pixels.count == size.width * size.height * 4
         else { return nil }
         let buffer = PixelBuffer(size)
-        _ = buffer.bytes.initializeMemory(as: UInt8.self, from: pixels)
+        // A collection of no known type is slow: it is left to those that have no memory of their own.
+        let isCopied = pixels.withContiguousStorageIfAvailable { buffer.bytes.copyMemory(from: .init($0)) } != nil
+        if !isCopied { _ = buffer.bytes.initializeMemory(as: UInt8.self, from: pixels) }
         var isOpaque = true
         for pixel in buffer.bytes.bindMemory(to: SIMD4<UInt8>.self) {
             let alpha = pixel.w

@@ -1,11 +1,9 @@
 /// How the pixels of one direction are made of those of the source.
 ///
-/// Strong reductions go in two steps: pixels are first added up in boxes, then the boxes are weighed with the Lanczos
-/// filter as if each were a pixel. Boxes are at most half as long as the reduction, so that each lobe of the filter is
-/// made of two at least. What the boxes soften the weights sharpen again: a box of k pixels has the variance
-/// (k² - 1) / 12, so half of that times the second difference of the filter is taken off. Against the filter on all
-/// pixels this leaves 0.2 to 0.6 steps of 255 (root mean square, photographs, reductions of 4 to 13); without the
-/// sharpening it is half as much again.
+/// Reductions by four and more go in two steps: pixels are first added up in boxes, then the boxes are weighed with the
+/// Lanczos filter as if each were a pixel. Each lobe of the filter is made of three boxes at least; of two between four
+/// and six, where a box of two pixels halves the work. What the boxes soften the weights sharpen again: a box of k
+/// pixels has the variance (k² - 1) / 12, so half of that times the second difference of the filter is taken off.
 struct ResampleAxis {
     let source: Int
     let target: Int
@@ -21,8 +19,6 @@ struct ResampleAxis {
     /// Of sums of boxes.
     private(set) var weights: [Float]
 
-    /// Boxes are at least so much shorter than the reduction.
-    static let gap = 2.0
     /// Sums of 256 bytes fit into 16 bits.
     static let longestBox = 256
 
@@ -41,7 +37,8 @@ struct ResampleAxis {
     }
 
     static func box(from source: Int, to target: Int) -> Int {
-        max(1, min(longestBox, Int(Double(source) / Double(target) / gap)))
+        if source / target < 4 { return 1 }
+        return max(2, min(longestBox, source / target / 3))
     }
 
     static func taps(from source: Int, to target: Int) -> Int {
