@@ -25,7 +25,8 @@ struct PNGEncoderTests {
         }
         let image = try #require(Image(size: PixelSize(width: 256, height: 256), premultiplied: pixels))
         let again = try CodecRegistry.standard.decode(CodecRegistry.standard.encode(image, as: .png))
-        #expect(again.pixels == pixels)
+        let isSame = again.pixels == pixels
+        #expect(isSame)
     }
 
     @Test("The file says that it is sRGB")
