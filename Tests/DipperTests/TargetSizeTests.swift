@@ -22,5 +22,10 @@ import Testing
         #expect(size(400, 300, .fit, up: true)(40, 20) == PixelSize(width: 400, height: 200))
         #expect(size(400, 300, .stretch)(4000, 20) == PixelSize(width: 400, height: 20))
         #expect(size(400, 300, .fit)(60_000, 2) == PixelSize(width: 400, height: 1))
+        for mode in TargetSize.Mode.allCases {
+            #expect(!size(.max, .max, mode, up: true)(3, 2).isEmpty)
+            #expect(!size(1, .max, mode, up: true)(.max, 1).isEmpty)
+            #expect(size(0, -5, mode)(3, 2) == PixelSize(width: 3, height: 2))
+        }
     }
 }

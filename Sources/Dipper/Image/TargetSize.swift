@@ -36,7 +36,8 @@ public struct TargetSize: Sendable, Hashable {
             }
         func scaled(_ length: Int, _ scale: Double) -> Int {
             let limited = allowsUpscaling ? scale : min(1, scale)
-            return max(1, Int(clamping: Int64((Double(length) * limited).rounded())))
+            // No picture is as large; a target may be.
+            return Int(min(max(1, (Double(length) * limited).rounded()), 0x1p31))
         }
         return PixelSize(width: scaled(picture.width, scaleX), height: scaled(picture.height, scaleY))
     }
