@@ -156,7 +156,8 @@ public final class ScriptedTransfer: Transfer {
         receive(.finished(.failure(error)))
     }
 
-    /// What a transfer has received when the cache takes it back: told before its end.
+    /// What a transfer has received so far: told before its end when the cache takes it back, and shown to those who want
+    /// previews.
     public func hold(_ response: TransferResponse) { state.withLock { $0.held = response } }
 
     func meet(_ step: ScriptedTransport.Step) {
@@ -190,4 +191,8 @@ public final class ScriptedTransfer: Transfer {
 
     public func setThrottled(_ isThrottled: Bool) { state.withLock { $0.isThrottled = isThrottled } }
     public func setLane(_ lane: Lane) { state.withLock { $0.lane = lane } }
+    public func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void) {
+        let held = state.withLock { $0.isOver ? nil : $0.held }
+        if let held { reply(held.body, held.status == 206 ? request.offset : 0) }
+    }
 }

@@ -1,4 +1,4 @@
-import Dipper
+@testable import Dipper
 import Testing
 
 @Suite("The size a picture gets") struct TargetSizeTests {

@@ -184,10 +184,22 @@ extension FetchEngine {
     /// Shows what has come so far to those who want to see it, now and then.
     private func showBytes(_ id: JobID, _ job: FetchJob) {
         let time = time.now()
-        let (transfer, beginning) = job.withState { state -> ((any Transfer)?, Data?) in
-            if let last = state.lastBytes, time - last < options.progressInterval { return (nil, nil) }
+        let (transfer, beginning, wait) = job.withState { state -> ((any Transfer)?, Data?, Duration?) in
+            if let last = state.lastBytes, time - last < options.progressInterval {
+                let isFirst = !state.willShowBytes
+                state.willShowBytes = true
+                return (nil, nil, isFirst ? last + options.progressInterval - time : nil)
+            }
             state.lastBytes = time
-            return (state.transfer, state.partial?.bytes)
+            return (state.transfer, state.partial?.bytes, nil)
+        }
+        if let wait {
+            // What comes just before the flow stops is to be seen as well.
+            timers.schedule(after: wait) { [weak self, weak job] in
+                guard let self, let job else { return }
+                job.withState { $0.willShowBytes = false }
+                self.showBytes(id, job)
+            }
         }
         transfer?.copyBody { [weak self] bytes, offset in
             guard let self, offset == 0 || offset == beginning?.count else { return }

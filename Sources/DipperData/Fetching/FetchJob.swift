@@ -62,6 +62,7 @@ final class FetchJob: SchedulableWork {
         var budget = TimeBudget()
         var lastProgress: Duration?
         var lastBytes: Duration?
+        var willShowBytes = false
     }
 
     /// What the tiers had for a key.

@@ -1,0 +1,125 @@
+import DipperTesting
+import FaultServer
+import Foundation
+import Testing
+
+@testable import Dipper
+
+@Suite("Previews of progressive pictures")
+struct PreviewTests {
+    private let a = url("photo.jpg")
+
+    /// Where each scan of a progressive file ends.
+    private func scanEnds(_ file: Data) -> [Int] {
+        var progressive = ProgressiveJPEG()
+        var ends: [Int] = []
+        for length in 1...file.count {
+            _ = progressive.preview(in: file.prefix(length))
+            if progressive.usableLength != ends.last ?? 0 { ends.append(progressive.usableLength) }
+        }
+        return ends
+    }
+
+    @Test("a progressive picture is shown coarse while its bytes arrive, finer with each, then whole")
+    func previews() async throws {
+        let file = try Pictures.data("jpeg/progressive.jpg")
+        let whole = try CodecRegistry.standard.decode(file)
+        let ends = scanEnds(file)
+        try #require(ends.count >= 3)
+        let test = TestImageCache()
+        let previews = Box<[Image]>([])
+        let task = test.cache.getImage(ImageRequest(a).with(\.showsPreviews, true))
+        task.onPreview { preview in previews.update { $0.append(preview) } }
+        let transfer = await test.transport.nextTransfer()
+        for end in ends {
+            transfer.hold(TransferResponse(body: file.prefix(end + 1)))
+            transfer.send(progress: end + 1, of: file.count)
+            let seen = previews.value.count
+            test.clock.advance(by: .seconds(1))
+            _ = await settle { previews.value.count > seen || end < ends[1] }
+        }
+        transfer.finish(with: file)
+        let last = try await task.value
+        #expect(last.pixels == whole.pixels)
+        let seen = previews.value
+        #expect(seen.count >= 2 && seen.allSatisfy { $0.size == whole.size })
+        let errors = seen.map { Difference($0.pixels, whole.pixels).mean }
+        #expect(errors == errors.sorted(by: >) && errors[0] > 0, "\(errors)")
+        // Previews are not kept: memory has the whole one.
+        #expect(test.cache.image(for: a)?.pixels == whole.pixels)
+        await test.cache.shutdown()
+    }
+
+    @Test("previews are processed, and come over a real connection that stands still")
+    func realServer() async throws {
+        let file = try Pictures.data("jpeg/progressive.jpg")
+        let ends = scanEnds(file)
+        let middle = ends[ends.count / 2] + 2
+        let server = try await FaultServer.start(files: ["/photo.jpg": file])
+        var configuration = ImageCache.Configuration()
+        configuration.data.logger.logLevel = .critical
+        let cache = ImageCache(configuration)
+        let request = ImageRequest(server.url("/photo.jpg?stall=\(middle)&etag=1&times=1"))
+            .with(\.showsPreviews, true).processed(by: Downsample(width: 20, height: 20))
+        let task = cache.getImage(request)
+        var preview: Image?
+        for await event in task.events {
+            if case .preview(let image) = event {
+                preview = image
+                break
+            }
+        }
+        #expect(try #require(preview).size == TargetSize(PixelSize(width: 20, height: 20)).size(
+            for: ImageInfo(file).size ?? PixelSize(width: 1, height: 1)))
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        await cache.shutdown()
+        await server.stop()
+    }
+
+    @Test("baseline pictures, and requests that want none, have no previews")
+    func none() async throws {
+        let test = TestImageCache()
+        let baseline = try Pictures.data("jpeg/420.jpg")
+        let progressive = try Pictures.data("jpeg/progressive.jpg")
+        let previews = Box(0)
+        for (file, shows) in [(baseline, true), (progressive, false)] {
+            let task = test.cache.getImage(ImageRequest(url("\(shows)")).with(\.showsPreviews, shows))
+            task.onPreview { _ in previews.update { $0 += 1 } }
+            let transfer = await test.transport.nextTransfer()
+            transfer.hold(TransferResponse(body: file.dropLast(20)))
+            transfer.send(progress: file.count - 20, of: file.count)
+            transfer.finish(with: file)
+            _ = try await task.value
+        }
+        #expect(previews.value == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("bytes that are continued are put behind those there were; a start anew is taken as such")
+    func continued() async throws {
+        let file = try Pictures.data("jpeg/progressive.jpg")
+        let ends = scanEnds(file)
+        let first = ends[0] / 2
+        for status in [206, 200] {
+            let test = TestImageCache()
+            let headers: HTTPHeaders = ["ETag": "\"1\"", "Content-Length": "\(file.count)"]
+            let previews = Box(0)
+            let task = test.cache.getImage(ImageRequest(a).with(\.showsPreviews, true))
+            task.onPreview { _ in previews.update { $0 += 1 } }
+            let broken = await test.transport.nextTransfer()
+            broken.interrupt(with: TransferResponse(headers: headers, body: file.prefix(first)))
+            #expect(await settle { test.clock.sleeperCount > 0 })
+            while test.clock.advanceToNextSleeper() {}
+            let next = await test.transport.nextTransfer()
+            #expect(next.request.offset == first)
+            let bytes = status == 206 ? file[first..<ends[1] + 2] : file.prefix(ends[1] + 2)
+            next.hold(TransferResponse(status: status, body: Data(bytes)))
+            next.send(progress: bytes.count, of: file.count)
+            #expect(await settle { previews.value == 1 })
+            task.cancel()
+            #expect(await task.error == .cancelled)
+            await test.cache.shutdown()
+        }
+    }
+}
