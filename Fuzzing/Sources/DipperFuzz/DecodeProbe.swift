@@ -32,9 +32,8 @@ struct DecodeProbe {
         let wanted = PixelSize(width: 1 + data.count % 61, height: 1 + data.count % 47)
         for mode in TargetSize.Mode.allCases {
             let target = TargetSize(wanted, mode, allowsUpscaling: data.count % 2 == 0)
-            let image = decode(target, allowsPartial: data.count % 3 == 0)
-            // Fewer pixels are never harder: what can be shown small can be shown.
-            require(image == nil || partial != nil, "the size asked for decides nothing")
+            // A small picture may need less of a broken file, and less memory: the whole one may have failed.
+            _ = decode(target, allowsPartial: data.count % 3 == 0)
         }
         if (whole ?? partial)?.animation != nil { decodeFrames() }
     }
