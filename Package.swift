@@ -73,14 +73,14 @@ let package = Package(
         .executableTarget(
             name: "DipperCLI",
             dependencies: [
-                "DipperData",
+                "Dipper",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .executableTarget(
             name: "Scrolling",
             dependencies: [
-                "DipperData",
+                "Dipper",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -128,7 +128,7 @@ let package = Package(
             resources: [.copy("Pictures")]),
         .testTarget(
             name: "DipperCLITests",
-            dependencies: ["CacheProxy", "DipperCLI", "FaultServer", "FaultServerTool", "Scrolling"]),
+            dependencies: ["CacheProxy", "Dipper", "DipperCLI", "FaultServer", "FaultServerTool", "Scrolling"]),
     ],
     swiftLanguageModes: [.v6]
 )

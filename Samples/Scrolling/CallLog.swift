@@ -1,4 +1,4 @@
-import DipperData
+import Dipper
 import Foundation
 import Synchronization
 
@@ -9,10 +9,15 @@ final class CallLog: Sendable {
         case document, row, ahead
     }
 
-    struct Call: Sendable {
-        let purpose: Purpose
-        let url: URL
-        let task: DataTask
+    /// What a call brought.
+    enum Content: Sendable {
+        case bytes(Data)
+        case picture(Image)
+    }
+
+    struct Answer: Sendable {
+        let content: Content
+        let source: DataResponse.Source
     }
 
     struct End: Sendable {
@@ -20,55 +25,76 @@ final class CallLog: Sendable {
         let url: URL
         /// The lane the call ended in.
         let lane: Lane
-        let result: Result<DataResponse, DipperError>
+        let result: Result<Answer, DipperError>
         /// From the call to its end.
         let wait: Duration
     }
 
     private struct State {
-        var calls: [Call] = []
-        var waits: [Duration?] = []
+        /// By number of the call.
+        var ends: [End?] = []
+        var open = 0
+        var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state = Mutex(State())
 
-    /// Makes a call and remembers it.
+    /// Makes a call for bytes and remembers it.
     @discardableResult
     func add(_ purpose: Purpose, _ url: URL, _ get: (DataRequest) -> DataTask) -> DataTask {
-        let clock = ContinuousClock()
-        let start = clock.now
+        let end = begin(purpose, url)
         // In place, for the time at which the bytes are there and not the one at which a queue gets to it.
         let task = get(DataRequest(url).with(\.callbackQueue, .inPlace))
-        let number = state.withLock { state in
-            state.calls.append(Call(purpose: purpose, url: url, task: task))
-            state.waits.append(nil)
-            return state.calls.count - 1
-        }
-        task.onEnd { [self] _ in
-            let wait = start.duration(to: clock.now)
-            state.withLock { $0.waits[number] = wait }
+        task.onEnd { result in
+            end(task.lane, result.map { Answer(content: .bytes($0.data), source: $0.source) })
         }
         return task
     }
 
+    /// Makes a call for a picture and remembers it.
+    func add(_ purpose: Purpose, _ url: URL, _ get: (ImageRequest) -> ImageTask) {
+        let end = begin(purpose, url)
+        let task = get(ImageRequest(url).with(\.callbackQueue, .inPlace))
+        task.onEnd { result in
+            end(task.lane, result.map { Answer(content: .picture($0.image), source: $0.source) })
+        }
+    }
+
+    /// - Returns: what is to be called at the end.
+    private func begin(
+        _ purpose: Purpose, _ url: URL
+    ) -> @Sendable (Lane, Result<Answer, DipperError>) -> Void {
+        let clock = ContinuousClock()
+        let start = clock.now
+        let number = state.withLock { state in
+            state.ends.append(nil)
+            state.open += 1
+            return state.ends.count - 1
+        }
+        return { [self] lane, result in
+            let end = End(purpose: purpose, url: url, lane: lane, result: result, wait: start.duration(to: clock.now))
+            let waiting = state.withLock { state in
+                state.ends[number] = end
+                state.open -= 1
+                guard state.open == 0 else { return [CheckedContinuation<Void, Never>]() }
+                defer { state.waiting = [] }
+                return state.waiting
+            }
+            for continuation in waiting { continuation.resume() }
+        }
+    }
+
     /// Waits until every call has ended.
     func ends() async -> [End] {
-        var ends: [End] = []
-        for (number, call) in state.withLock({ $0.calls }).enumerated() {
-            let result: Result<DataResponse, DipperError>
-            do { result = .success(try await call.task.response) } catch { result = .failure(error) }
-            let wait = await withCheckedContinuation { continuation in
-                // Hooks are heard in the order they were added: the first one has noted the wait.
-                call.task.onEnd { [self] _ in
-                    continuation.resume(returning: state.withLock { $0.waits[number] })
-                }
+        await withCheckedContinuation { continuation in
+            let isDone = state.withLock { state in
+                if state.open == 0 { return true }
+                state.waiting.append(continuation)
+                return false
             }
-            ends.append(
-                End(
-                    purpose: call.purpose, url: call.url, lane: call.task.lane, result: result,
-                    wait: wait ?? .zero))
+            if isDone { continuation.resume() }
         }
-        return ends
+        return state.withLock { $0.ends.compactMap(\.self) }
     }
 }
 

@@ -11,12 +11,15 @@ struct Options {
     /// The cache's folder; `nil` for a temporary one.
     var cache: URL?
     var timeline = URL(fileURLWithPath: "timeline.svg")
+    /// All photos in one picture.
+    var contactSheet: URL { timeline.deletingLastPathComponent().appendingPathComponent("contact-sheet.png") }
     /// The server's port; 0 for any free one.
     var port = 0
     var pace = Pace()
 
     static let help = """
         Replays a person who scrolls through a list of photos, with a server of its own, and draws what the cache did.
+        The photos, as they were shown, go to contact-sheet.png beside that picture.
 
         Scrolling [options]
           --timeline FILE  where the picture goes (default: timeline.svg)
@@ -28,7 +31,7 @@ struct Options {
           --assets FOLDER  what the server serves (default: the sample's own photos)
           --help           this text
 
-        It ends with status 1 if bytes are wrong or something was fetched twice.
+        It ends with status 1 if bytes or pictures are wrong, or something was fetched twice.
         """
 
     /// `nil` if only help is wanted.

@@ -1,13 +1,15 @@
-import DipperData
+import Dipper
 import Foundation
 
 /// Prints what happened, and judges it.
 struct Report {
     private let assets: Assets
+    private var thumbnails: Thumbnails
     private var complaints: [String] = []
 
     init(assets: Assets) {
         self.assets = assets
+        thumbnails = Thumbnails(assets)
     }
 
     var isGood: Bool { complaints.isEmpty }
@@ -24,7 +26,8 @@ struct Report {
     }
 
     mutating func firstPass(
-        _ ends: [CallLog.End], _ duration: Duration, _ events: EventTally.Counts, _ server: AssetServer
+        _ ends: [CallLog.End], _ duration: Duration, _ events: EventTally.Counts, _ server: AssetServer,
+        _ cache: ImageCache
     ) {
         let rows = ends.filter { $0.purpose == .row }
         print(Self.line("", ["calls", "memory", "disk", "network", "median", "slowest"]))
@@ -37,22 +40,26 @@ struct Report {
         let bytes = addresses.reduce(0) { $0 + (assets.files[$1.path]?.count ?? 0) }
         print(
             """
-            Median and slowest: from the call to the bytes, of what came from the network.
+            Median and slowest: from the call to the bytes or the picture, of what came from the network.
 
             \(Self.count(server.requestCount, "request")) at the server for \(addresses.count) addresses, \
             \(Self.decimal(Double(bytes) / 1e6)) MB, in \(Self.text(duration)).
             \(Self.count(events.pauses, "pause")) of prefetches for rows on screen; \
             \(Self.count(events.promotions, "prefetch", "prefetches")) became urgent, \
             \(Self.count(events.demotions, "urgent call")) became prefetches.
+            \(Self.count(cache.memoryCount, "picture")) decoded to at most \(Thumbnails.downsample.target.size) pixels, \
+            \(Self.decimal(Double(cache.memorySize) / 1e6)) MB in memory.
 
             """)
-        check(ends)
+        check(ends, cache)
         if server.mostRequestsForOnePath > 1 {
             complaints.append("An address was fetched \(server.mostRequestsForOnePath) times.")
         }
     }
 
-    mutating func secondPass(_ ends: [CallLog.End], _ duration: Duration, requests: Int) {
+    mutating func secondPass(
+        _ ends: [CallLog.End], _ duration: Duration, requests: Int, _ cache: ImageCache
+    ) {
         let memory = Self.number(ends, from: .memory)
         let disk = Self.number(ends, from: .disk)
         print(
@@ -62,31 +69,45 @@ struct Report {
             \(Self.count(requests, "request")) at the server.
 
             """)
-        check(ends)
+        check(ends, cache)
         if requests > 0 || memory + disk < ends.count {
             complaints.append("The second pass was not answered from the cache alone.")
         }
     }
 
-    func conclude(timeline: URL) {
+    func conclude(timeline: URL, contactSheet: URL) {
         print("Timeline: \(timeline.path)")
+        print("Contact sheet: \(contactSheet.path)")
         for complaint in complaints.prefix(10) { print("FAILED: \(complaint)") }
         if complaints.count > 10 { print("FAILED: \(complaints.count - 10) more") }
-        if isGood { print("All bytes are right; nothing was fetched twice.") }
+        if isGood { print("All bytes and pictures are right; nothing was fetched twice.") }
     }
 
-    /// Each call must have the bytes of the file it asked for.
-    private mutating func check(_ ends: [CallLog.End]) {
+    /// Each call must have brought the bytes of the file it asked for, or a thumbnail of it; the cache must have the
+    /// file's bytes.
+    private mutating func check(_ ends: [CallLog.End], _ cache: ImageCache) {
         for end in ends {
-            switch end.result {
+            switch end.result.map(\.content) {
             case .failure(let error):
                 complaints.append("\(end.url): \(error)")
-            case .success(let response):
-                if response.data != assets.files[end.url.path] {
-                    complaints.append(
-                        "\(end.url): \(response.data.count) bytes that are not those of the file")
+            case .success(.bytes(let bytes)):
+                check(bytes, end.url)
+            case .success(.picture(let image)):
+                check(cache.data.data(for: end.url) ?? Data(), end.url)
+                do {
+                    if let defect = try thumbnails.defect(of: image, path: end.url.path) {
+                        complaints.append("\(end.url): \(defect)")
+                    }
+                } catch {
+                    complaints.append("\(end.url): \(error)")
                 }
             }
+        }
+    }
+
+    private mutating func check(_ bytes: Data, _ url: URL) {
+        if bytes != assets.files[url.path] {
+            complaints.append("\(url): \(bytes.count) bytes that are not those of the file")
         }
     }
 

@@ -1,4 +1,4 @@
-import DipperData
+import Dipper
 import Foundation
 
 /// Runs the replay twice, the second time with a new cache on the same folder.
@@ -29,8 +29,8 @@ struct Sample {
         let start = clock.now
         let first = try await scrollThrough(cache, server.url)
         let duration = start.duration(to: clock.now)
+        report.firstPass(first, duration, tally.counts, server, cache)
         await cache.shutdown()
-        report.firstPass(first, duration, tally.counts, server)
         let svg = timeline.svg()
 
         let requests = server.requestCount
@@ -38,29 +38,31 @@ struct Sample {
         let secondStart = clock.now
         let second = await fetchAll(again, first)
         let secondDuration = secondStart.duration(to: clock.now)
+        report.secondPass(second, secondDuration, requests: server.requestCount - requests, again)
         await again.shutdown()
-        report.secondPass(second, secondDuration, requests: server.requestCount - requests)
         await server.stop()
 
         try svg.write(to: options.timeline, atomically: true, encoding: .utf8)
-        report.conclude(timeline: options.timeline)
+        try contactSheet(of: first).write(to: options.contactSheet, options: .atomic)
+        report.conclude(timeline: options.timeline, contactSheet: options.contactSheet)
         return report.isGood
     }
 
-    private func makeCache(_ folder: URL, observer: (@Sendable (CacheEvent) -> Void)?) -> DataCache {
-        var configuration = DataCache.Configuration(directory: folder)
-        configuration.name = "scrolling"
-        configuration.observer = observer
+    private func makeCache(_ folder: URL, observer: (@Sendable (CacheEvent) -> Void)?) -> ImageCache {
+        var configuration = ImageCache.Configuration(directory: folder)
+        configuration.data.name = "scrolling"
+        configuration.data.observer = observer
         // The server is on this machine, whatever proxy the environment names.
-        configuration.network.proxy = ""
-        return DataCache(configuration)
+        configuration.data.network.proxy = ""
+        configuration.options.processors = [Thumbnails.downsample]
+        return ImageCache(configuration)
     }
 
     /// The documents first, then the photos the feed names, used in turn.
-    private func scrollThrough(_ cache: DataCache, _ server: URL) async throws -> [CallLog.End] {
+    private func scrollThrough(_ cache: ImageCache, _ server: URL) async throws -> [CallLog.End] {
         let log = CallLog()
-        let feed = log.add(.document, server.appendingPathComponent("feed.json"), cache.getData)
-        log.add(.document, server.appendingPathComponent("guide.pdf"), cache.getData)
+        let feed = log.add(.document, server.appendingPathComponent("feed.json"), cache.data.getData)
+        log.add(.document, server.appendingPathComponent("guide.pdf"), cache.data.getData)
         let photos = try JSONDecoder().decode(Feed.self, from: await feed.value).items.map(\.image)
         let urls = (0..<scroll.rows).compactMap { row in
             photos.isEmpty ? nil : URL(string: "\(server)/\(photos[row % photos.count])?row=\(row)")
@@ -77,13 +79,28 @@ struct Sample {
     }
 
     /// Asks for each address of the first pass once.
-    private func fetchAll(_ cache: DataCache, _ ends: [CallLog.End]) async -> [CallLog.End] {
+    private func fetchAll(_ cache: ImageCache, _ ends: [CallLog.End]) async -> [CallLog.End] {
         let log = CallLog()
         var seen = Set<URL>()
         for end in ends where seen.insert(end.url).inserted {
-            log.add(end.purpose, end.url, cache.getData)
+            if end.purpose == .document {
+                log.add(end.purpose, end.url, cache.data.getData)
+            } else {
+                log.add(end.purpose, end.url, cache.getImage)
+            }
         }
         return await log.ends()
+    }
+
+    /// Each photo once, by name.
+    private func contactSheet(of ends: [CallLog.End]) throws -> Data {
+        var photos: [String: Image] = [:]
+        for end in ends {
+            if case .success(.picture(let image)) = end.result.map(\.content) { photos[end.url.path] = image }
+        }
+        let images = photos.sorted { $0.key < $1.key }.map(\.value)
+        let sheet = ContactSheet(cell: Thumbnails.downsample.target.size)
+        return try CodecRegistry.standard.encode(sheet.compose(images), as: .png)
     }
 
     private func temporaryFolder() -> URL {

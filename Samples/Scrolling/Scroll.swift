@@ -1,4 +1,4 @@
-import DipperData
+import Dipper
 import Foundation
 
 /// How a person moves through the list: where the top of the screen is, and how long it stays there.
@@ -40,7 +40,7 @@ struct Scroll {
 /// The list on the screen: asks the cache for rows as they come and go.
 struct ListView {
     let scroll: Scroll
-    let cache: DataCache
+    let cache: ImageCache
     let log: CallLog
     /// The photo of each row.
     let urls: [URL]
@@ -48,7 +48,7 @@ struct ListView {
     /// Rows that have been asked for at least once.
     private var known = Set<Int>()
 
-    init(_ scroll: Scroll, urls: [URL], cache: DataCache, log: CallLog) {
+    init(_ scroll: Scroll, urls: [URL], cache: ImageCache, log: CallLog) {
         self.scroll = scroll
         self.urls = urls
         self.cache = cache
@@ -60,7 +60,7 @@ struct ListView {
         let now = top..<min(top + scroll.screen, urls.count)
         for row in now where !visible.contains(row) {
             known.insert(row)
-            log.add(.row, urls[row], cache.getData)
+            log.add(.row, urls[row], cache.getImage)
         }
         // Only now: an empty fast lane, be it for a moment, would let prefetches start.
         for row in visible where !now.contains(row) {
@@ -68,7 +68,7 @@ struct ListView {
         }
         for row in now.upperBound..<min(now.upperBound + scroll.ahead, urls.count)
         where known.insert(row).inserted {
-            log.add(.ahead, urls[row], cache.slowGetData)
+            log.add(.ahead, urls[row], cache.slowGetImage)
         }
         visible = now
     }

@@ -1,4 +1,4 @@
-import DipperData
+import Dipper
 import Foundation
 
 /// Puts bodies into files of one folder, each URL into one of its own.
@@ -16,9 +16,10 @@ struct BodyFiles {
     }
 
     /// The file for a key: the last part of the URL, with a number if that is taken. The first to ask comes first.
-    mutating func reserve(_ key: CacheKey, url: String) -> URL {
+    /// - Parameter isPicture: without the ending of a picture, as another one is put behind it.
+    mutating func reserve(_ key: CacheKey, url: String, isPicture: Bool) -> URL {
         if let name = names[key] { return folder.appendingPathComponent(name) }
-        let wanted = Self.name(from: url)
+        let wanted = isPicture ? Self.withoutEnding(Self.name(from: url)) : Self.name(from: url)
         var name = wanted
         var number = numbers[wanted] ?? 2
         while !taken.insert(name).inserted {
@@ -39,6 +40,16 @@ struct BodyFiles {
         let visible = safe.drop { $0 == "." }
         return visible.isEmpty ? "index" : String(visible.suffix(120))
     }
+
+    private static func withoutEnding(_ name: String) -> String {
+        let (stem, ending) = split(name)
+        return pictureEndings.contains(ending.dropFirst().lowercased()) ? stem : name
+    }
+
+    private static let pictureEndings: Set = [
+        "jpg", "jpeg", "jpe", "png", "apng", "gif", "webp", "avif", "heic", "heif", "tif", "tiff", "bmp", "ico", "jxl",
+        "svg",
+    ]
 
     private static func split(_ name: String) -> (stem: String, ending: String) {
         guard let dot = name.lastIndex(of: "."), dot != name.startIndex else { return (name, "") }

@@ -4,7 +4,7 @@ import ArgumentParser
 struct DipperTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dipper",
-        abstract: "Fetch files through a cache that knows what is urgent.",
+        abstract: "Fetch files and pictures through a cache that knows what is urgent.",
         discussion: """
             Urgent URLs are fetched at once, several at a time. Slow ones are fetched one by one with what is left \
             of the link, and wait while urgent work runs. No URL is fetched twice at a time, and what has been \
@@ -16,6 +16,6 @@ struct DipperTool: AsyncParsableCommand {
         subcommands: [
             GetCommand.self, BatchCommand.self, PrefetchCommand.self, StatsCommand.self, ListCommand.self,
             ShowCommand.self, ExportCommand.self, RemoveCommand.self, TrimCommand.self, ClearCommand.self,
-            VerifyCommand.self,
+            VerifyCommand.self, InfoCommand.self, ConvertCommand.self, SheetCommand.self,
         ])
 }

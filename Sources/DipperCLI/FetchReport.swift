@@ -1,11 +1,21 @@
-import DipperData
+import Dipper
 import Foundation
+
+/// What a call has brought.
+struct Answer {
+    var source: DataResponse.Source
+    var status: Int
+    /// The body; of a picture that was made anew the bytes of its file.
+    var body: Data
+    /// The format and size of a picture that was made anew.
+    var picture: (format: ImageFormat, size: PixelSize)?
+}
 
 /// One call that has ended.
 struct CallReport {
     var url: String
     var lane: Lane
-    var result: Result<DataResponse, DipperError>
+    var result: Result<Answer, DipperError>
     var attempts: Int
     var milliseconds: Int
     var file: String?
@@ -18,7 +28,7 @@ struct CallReport {
     }
 
     var bytes: Int {
-        if case .success(let response) = result { response.data.count } else { 0 }
+        if case .success(let answer) = result { answer.body.count } else { 0 }
     }
 
     var json: String {
@@ -26,9 +36,9 @@ struct CallReport {
         line.add("url", .string(url))
         line.add("lane", .string(lane.rawValue))
         switch result {
-        case .success(let response):
-            line.add("source", .string(response.source.rawValue))
-            line.add("status", .int(response.status))
+        case .success(let answer):
+            line.add("source", .string(answer.source.rawValue))
+            line.add("status", .int(answer.status))
         case .failure(let error):
             line.add("source", attempts > 0 ? .string(DataResponse.Source.network.rawValue) : .null)
             line.add("status", error.status.map { .int($0) } ?? .null)
@@ -36,6 +46,10 @@ struct CallReport {
         line.add("bytes", .int(bytes))
         line.add("milliseconds", .int(milliseconds))
         line.add("attempts", .int(attempts))
+        if case .success(let answer) = result, let size = answer.picture?.size {
+            line.add("width", .int(size.width))
+            line.add("height", .int(size.height))
+        }
         if let file { line.add("file", .string(file)) }
         if case .failure(let error) = result {
             line.add("error", .string(error.description))
@@ -49,13 +63,14 @@ struct CallReport {
         let took = Self.padded("\(milliseconds) ms", 9)
         let lane = Self.padded(self.lane.rawValue, 4, left: true)
         switch result {
-        case .success(let response):
-            let source = Self.padded(response.source.rawValue, 7, left: true)
+        case .success(let answer):
+            let source = Self.padded(answer.source.rawValue, 7, left: true)
             let size = Self.padded(ByteCount.describe(bytes), 9)
             let tries = attempts > 1 ? "  (\(attempts) attempts)" : ""
+            let picture = answer.picture.map { "  \($0.format) \($0.size)" } ?? ""
             let target = file.map { " → \($0)" } ?? ""
             let problem = fileError.map { "  \($0)" } ?? ""
-            return "\(lane)  \(source) \(size) \(took)  \(url)\(target)\(tries)\(problem)"
+            return "\(lane)  \(source) \(size) \(took)  \(url)\(picture)\(target)\(tries)\(problem)"
         case .failure(let error):
             let tries = attempts > 1 ? " after \(attempts) attempts" : ""
             return "\(lane)  failed  \(Self.padded("", 9)) \(took)  \(url)  \(error)\(tries)"

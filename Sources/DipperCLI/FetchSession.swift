@@ -1,5 +1,5 @@
 import ArgumentParser
-import DipperData
+import Dipper
 import Foundation
 import Synchronization
 
@@ -15,6 +15,8 @@ final class FetchSession: Sendable {
     }
 
     private let cache: DataCache
+    /// Makes pictures of the bodies, if that is wanted.
+    private let pictures: PictureMaker?
     private let options: FetchOptions
     private let isJSON: Bool
     private let timeline: Timeline?
@@ -25,16 +27,12 @@ final class FetchSession: Sendable {
     init(_ options: FetchOptions, _ store: StoreOptions) throws {
         self.options = options
         isJSON = store.json
-        var configuration = store.configuration()
-        configuration.fastLane.maxConcurrent = options.maxFast
-        configuration.cachePolicy = options.cachePolicy
-        configuration.retryPolicy = .exponential(retries: options.retries)
-        configuration.timeout = options.timeout.map { .seconds($0) }
-        if options.memoryOnly { configuration.directory = nil }
+        var configuration = options.requests.configuration(store)
         timeline = options.timeline.map { _ in Timeline() }
         configuration.observer = timeline?.record
         state = Mutex(State(files: try options.out.map(BodyFiles.init)))
         cache = DataCache(configuration)
+        pictures = options.pictures.isUsed ? PictureMaker(options.pictures, cache) : nil
         terminal = ProgressLine()
     }
 
@@ -42,32 +40,47 @@ final class FetchSession: Sendable {
 
     func get(_ url: String) { ask(url, .fast) }
     func slowGet(_ url: String) { ask(url, .slow) }
-    func demote(_ url: String) { cache.moveTaskToSlowQueue(request(url, options.headers)) }
-    func cancel(_ url: String) { cache.cancel(request(url, options.headers)) }
+    func demote(_ url: String) {
+        let key = request(url).cacheKey
+        if let pictures { pictures.images.moveTaskToSlowQueue(key: key) } else { cache.moveTaskToSlowQueue(key: key) }
+    }
+    func cancel(_ url: String) {
+        let key = request(url).cacheKey
+        if let pictures { pictures.images.cancel(key: key) } else { cache.cancel(key: key) }
+    }
     func noteBadLine() { state.withLock { $0.hasBadLine = true } }
 
+    private func request(_ url: String) -> DataRequest { DipperCLI.request(url, options.requests.headers) }
+
     private func ask(_ url: String, _ lane: Lane) {
-        let request = request(url, options.headers)
+        let request = request(url)
         let begin = ContinuousClock.now
         let file = state.withLock { state in
             state.open += 1
             state.summary.requests += 1
-            return state.files?.reserve(request.cacheKey, url: url)
+            return state.files?.reserve(request.cacheKey, url: url, isPicture: pictures != nil)
         }
+        let end: @Sendable (Lane, Int, Result<Answer, DipperError>) -> Void = { lane, attempts, result in
+            let report = CallReport(
+                url: url, lane: lane, result: result, attempts: attempts,
+                milliseconds: Int((ContinuousClock.now - begin) / .milliseconds(1)))
+            self.ended(report, file)
+        }
+        if let pictures { return pictures.get(request, lane, end) }
         let task = lane == .fast ? cache.getData(request) : cache.slowGetData(request)
-        task.onEnd { result in self.ended(task, url, begin, file, result) }
+        task.onEnd { result in
+            end(
+                task.lane, task.attempts,
+                result.map { Answer(source: $0.source, status: $0.status, body: $0.data) })
+        }
     }
 
-    private func ended(
-        _ task: DataTask, _ url: String, _ begin: ContinuousClock.Instant, _ file: URL?,
-        _ result: Result<DataResponse, DipperError>
-    ) {
-        var report = CallReport(
-            url: url, lane: task.lane, result: result, attempts: task.attempts,
-            milliseconds: Int((ContinuousClock.now - begin) / .milliseconds(1)))
-        if let file, case .success(let response) = result {
+    private func ended(_ report: CallReport, _ file: URL?) {
+        var report = report
+        if let file, case .success(let answer) = report.result {
+            let file = answer.picture.map { file.appendingPathExtension($0.format.fileExtension) } ?? file
             do {
-                try BodyFiles.write(response.data, to: file)
+                try BodyFiles.write(answer.body, to: file)
                 report.file = file.path
             } catch {
                 report.fileError = "\(error)"
@@ -127,6 +140,7 @@ final class FetchSession: Sendable {
         try await work.value
         await wait()
         ticker.cancel()
+        await pictures?.images.shutdown()
         await cache.shutdown()
         terminal.clear()
         let status = try finish()
@@ -136,6 +150,7 @@ final class FetchSession: Sendable {
 
     private func interrupt() {
         state.withLock { $0.isInterrupted = true }
+        pictures?.images.cancelAll()
         cache.cancelAll()
     }
 

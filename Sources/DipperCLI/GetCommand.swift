@@ -1,5 +1,5 @@
 import ArgumentParser
-import DipperData
+import Dipper
 
 struct GetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -5,10 +5,15 @@ import Synchronization
 /// Turns the first SIGINT or SIGTERM into a call; the second one ends the process.
 final class Interrupt {
     private let sources: [any DispatchSourceSignal]
+    private let handler: FirstCall
+
+    /// There was a signal.
+    var happened: Bool { handler.wasCalled.load(ordering: .relaxed) }
 
     init(_ onInterrupt: @escaping @Sendable () -> Void) {
         let queue = DispatchQueue(label: "dipper.interrupt")
         let handler = FirstCall(onInterrupt)
+        self.handler = handler
         signal(SIGPIPE, SIG_IGN)
         sources = [SIGINT, SIGTERM].map { number in
             signal(number, SIG_IGN)
@@ -25,7 +30,7 @@ final class Interrupt {
 
     private final class FirstCall: Sendable {
         private let body: @Sendable () -> Void
-        private let wasCalled = Atomic(false)
+        let wasCalled = Atomic(false)
 
         init(_ body: @escaping @Sendable () -> Void) {
             self.body = body

@@ -1,5 +1,5 @@
 import ArgumentParser
-import DipperData
+import Dipper
 import Foundation
 
 struct StatsCommand: AsyncParsableCommand {

@@ -1,0 +1,46 @@
+import Dipper
+import Foundation
+
+/// The size photos have in the list, and how one is recognised.
+struct Thumbnails {
+    /// What the list asks for: decoded to this size at once.
+    static let downsample = Downsample(width: 200, height: 150)
+
+    private let assets: Assets
+    /// What the photo of a path looks like, decoded without a cache.
+    private var known: [String: Image] = [:]
+
+    init(_ assets: Assets) {
+        self.assets = assets
+    }
+
+    /// What is wrong with a thumbnail of the photo at a path; `nil` if nothing is.
+    mutating func defect(of image: Image, path: String) throws -> String? {
+        let wanted = try known[path] ?? decode(path)
+        known[path] = wanted
+        guard image.size == wanted.size else { return "\(image.size) pixels instead of \(wanted.size)" }
+        let difference = Self.difference(image, wanted)
+        // One that was kept on disk was compressed once more.
+        return difference < 4 ? nil : "a picture that is not the photo's (\(difference) of 255)"
+    }
+
+    private func decode(_ path: String) throws -> Image {
+        guard let file = assets.files[path] else { throw Assets.Failure(description: "there is no \(path)") }
+        return try CodecRegistry.standard.decode(file, DecodeOptions(target: Self.downsample.target))
+    }
+
+    /// Of the colours, at points all over the pictures, on average.
+    private static func difference(_ one: Image, _ other: Image) -> Double {
+        var sum = 0
+        var count = 0
+        for y in stride(from: 0, to: one.height, by: 8) {
+            for x in stride(from: 0, to: one.width, by: 8) {
+                let (a, b) = (SIMD4<Int>(truncatingIfNeeded: one[x, y]), SIMD4<Int>(truncatingIfNeeded: other[x, y]))
+                let both = a &- b
+                sum += abs(both.x) + abs(both.y) + abs(both.z)
+                count += 3
+            }
+        }
+        return Double(sum) / Double(max(1, count))
+    }
+}

@@ -1,0 +1,70 @@
+import ArgumentParser
+import Dipper
+
+/// What becomes of pictures.
+struct PictureOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Bring pictures to this size: WxH keeps proportions and makes nothing larger, WxH^ covers the size, "
+                + "WxH! is exact.", valueName: "WxH"))
+    var resize: Resizing?
+
+    @Option(help: ArgumentHelp("Write pictures in this format: \(PictureFormat.list).", valueName: "FORMAT"))
+    var format: PictureFormat?
+
+    /// Bodies are pictures that are made anew.
+    var isUsed: Bool { resize != nil || format != nil }
+}
+
+/// A size for pictures: `400x300`, `400x300^`, `400x300!`.
+struct Resizing: ExpressibleByArgument {
+    let target: TargetSize
+
+    init?(argument: String) {
+        var text = argument[...]
+        let mode: TargetSize.Mode
+        switch text.last {
+        case "!": mode = .stretch
+        case "^": mode = .fill
+        default: mode = .fit
+        }
+        if mode != .fit { text.removeLast() }
+        guard let size = CellSize(argument: String(text)) else { return nil }
+        // Otherwise it would be neither exact nor covered.
+        target = TargetSize(size.size, mode, allowsUpscaling: mode != .fit)
+    }
+}
+
+/// Two lengths in pixels, such as `160x120`.
+struct CellSize: ExpressibleByArgument {
+    let size: PixelSize
+
+    init?(argument: String) {
+        let lengths = argument.split(separator: "x", omittingEmptySubsequences: false).map { text in
+            text.allSatisfy { $0.isASCII && $0.isNumber } ? Int(text) ?? 0 : 0
+        }
+        guard lengths.count == 2, lengths.allSatisfy({ (1...100_000).contains($0) }) else { return nil }
+        size = PixelSize(width: lengths[0], height: lengths[1])
+    }
+}
+
+/// A format that can be written, by its name or as names of files end.
+struct PictureFormat: ExpressibleByArgument {
+    let format: ImageFormat
+
+    init?(argument: String) {
+        let name = argument.lowercased()
+        let found = Self.writable.first { $0.rawValue == name || $0.fileExtension == name }
+        guard let found else { return nil }
+        format = found
+    }
+
+    /// By the ending of a file's name.
+    init?(ofFile path: String) {
+        guard let dot = path.lastIndex(of: "."), !path[dot...].contains("/") else { return nil }
+        self.init(argument: String(path[path.index(after: dot)...]))
+    }
+
+    private static let writable = CodecRegistry.standard.writable.sorted { $0.rawValue < $1.rawValue }
+    static let list = writable.map(\.rawValue).joined(separator: ", ")
+}

@@ -1,0 +1,60 @@
+import ArgumentParser
+import Dipper
+import Foundation
+
+/// A file, or a URL whose bytes come through the cache.
+enum PictureSource {
+    case file(String)
+    case url(String)
+
+    init(_ argument: String) {
+        let start = argument.prefix(8).lowercased()
+        self = start.hasPrefix("http://") || start.hasPrefix("https://") ? .url(argument) : .file(argument)
+    }
+
+    /// As it was given.
+    var text: String {
+        switch self {
+        case .file(let path): path
+        case .url(let url): url
+        }
+    }
+
+    var isURL: Bool {
+        if case .url = self { true } else { false }
+    }
+
+    /// How it is called in JSON.
+    var member: String {
+        switch self {
+        case .file: "file"
+        case .url: "url"
+        }
+    }
+
+    func request(_ headers: [HeaderArgument]) -> DataRequest {
+        switch self {
+        case .file(let path): DataRequest(FileProvider(URL(fileURLWithPath: path)))
+        case .url(let url): DipperCLI.request(url, headers)
+        }
+    }
+}
+
+/// One of several pictures that could not be had.
+struct PictureFailure {
+    var source: PictureSource
+    var error: any Error
+
+    var json: String {
+        var line = JSONLine()
+        line.add(source.member, .string(source.text))
+        line.add("error", .string("\(error)"))
+        return line.text
+    }
+
+    var text: String { "\(source.text): \(error)" }
+
+    func report(json: Bool) {
+        if json { tell(self.json) } else { warn("dipper: \(text)") }
+    }
+}

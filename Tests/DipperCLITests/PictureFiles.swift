@@ -1,0 +1,43 @@
+import Dipper
+import FaultServer
+import Foundation
+
+/// Pictures that tests read, and how they are served.
+enum PictureFiles {
+    private static let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+
+    /// One of `Tests/DipperTests/Pictures`, such as `gif/keep.gif`.
+    static func file(_ name: String) -> URL { tests.appendingPathComponent("DipperTests/Pictures/\(name)") }
+
+    /// A photograph of the sample's: 900 × 600 pixels.
+    static let photo = tests.deletingLastPathComponent()
+        .appendingPathComponent("Samples/Scrolling/Assets/photos/coffee-cup.jpg")
+
+    /// A picture of one colour, as PNG.
+    static func plain(_ color: SIMD4<UInt8>, _ width: Int, _ height: Int) throws -> Data {
+        let pixels = (0..<width * height).flatMap { _ in [color.x, color.y, color.z, color.w] }
+        guard let image = Image(size: PixelSize(width: width, height: height), premultiplied: pixels) else {
+            throw DipperError.undecodable
+        }
+        return try CodecRegistry.standard.encode(image, as: .png)
+    }
+
+    static func decode(_ file: String) throws -> Image { try decode(URL(fileURLWithPath: file)) }
+    static func decode(_ file: URL) throws -> Image { try CodecRegistry.standard.decode(Data(contentsOf: file)) }
+
+    static func frames(_ image: Image) throws -> [AnimationFrame] {
+        guard let decoder = try image.animation?.makeFrameDecoder() else { return [] }
+        var frames: [AnimationFrame] = []
+        while let frame = try decoder.next() { frames.append(frame) }
+        return frames
+    }
+
+    /// Serves these bodies by path, and nothing else.
+    static func serve(_ bodies: [String: Data]) async throws -> RawServer {
+        try await RawServer.start { request in
+            let path = String(request.path.prefix { $0 != "?" })
+            guard let body = bodies[path] else { return [.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")] }
+            return [.send("HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\r\n"), .bytes(Array(body))]
+        }
+    }
+}
