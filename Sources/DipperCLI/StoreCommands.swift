@@ -86,7 +86,7 @@ struct ExportCommand: AsyncParsableCommand {
 }
 
 struct RemoveCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "remove", abstract: "Remove an entry.")
+    static let configuration = CommandConfiguration(commandName: "remove", abstract: "Remove an entry, and pictures made of it.")
 
     @OptionGroup var entry: EntryOptions
     @OptionGroup var store: StoreOptions
@@ -95,6 +95,7 @@ struct RemoveCommand: AsyncParsableCommand {
         try await store.withCache { cache in
             guard cache.hasData(for: entry.key) else { throw NotInCache(url: entry.url) }
             cache.removeData(for: entry.key)
+            cache.removeDerived(of: entry.key)
         }
     }
 }

@@ -84,13 +84,13 @@ struct PictureCommandTests {
         let photo = try Data(contentsOf: PictureFiles.photo)
         let server = try await PictureFiles.serve(["/a": photo, "/text": Data("no picture".utf8)])
         let arguments =
-            ["info", server.url("/a"), server.url("/text"), server.url("/none"), folder.path + "/none"]
+            ["info", server.address("/a"), server.address("/text"), server.address("/none"), folder.path + "/none"]
             + ["--json", "--cache-dir", folder.path + "/cache"]
         for _ in 0..<2 {
             let output = try await Dipper.run(arguments)
             #expect(output.status == 1)
             #expect(output.calls.count == 4)
-            #expect(output.calls[0]["url"] as? String == server.url("/a"))
+            #expect(output.calls[0]["url"] as? String == server.address("/a"))
             #expect(output.calls[0]["width"] as? Int == 900)
             #expect(output.calls[0]["bytes"] as? Int == photo.count)
             #expect((output.calls[1]["error"] as? String)?.hasPrefix("unsupported format") == true)
@@ -100,9 +100,9 @@ struct PictureCommandTests {
         }
         #expect(server.requests.filter { $0.path == "/a" }.count == 1)
         let offline = try await Dipper.run(
-            ["info", server.url("/b"), "--cache-only", "--cache-dir", folder.path + "/cache"])
+            ["info", server.address("/b"), "--cache-only", "--cache-dir", folder.path + "/cache"])
         #expect(offline.status == 1)
-        #expect(offline.errors.contains(server.url("/b")))
+        #expect(offline.errors.contains(server.address("/b")))
         await server.stop()
     }
 
@@ -219,7 +219,7 @@ struct PictureCommandTests {
         let out = folder.path + "/sheet.png"
         for run in 0..<2 {
             let output = try await Dipper.run([
-                "sheet", red.path, server.url("/green"), "--from", list, "--out", out, "--columns", "2", "--cell",
+                "sheet", red.path, server.address("/green"), "--from", list, "--out", out, "--columns", "2", "--cell",
                 "40x40",
                 "--json", "--cache-dir", folder.path + "/cache",
             ])
@@ -247,12 +247,12 @@ struct PictureCommandTests {
         let server = try await PictureFiles.serve(["/text": Data("no picture".utf8)])
         let out = folder.path + "/sheet.jpg"
         let output = try await Dipper.run([
-            "sheet", server.url("/text"), PictureFiles.photo.path, folder.path + "/none", "--out", out, "--columns",
+            "sheet", server.address("/text"), PictureFiles.photo.path, folder.path + "/none", "--out", out, "--columns",
             "3",
             "--cell", "60x40", "--cache-dir", folder.path + "/cache",
         ])
         #expect(output.status == 1)
-        #expect(output.errors.contains(server.url("/text")) && output.errors.contains("/none"))
+        #expect(output.errors.contains(server.address("/text")) && output.errors.contains("/none"))
         #expect(output.lines.count == 1)
         #expect(output.lines[0].contains("1 pictures, 2 missing"))
         let sheet = try PictureFiles.decode(out)

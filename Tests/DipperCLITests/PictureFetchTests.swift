@@ -10,7 +10,7 @@ struct PictureFetchTests {
         let photo = try Data(contentsOf: PictureFiles.photo)
         let server = try await PictureFiles.serve(["/cup.jpg": photo])
         let folder = TemporaryFolder()
-        let url = server.url("/cup.jpg")
+        let url = server.address("/cup.jpg")
         var bodies: [Data] = []
         for run in 0..<2 {
             let output = try await Dipper.run([
@@ -53,7 +53,7 @@ struct PictureFetchTests {
         let folder = TemporaryFolder()
         let server = try await PictureFiles.serve(["/a.jpg": Data(contentsOf: PictureFiles.photo)])
         let output = try await Dipper.run([
-            "get", server.url("/a.jpg"), "--resize", argument, "--json", "--memory-only", "--out", folder.path,
+            "get", server.address("/a.jpg"), "--resize", argument, "--json", "--memory-only", "--out", folder.path,
         ])
         #expect(output.status == 0, "\(output.errors)")
         let image = try PictureFiles.decode(folder.path + "/a.jpg")
@@ -77,7 +77,7 @@ struct PictureFetchTests {
         #endif
         for (number, name) in formats.enumerated() {
             let out = folder.path + "/\(number)"
-            let urls = ["/a.jpg", "/a.png", "/b", "/v1.2"].map { server.url($0) }
+            let urls = ["/a.jpg", "/a.png", "/b", "/v1.2"].map { server.address($0) }
             let output = try await Dipper.run(
                 ["get"] + urls + [
                     "--format", name, "--resize", "60x60", "--out", out, "--cache-dir", folder.path + "/cache",
@@ -103,7 +103,7 @@ struct PictureFetchTests {
             "/text.jpg": Data("no picture".utf8), "/cut.jpg": photo.prefix(300), "/good.jpg": photo,
         ])
         let folder = TemporaryFolder()
-        let urls = ["/text.jpg", "/cut.jpg", "/good.jpg", "/missing.jpg"].map { server.url($0) }
+        let urls = ["/text.jpg", "/cut.jpg", "/good.jpg", "/missing.jpg"].map { server.address($0) }
         let output = try await Dipper.run(
             ["get"] + urls + [
                 "--resize", "50x50", "--json", "--out", folder.path + "/out", "--cache-dir", folder.path + "/cache",
@@ -125,11 +125,11 @@ struct PictureFetchTests {
         let server = try await PictureFiles.serve(["/a.jpg": Data(contentsOf: PictureFiles.photo)])
         let folder = TemporaryFolder()
         let more = ["--resize", "60x60", "--json", "--cache-dir", folder.path + "/cache"]
-        let url = server.url("/a.jpg")
+        let url = server.address("/a.jpg")
         let prefetched = try await Dipper.run(["prefetch", url] + more)
         #expect(prefetched.calls.first?["lane"] as? String == "slow")
         #expect(prefetched.calls.first?["width"] as? Int == 60)
-        let script = "slow \(url)\nget \(url)\nwait\nget \(server.url("/none"))\ncancel \(url)\n"
+        let script = "slow \(url)\nget \(url)\nwait\nget \(server.address("/none"))\ncancel \(url)\n"
         let batch = try await Dipper.run(["batch"] + more, input: script)
         #expect(batch.status == 1)
         #expect(batch.calls.count == 3)
@@ -138,12 +138,26 @@ struct PictureFetchTests {
         await server.stop()
     }
 
+    @Test("remove takes the sizes of a picture with it")
+    func removed() async throws {
+        let server = try await PictureFiles.serve(["/a.jpg": Data(contentsOf: PictureFiles.photo)])
+        let folder = TemporaryFolder()
+        let url = server.address("/a.jpg")
+        let cache = ["--cache-dir", folder.path + "/cache"]
+        _ = try await Dipper.run(["prefetch", url, "--resize", "60x60"] + cache)
+        #expect(try await Dipper.run(["stats", "--json"] + cache).calls.first?["entries"] as? Int == 2)
+        #expect(try await Dipper.run(["remove", url] + cache).status == 0)
+        #expect(try await Dipper.run(["stats", "--json"] + cache).calls.first?["entries"] as? Int == 0)
+        #expect(try await Dipper.run(["get", url, "--resize", "60x60", "--cache-only"] + cache).status == 1)
+        await server.stop()
+    }
+
     @Test("an interrupt ends calls for pictures as cancelled")
     func interrupted() async throws {
         let server = try await FaultServer.start()
         let folder = TemporaryFolder()
         let running = try Dipper.Running([
-            "get", server.url("/bytes/10/a?noanswer=1").absoluteString, "--resize", "9x9", "--json",
+            "get", server.address("/bytes/10/a?noanswer=1"), "--resize", "9x9", "--json",
             "--cache-dir", folder.path,
         ])
         await server.waitForRequests(1)
@@ -162,7 +176,7 @@ struct PictureFetchTests {
             let folder = TemporaryFolder()
             for run in 0..<2 {
                 let output = try await Dipper.run([
-                    "get", server.url("/keep.gif"), "--resize", "20x20", "--out", folder.path + "/\(run)",
+                    "get", server.address("/keep.gif"), "--resize", "20x20", "--out", folder.path + "/\(run)",
                     "--cache-dir", folder.path + "/cache",
                 ])
                 #expect(output.status == 0, "\(output.errors)")
@@ -174,7 +188,7 @@ struct PictureFetchTests {
                 #expect(image.animation?.loopCount == 0)
             }
             let still = try await Dipper.run([
-                "get", server.url("/keep.gif"), "--format", "png", "--out", folder.path, "--cache-dir",
+                "get", server.address("/keep.gif"), "--format", "png", "--out", folder.path, "--cache-dir",
                 folder.path + "/cache",
             ])
             #expect(still.status == 0, "\(still.errors)")

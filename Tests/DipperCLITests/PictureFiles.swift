@@ -32,12 +32,13 @@ enum PictureFiles {
         return frames
     }
 
-    /// Serves these bodies by path, and nothing else.
-    static func serve(_ bodies: [String: Data]) async throws -> RawServer {
-        try await RawServer.start { request in
-            let path = String(request.path.prefix { $0 != "?" })
-            guard let body = bodies[path] else { return [.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")] }
-            return [.send("HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\r\n"), .bytes(Array(body))]
-        }
+    /// Serves these bodies by path.
+    static func serve(_ bodies: [String: Data]) async throws -> FaultServer {
+        try await FaultServer.start(files: bodies)
     }
+}
+
+extension FaultServer {
+    /// The text of the URL of a path.
+    func address(_ path: String) -> String { url(path).absoluteString }
 }
