@@ -216,7 +216,9 @@ final class ImageLoader: Sendable {
                 for task in patient { self.succeed(task, made.image, work) }
             }
         }
-        if patient.isEmpty { queue.add(.init(rank: .background, priority: .normal), write) } else { write() }
+        let isLeftForLater = patient.isEmpty && queue.add(.init(rank: .background, priority: .normal), write) != nil
+        // Who was told of the picture just now may have ended the cache already, which waits for this thread.
+        if !isLeftForLater { write() }
     }
 
     private func succeed(_ task: ImageTask, _ image: Image, _ work: DecodeWork) {
