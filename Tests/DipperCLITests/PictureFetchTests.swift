@@ -68,13 +68,7 @@ struct PictureFetchTests {
         let red = try PictureFiles.plain([200, 0, 0, 255], 8, 6)
         let server = try await PictureFiles.serve(["/a.jpg": photo, "/a.png": red, "/b": red, "/v1.2": red])
         let folder = TemporaryFolder()
-        var formats = ["png", "jpeg", "jpg", "PNG"]
-        #if WebP
-            formats.append("webp")
-        #endif
-        #if GIF
-            formats.append("gif")
-        #endif
+        let formats = ["PNG", "jpg"] + CodecRegistry.standard.writable.map(\.rawValue).sorted()
         for (number, name) in formats.enumerated() {
             let out = folder.path + "/\(number)"
             let urls = ["/a.jpg", "/a.png", "/b", "/v1.2"].map { server.address($0) }
