@@ -54,7 +54,7 @@
             #expect(try decoder.decode(encoder.encode(image, .init()), .init()).pixels == image.pixels)
         }
 
-        @Test("an animation comes back with its frames, delays and loop count", arguments: [0, 1, 7])
+        @Test("an animation comes back with its frames, delays and loop count", arguments: [0, 1, 2, 7, 65_536])
         func animation(loops: Int) throws {
             let frames = try decoder.allFrames(of: Pictures.data("gif/clear.gif"))
             let data = try encoder.encode(frames, loopCount: loops, .init())

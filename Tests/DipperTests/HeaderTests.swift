@@ -83,7 +83,7 @@ import Testing
         #expect(try info(frame + [0x77] + frame).frameCount == 1)
         #expect(try info([]).frameCount == 1)
         #expect(try info(loop("NETSCAPE2.0", [3, 1, 0, 0]) + frame).loopCount == 0)
-        #expect(try info(loop("ANIMEXTS1.0", [3, 1, 2, 1]) + frame).loopCount == 258)
+        #expect(try info(loop("ANIMEXTS1.0", [3, 1, 2, 1]) + frame).loopCount == 259)
         #expect(try info(loop("NETSCAPE2.0", [1, 1]) + frame).loopCount == 1)
         #expect(try info(loop("XMP DataXMP", [3, 1, 5, 0]) + frame).loopCount == 1)
         #expect(try info(loop("NETSCAPE2.0", [3, 2, 9, 0]) + frame).loopCount == 1)

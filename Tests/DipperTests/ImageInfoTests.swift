@@ -63,6 +63,9 @@ struct ExpectedHeader: CustomTestStringConvertible {
         // Pillow does not tell the loops of AVIF; written without an edit list that says otherwise they are endless.
         if expected.name.hasSuffix("avif") {
             #expect(info.loopCount == (expected.frameCount > 1 ? 0 : 1))
+        } else if expected.name.hasSuffix("gif"), let repetitions = expected.loopCount, repetitions > 0 {
+            // What the file tells, and Pillow with it, is how often frames are shown again.
+            #expect(info.loopCount == repetitions + 1)
         } else {
             #expect(info.loopCount == (isAPNG ? 1 : expected.loopCount ?? 1))
         }

@@ -230,6 +230,23 @@ struct ProcessedImageTests {
         await again.cache.shutdown()
     }
 
+    #if GIF
+        @Test("a picture that moves keeps moving when it is processed, also after a look at the disk")
+        func moving() async throws {
+            let folder = TemporaryFolder()
+            let request = ImageRequest(a).processed(by: Downsample(width: 8, height: 8))
+            for _ in 0..<2 {
+                let test = TestImageCache(folder: folder)
+                test.transport.script(a, [.body(try Pictures.data("gif/keep.gif"))])
+                let image = try await test.cache.getImage(request).value
+                let frames = try #require(image.animation).makeFrameDecoder()
+                #expect(try frames.next()?.image.size == image.size && image.width <= 8)
+                await test.cache.synchronize()
+                await test.cache.shutdown()
+            }
+        }
+    #endif
+
     @Test("waiting for the disk write waits for the processed picture as well")
     func waitsForDisk() async throws {
         let test = TestImageCache(folder: TemporaryFolder())

@@ -206,8 +206,8 @@ final class ImageLoader: Sendable {
             keep(made.image, digest: made.digest, info, for: work.imageKey, originals.memoryLifetime(of: request))
         }
         let keepsDerived =
-            made.isProcessed && mayKeep && originals.hasDisk && (policy == .useCache || policy == .ignoreCache
-            || policy == .fromMemoryOrRefresh)
+            made.isProcessed && mayKeep && originals.hasDisk
+            && [.useCache, .ignoreCache, .fromMemoryOrRefresh].contains(policy)
         let patient = keepsDerived ? waiters.filter(\.request.data.waitsForDiskWrite) : []
         for task in waiters where !patient.contains(where: { $0 === task }) { succeed(task, made.image, work) }
         guard keepsDerived else { return }
@@ -253,7 +253,7 @@ final class ImageLoader: Sendable {
                 originals.removeData(for: work.key)
             }
         } catch {
-            logger.warning("not kept", metadata: ["key": "\(work.key)", "error": "\(error)"])
+            logger.info("not kept", metadata: ["key": "\(work.key)", "error": "\(error)"])
             whenWritten()
         }
     }

@@ -1,6 +1,9 @@
 import Foundation
 
 /// How a picture is written on disk.
+///
+/// Those given here write stills. A processed picture that moves is not kept on disk, but processed again, unless a
+/// serializer of one's own writes its frames.
 public struct ImageSerializer: Sendable {
     private let body: @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data
 
@@ -15,6 +18,7 @@ public struct ImageSerializer: Sendable {
     /// a fraction of the size and of the work.
     public static let automatic = ImageSerializer { image, original, codecs throws(DipperError) in
         let lossy: Set<ImageFormat> = [.jpeg, .webp, .avif, .heic]
+        try refuseFrames(of: image)
         let wasLossy = original.flatMap { ImageFormat(sniffing: $0) }.map(lossy.contains) ?? false
         return wasLossy && image.isOpaque
             ? try codecs.encode(image, as: .jpeg, EncodeOptions(quality: 0.9)) : try codecs.encode(image, as: .png)
@@ -23,6 +27,7 @@ public struct ImageSerializer: Sendable {
     /// The bytes the picture was made of, unchanged: for pictures added by hand with their bytes. PNG if there are none.
     public static let original = ImageSerializer { image, original, codecs throws(DipperError) in
         if let original { return original }
+        try refuseFrames(of: image)
         return try codecs.encode(image, as: .png)
     }
 
@@ -35,7 +40,15 @@ public struct ImageSerializer: Sendable {
 
     /// In a format that a codec is registered for.
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
-        ImageSerializer { image, _, codecs throws(DipperError) in try codecs.encode(image, as: format, options) }
+        ImageSerializer { image, _, codecs throws(DipperError) in
+            try refuseFrames(of: image)
+            return try codecs.encode(image, as: format, options)
+        }
+    }
+
+    /// What was read back would stand still.
+    private static func refuseFrames(of image: Image) throws(DipperError) {
+        if image.animation != nil { throw .unencodable.with(detail: "the picture moves") }
     }
 
     func data(for image: Image, madeOf original: Data?, _ codecs: CodecRegistry) throws(DipperError) -> Data {

@@ -14,7 +14,7 @@
             guard size.width <= 0xFFFF, size.height <= 0xFFFF else {
                 throw .unencodable.with(detail: "GIF: \(size) pixels")
             }
-            guard (0...0xFFFF).contains(loopCount) else {
+            guard (0...0x10000).contains(loopCount) else {
                 throw .unencodable.with(detail: "GIF: shown \(loopCount) times")
             }
             var error: Int32 = 0
@@ -29,7 +29,7 @@
             guard let file else { throw .unencodable.with(detail: "GIF: no memory") }
             EGifSetGifVersion(file, true)
             try check(EGifPutScreenDesc(file, Int32(size.width), Int32(size.height), 8, 0, nil))
-            if loopCount != 1 { try putLoopCount(loopCount, to: file) }
+            if loopCount != 1 { try putRepetitions(max(0, loopCount - 1), to: file) }
         }
 
         deinit {
@@ -60,8 +60,8 @@
             return output.data
         }
 
-        /// The extension of Netscape's that browsers follow.
-        private func putLoopCount(_ count: Int, to file: UnsafeMutablePointer<GifFileType>) throws(DipperError) {
+        /// The extension of Netscape's, as browsers follow it: how often frames are shown again; 0 for ever.
+        private func putRepetitions(_ count: Int, to file: UnsafeMutablePointer<GifFileType>) throws(DipperError) {
             try check(EGifPutExtensionLeader(file, APPLICATION_EXT_FUNC_CODE))
             try check(EGifPutExtensionBlock(file, 11, Array("NETSCAPE2.0".utf8)))
             try check(EGifPutExtensionBlock(file, 3, [1, UInt8(count & 0xFF), UInt8(count >> 8)]))

@@ -79,7 +79,9 @@ enum GIFHeader {
                 if isLoop, try file.u8(at: offset) == 11, try file.u8(at: offset + 12) >= 3,
                     try file.u8(at: offset + 13) & 7 == 1
                 {
-                    loopCount = try file.u16(at: offset + 14, .little)
+                    // The file tells how often frames are shown again.
+                    let repetitions = try file.u16(at: offset + 14, .little)
+                    loopCount = repetitions == 0 ? 0 : repetitions + 1
                 }
             default: break
             }
