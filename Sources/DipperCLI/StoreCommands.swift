@@ -86,7 +86,8 @@ struct ExportCommand: AsyncParsableCommand {
 }
 
 struct RemoveCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "remove", abstract: "Remove an entry, and pictures made of it.")
+    static let configuration = CommandConfiguration(
+        commandName: "remove", abstract: "Remove an entry, and pictures made of it.")
 
     @OptionGroup var entry: EntryOptions
     @OptionGroup var store: StoreOptions
