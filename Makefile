@@ -16,7 +16,7 @@ BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs 
 WIDTH := --experimental-maximum-parallelization-width
 TEST_WIDTH = $$($(SWIFT) test --help-hidden 2>/dev/null | grep -q -e $(WIDTH) && echo $(WIDTH) 16 || true)
 
-.PHONY: deps deps-test deps-bench build run test torture lint format tsan asan fuzz bench docs clean
+.PHONY: deps deps-test deps-bench build run test lean torture lint format tsan asan fuzz bench docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -90,6 +90,10 @@ fuzz: deps ## run the fuzzers, each for SECONDS (20)
 	done; \
 	if [ -n "$$failed" ]; then echo "findings of$$failed are in Fuzzing/findings"; exit 1; fi
 
+lean: deps-test ## build and test without the optional formats
+	$(SWIFT) build --build-tests --disable-default-traits --scratch-path .build-lean
+	$(SWIFT) test --skip-build --disable-default-traits --scratch-path .build-lean --filter '^DipperTests\.' $(TEST_WIDTH)
+
 bench: deps-bench ## measure against the peers and write Benchmarks/RESULTS.md
 	cd Benchmarks && $(SWIFT) build -c release -Xswiftc -enable-testing
 	cd Benchmarks && $$($(SWIFT) build -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
@@ -99,4 +103,4 @@ docs: deps ## build the reference and the guides into docs-build
 		--target DipperData --output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .run docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.build Fuzzing/.fuzz
+	rm -rf .build .build-tsan .build-asan .build-lean .run docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.build Fuzzing/.fuzz

@@ -70,12 +70,12 @@ struct PictureCommandTests {
         #expect(output.calls.map { $0["profile"] as? Bool } == [true, false, false, false])
         #expect(output.calls.map { $0["progressive"] as? Bool } == [false, true, true, false])
         #expect(output.calls.last?["frames"] as? Int == 3)
-        #expect(output.calls.last?["loops"] as? Int == 3)
+        #expect(output.calls.last?["loops"] as? Int == 4)
         #expect(!FileManager.default.fileExists(atPath: folder.path + "/cache"))
 
         let text = try await Dipper.run(["info", files[3].path])
         #expect(text.lines.count == 1)
-        #expect(text.lines[0].hasPrefix("\(files[3].path): gif 40x24, 3 frames shown 3 times"))
+        #expect(text.lines[0].hasPrefix("\(files[3].path): gif 40x24, 3 frames shown 4 times"))
     }
 
     @Test("info of a URL goes through the cache, and what is no picture fails alone")
