@@ -156,7 +156,9 @@ public final class ImageCache: Sendable {
     @inline(__always)
     private func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
         let policy = originals.policy(of: task.request.data)
-        guard policy != .ignoreCache, policy != .bypass, let entry = memory.entry(for: task.imageKey) else { return false }
+        guard policy != .ignoreCache, policy != .bypass, let entry = memory.entry(for: task.imageKey) else {
+            return false
+        }
         switch originals.use(of: entry.info, for: task.request.data) {
         case .fresh:
             originals.noteMemoryHit(task.key, task.requestedLane)

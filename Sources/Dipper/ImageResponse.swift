@@ -19,7 +19,8 @@ public struct ImageResponse: Sendable {
     public let revalidation: ImageTask?
 
     init(
-        _ image: Image, source: DataResponse.Source, info: EntryInfo, attempts: Int = 0, metrics: TransferMetrics? = nil,
+        _ image: Image, source: DataResponse.Source, info: EntryInfo, attempts: Int = 0,
+        metrics: TransferMetrics? = nil,
         revalidation: ImageTask? = nil
     ) {
         self.image = image

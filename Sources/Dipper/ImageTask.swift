@@ -160,7 +160,9 @@ public final class ImageTask: Sendable {
 
     /// Makes this call a prefetch. Nothing is started anew and no hook is lost.
     public func moveToSlowQueue() {
-        change { $0.lane = .slow } act: { stage in
+        change {
+            $0.lane = .slow
+        } act: { stage in
             switch stage {
             case .waiting(let reservation): reservation?.release()
             case .fetching(let task): task.moveToSlowQueue()
@@ -174,7 +176,9 @@ public final class ImageTask: Sendable {
     public var priority: Priority {
         get { link.withLock { $0.priority } }
         set {
-            change { $0.priority = newValue } act: { stage in
+            change {
+                $0.priority = newValue
+            } act: { stage in
                 switch stage {
                 case .fetching(let task): task.priority = newValue
                 case .decoding(let work): work.rearrange()

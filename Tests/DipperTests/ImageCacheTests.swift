@@ -161,7 +161,8 @@ struct ImageCacheTests {
         _ = try await test.cache.getImage(ImageRequest(a).with(\.cachePolicy, .memoryOnly)).value
         await test.cache.synchronize()
         #expect(test.cache.data.diskCount == 0 && test.cache.cachedTier(for: a) == .memory)
-        #expect(try await test.cache.getImage(ImageRequest(a).with(\.cachePolicy, .cacheOnly)).response.source == .memory)
+        #expect(
+            try await test.cache.getImage(ImageRequest(a).with(\.cachePolicy, .cacheOnly)).response.source == .memory)
         let newer = try await test.cache.getRemoteImage(a).response
         #expect(newer.source == .network && newer.image.pixels == Image.sample(seed: 9).pixels)
         // The newer one has taken the place of the older in memory.

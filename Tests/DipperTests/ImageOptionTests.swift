@@ -133,8 +133,9 @@ struct ImageOptionTests {
                 ImageInfo(format: format, size: PixelSize(width: 2, height: 1))
             }
             func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
-                guard let image = Image(
-                    size: PixelSize(width: 2, height: 1), premultiplied: [255, 0, 0, 255, 0, 0, 255, 255])
+                guard
+                    let image = Image(
+                        size: PixelSize(width: 2, height: 1), premultiplied: [255, 0, 0, 255, 0, 0, 255, 255])
                 else { throw .undecodable }
                 return image
             }

@@ -69,8 +69,10 @@ struct PreviewTests {
                 break
             }
         }
-        #expect(try #require(preview).size == TargetSize(PixelSize(width: 20, height: 20)).size(
-            for: ImageInfo(file).size ?? PixelSize(width: 1, height: 1)))
+        #expect(
+            try #require(preview).size
+                == TargetSize(PixelSize(width: 20, height: 20)).size(
+                    for: ImageInfo(file).size ?? PixelSize(width: 1, height: 1)))
         task.cancel()
         #expect(await task.error == .cancelled)
         await cache.shutdown()

@@ -198,7 +198,10 @@ struct ProcessedImageTests {
     func remove() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(a, [.body(try picture.png)])
-        let requests = [ImageRequest(a), ImageRequest(a).processed(by: Inverting("1")), ImageRequest(a).processed(by: Inverting("2"))]
+        let requests = [
+            ImageRequest(a), ImageRequest(a).processed(by: Inverting("1")),
+            ImageRequest(a).processed(by: Inverting("2")),
+        ]
         for request in requests { _ = try await test.cache.getImage(request).value }
         await test.cache.synchronize()
         #expect(test.cache.data.diskCount == 3 && test.cache.memoryCount == 3)

@@ -31,7 +31,8 @@ struct ProviderTests {
         let test = TestImageCache()
         let pipe = folder.url.appendingPathComponent("pipe")
         #expect(mkfifo(pipe.path, 0o600) == 0)
-        for file in [folder.url.appendingPathComponent("nothing"), folder.url, pipe, URL(fileURLWithPath: "/dev/zero")] {
+        for file in [folder.url.appendingPathComponent("nothing"), folder.url, pipe, URL(fileURLWithPath: "/dev/zero")]
+        {
             #expect(await test.cache.getImage(ImageRequest(FileProvider(file))).error == .unreadable, "\(file)")
         }
         #expect(await test.cache.getImage(ImageRequest(FileProvider(url("a")))).error == .unreadable)
@@ -56,7 +57,8 @@ struct ProviderTests {
             #expect(try await test.cache.getImage(ImageRequest(provider)).value.pixels == picture.pixels)
         }
         for provider: any DataProvider in [
-            Base64Provider("not base64!"), DataURLProvider("data:image/png;base64,###"), DataURLProvider("data:image/png"),
+            Base64Provider("not base64!"), DataURLProvider("data:image/png;base64,###"),
+            DataURLProvider("data:image/png"),
             DataURLProvider("http://host/"), DataURLProvider("data:,%4"), DataURLProvider("data:,%zz"),
         ] {
             #expect(await test.cache.getImage(ImageRequest(provider)).error == .invalidData)
@@ -68,7 +70,9 @@ struct ProviderTests {
     func custom() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         let file = try picture.png
-        #expect(try await test.cache.getImage(ImageRequest(MemoryProvider(file, key: "mine"))).value.pixels == picture.pixels)
+        #expect(
+            try await test.cache.getImage(ImageRequest(MemoryProvider(file, key: "mine"))).value.pixels
+                == picture.pixels)
         let calls = Box(0)
         let provider = CustomProvider(key: "made") {
             var number = 0
@@ -88,7 +92,9 @@ struct ProviderTests {
         #expect(calls.value == 2 && retries.value == 1)
         // What is not local is kept on disk.
         await test.cache.synchronize()
-        #expect(test.cache.data.hasData(for: "made") && !test.cache.data.hasData(for: "mine") == (test.cache.data.diskCount == 1))
+        #expect(
+            test.cache.data.hasData(for: "made")
+                && !test.cache.data.hasData(for: "mine") == (test.cache.data.diskCount == 1))
         struct Odd: Error {}
         let failing = CustomProvider(key: "odd") { throw Odd() }
         #expect(await test.cache.getImage(ImageRequest(failing)).error == .unreadable)
