@@ -4,7 +4,7 @@ extension ImageCache {
     /// How a cache is set up. Every value has a default.
     public struct Configuration: Sendable {
         /// Of the data cache that has the files: folder, lanes, network, retries and all else that concerns bytes. Its
-        /// memory limit is that of undecoded bytes in memory; ``DataCache/Configuration/memoryLimit`` as it is by default
+        /// memory limit is that of undecoded bytes in memory; `DataCache.Configuration.memoryLimit` as it is by default
         /// means: none with a folder, an eighth of ``memoryLimit`` without one.
         public var data: DataCache.Configuration
         /// A data cache that is there already, in place of one made of ``data``; it is not shut down with this cache.

@@ -55,14 +55,17 @@ extension ImageCache {
     // MARK: Adding and removing
 
     /// Keeps a picture of the caller's own, in memory at once and on disk in the background.
-    /// - Parameter bytes: the file it was made of; without it the picture is encoded
-    ///   (``ImageOptions/serializer``).
-    /// - Throws: ``DipperError/emptyKey``.
+    /// - Parameters:
+    ///   - image: the picture.
+    ///   - bytes: the file it was made of; without it the picture is encoded (``ImageOptions/serializer``).
+    ///   - url: what it will be asked for by.
+    /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for url: URL) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(url))
     }
 
     /// The same for a request: with processors, the picture counts as processed by them.
+    /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
@@ -80,7 +83,7 @@ extension ImageCache {
     }
 
     /// Keeps a picture's file, which is decoded when it is asked for.
-    /// - Throws: ``DipperError/emptyKey``.
+    /// - Throws: `DipperError.emptyKey`.
     public func addImage(bytes: Data, for url: URL) throws(DipperError) { try data.addData(bytes, for: url) }
 
     /// Removes all pictures of a URL, and its file, from both tiers.
@@ -114,13 +117,14 @@ extension ImageCache {
         data.flush(olderThan: age)
     }
 
-    /// Removes everything, at once for readers; the files follow in the background.
+    /// Removes everything, at once for readers; the files follow in the background. So it does in a data cache that was
+    /// given to this one (``Configuration/originals``), whoever else uses it.
     public func clear() {
         memory.removeAll()
         data.clear()
     }
 
-    /// Removes everything from memory; the disk keeps what it has.
+    /// Removes everything from memory, memory kept for the next pictures included; the disk keeps what it has.
     public func clearMemory() {
         memory.removeAll()
         data.clearMemory()
@@ -133,7 +137,7 @@ extension ImageCache {
         PixelMemory.trim()
     }
 
-    /// Changes the limits of decoded pictures in memory; what is too much goes at once.
+    /// Changes the limits of decoded pictures in memory, in bytes and in pictures; what is too much goes at once.
     public func setMemoryLimit(_ bytes: Int, count: Int? = nil) { memory.setLimits(bytes: bytes, count: count) }
 
     /// Bytes of decoded pictures in memory.
@@ -143,7 +147,8 @@ extension ImageCache {
     /// Bytes on disk, those still to be written not included.
     public var diskSize: Int { data.diskSize }
 
-    /// The file that holds the picture's bytes on disk; `nil` for small ones, which have no file of their own.
+    /// The file that holds the picture's bytes on disk, those of the processed picture if the request has processors;
+    /// `nil` for small ones, which have no file of their own, and if they are kept compressed.
     public func file(for request: ImageRequest) -> URL? {
         let options = request.resolved(defaults)
         return loader.originals(of: options).file(for: options.key(request.data.cacheKey))

@@ -180,7 +180,8 @@ public final class ImageCache: Sendable {
 
     /// A picture among the program's files, through the same cache: looked for under its name, and the name with the
     /// ending of each format that can be read, in the folders of ``Configuration/resourceFolders``.
-    /// - Parameter name: may hold folders (`icons/home`), but leads out of none.
+    /// - Parameter name: may hold folders (`icons/home`), but leads out of none. If there is no such picture, the task
+    ///   ends as `DipperError.unreadable`.
     @discardableResult
     public func getImage(named name: String) -> ImageTask { getImage(Self.request(named: name, self)) }
 

@@ -24,7 +24,8 @@ public struct ImageOptions: Sendable {
     public var serializer: ImageSerializer?
     /// Changes what is handed out, not what is kept. Called for every answer. Default: none.
     public var imageModifier: (@Sendable (Image) -> Image)?
-    /// Where decoding and processing run; by default on threads of the cache's own, urgent work first.
+    /// Where decoding and processing run; by default, and for `CallbackQueue.inPlace`, on threads of the cache's own,
+    /// urgent work first.
     public var processingQueue: CallbackQueue?
     /// Who has the originals and fetches them; by default the image cache's ``ImageCache/data``.
     public var originals: DataCache?

@@ -2,7 +2,7 @@ import Foundation
 
 /// Which picture, from where, and what becomes of it: a value.
 ///
-/// Has all options of a ``DataRequest`` and of ``ImageOptions`` as its own; they are set as properties, or chained:
+/// Has all options of a `DataRequest` and of ``ImageOptions`` as its own; they are set as properties, or chained:
 ///
 /// ```swift
 /// let request = ImageRequest(url)
@@ -27,28 +27,32 @@ public struct ImageRequest: Sendable {
         data = DataRequest(url)
     }
 
-    /// A picture that a provider brings, such as a ``FileProvider``.
+    /// A picture that a provider brings, such as a `FileProvider`.
     public init(_ provider: any DataProvider) {
         data = DataRequest(provider)
     }
 
-    /// A picture that a request brings.
+    /// A picture whose bytes a request brings.
     public init(_ data: DataRequest) {
         self.data = data
     }
 
-    /// See ``DataRequest/init(string:)``.
+    /// A picture at a URL that is given as text. Text that is not a URL is no error here: the call that uses it ends as
+    /// `DipperError.invalidURL`.
     public init(string: String) {
         data = DataRequest(string: string)
     }
 
+    /// An option of the bytes, such as `headers` and `priority`.
     public subscript<Value>(dynamicMember option: WritableKeyPath<DataRequest, Value>) -> Value {
         get { data[keyPath: option] }
         set { data[keyPath: option] = newValue }
     }
 
+    /// What the request for the bytes tells, such as `url` and `cacheKey`.
     public subscript<Value>(dynamicMember option: KeyPath<DataRequest, Value>) -> Value { data[keyPath: option] }
 
+    /// An option of the picture, such as `processors` and `scale`.
     public subscript<Value>(dynamicMember option: WritableKeyPath<ImageOptions, Value>) -> Value {
         get { options[keyPath: option] }
         set { options[keyPath: option] = newValue }

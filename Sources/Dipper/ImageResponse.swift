@@ -4,7 +4,7 @@ import Foundation
 public struct ImageResponse: Sendable {
     /// Ready to draw.
     public let image: Image
-    /// The tier that answered: ``DataResponse/Source/memory`` for pictures that were decoded before.
+    /// The tier that answered: `DataResponse.Source.memory` for pictures that were decoded before.
     public let source: DataResponse.Source
     /// The status the server answered with when the bytes were fetched.
     public let status: Int

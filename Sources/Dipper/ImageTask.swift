@@ -10,6 +10,7 @@ public final class ImageTask: Sendable {
     public enum State: Sendable, Hashable {
         /// In its lane, or being looked up on disk.
         case waiting
+        /// Its bytes are arriving.
         case transferring
         /// Transferring, but held back for urgent work.
         case paused
@@ -17,7 +18,9 @@ public final class ImageTask: Sendable {
         case parked
         /// The bytes are there: they are being decoded and processed, or wait for that.
         case decoding
+        /// Ended with a picture.
         case finished
+        /// Ended with an error.
         case failed(DipperError)
     }
 
@@ -25,13 +28,15 @@ public final class ImageTask: Sendable {
     public enum Event: Sendable {
         /// Comes first: the state at the time the stream was made.
         case state(ImageTask.State)
+        /// Bytes have arrived.
         case progress(TaskProgress)
         /// A coarse or partial picture, if ``ImageOptions/showsPreviews`` is set.
         case preview(Image)
-        /// A failure; if it is not fatal, the task waits to try again.
+        /// A failure; if it is not fatal, the task waits to try again. Nothing comes after a fatal one.
         case failure(DipperError, isFatal: Bool)
         /// A new attempt begins.
         case retry
+        /// The picture is there. Nothing comes after it.
         case finished(ImageResponse)
     }
 
@@ -155,7 +160,7 @@ public final class ImageTask: Sendable {
 
     // MARK: Changing one's mind
 
-    /// Ends this call as ``DipperError/cancelled``. The work goes on if others wait for it.
+    /// Ends this call as `DipperError.cancelled`. The work goes on if others wait for it.
     public func cancel() { finish(.failure(.cancelled)) }
 
     /// Makes this call a prefetch. Nothing is started anew and no hook is lost.

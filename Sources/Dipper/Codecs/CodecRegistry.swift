@@ -43,7 +43,7 @@ public struct CodecRegistry: Sendable {
     public var writable: Set<ImageFormat> { Set(encoders.map(\.format)) }
 
     /// The decoder for bytes, chosen by how they begin, whatever name or type they came with.
-    /// - Throws: ``DipperError/unsupportedFormat``.
+    /// - Throws: `DipperError.unsupportedFormat`.
     public func decoder(for data: Data) throws(DipperError) -> any ImageDecoder {
         let start = data.prefix(Self.sniffLength)
         if let decoder = decoders.first(where: { $0.recognizes(start) }) { return decoder }
@@ -54,7 +54,7 @@ public struct CodecRegistry: Sendable {
     static let sniffLength = 256
 
     /// The encoder for a format.
-    /// - Throws: ``DipperError/unsupportedFormat``.
+    /// - Throws: `DipperError.unsupportedFormat`.
     public func encoder(for format: ImageFormat) throws(DipperError) -> any ImageEncoder {
         guard let encoder = encoders.first(where: { $0.format == format }) else {
             throw .unsupportedFormat.with(detail: format.rawValue)
@@ -63,14 +63,14 @@ public struct CodecRegistry: Sendable {
     }
 
     /// Decodes a picture, with the frames of an animation to be decoded later, unless the options say otherwise.
-    /// - Throws: ``DipperError/unsupportedFormat``, ``DipperError/undecodable``, ``DipperError/imageTooLarge``,
-    ///   ``DipperError/cancelled``.
+    /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`, `DipperError.imageTooLarge`,
+    ///   `DipperError.cancelled`.
     public func decode(_ data: Data, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {
         try decoder(for: data).decode(data, options)
     }
 
     /// Encodes a picture.
-    /// - Throws: ``DipperError/unsupportedFormat``, ``DipperError/unencodable``.
+    /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`.
     public func encode(
         _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws(DipperError) -> Data {

@@ -10,8 +10,9 @@ public struct DecodeOptions: Sendable {
     public var preloadsFrames = false
     /// A file that ends too early gives a picture whose rest is transparent, or coarse; else it is an error.
     public var allowsPartial = false
+    /// The most that the picture may ask for.
     public var limits = DecodeLimits()
-    /// Asked between rows: true ends the decode with ``DipperError/cancelled``.
+    /// Asked between rows: true ends the decode with `DipperError.cancelled`.
     public var isCancelled: @Sendable () -> Bool = { false }
 
     /// The whole picture in its own size.
@@ -23,6 +24,7 @@ public struct DecodeOptions: Sendable {
     }
 
     /// To be called by decoders every few rows.
+    /// - Throws: `DipperError.cancelled`.
     public func checkCancelled() throws(DipperError) {
         if isCancelled() { throw .cancelled }
     }
@@ -47,7 +49,7 @@ public struct DecodeLimits: Sendable, Hashable {
     public init() {}
 
     /// Checks what a header announces.
-    /// - Throws: ``DipperError/undecodable`` for an empty picture, ``DipperError/imageTooLarge``.
+    /// - Throws: `DipperError.undecodable` for an empty picture, `DipperError.imageTooLarge`.
     public func check(_ size: PixelSize, frames: Int = 1) throws(DipperError) {
         guard !size.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }
         let (count, overflows) = size.width.multipliedReportingOverflow(by: size.height)
@@ -56,7 +58,7 @@ public struct DecodeLimits: Sendable, Hashable {
     }
 
     /// Checks the memory that is about to be taken, in bytes.
-    /// - Throws: ``DipperError/imageTooLarge``.
+    /// - Throws: `DipperError.imageTooLarge`.
     public func check(bytes count: Int) throws(DipperError) {
         guard count <= bytes else { throw .imageTooLarge.with(detail: "\(count) bytes") }
     }

@@ -2,20 +2,23 @@ import Foundation
 
 /// Reads pictures of one format. Called from any thread, several at a time.
 public protocol ImageDecoder: Sendable {
+    /// What it reads.
     var format: ImageFormat { get }
 
-    /// Whether bytes that begin like this are of the format.
+    /// Whether bytes that begin like this are of the format: by default what ``ImageFormat/init(sniffing:)`` says.
+    /// - Parameter start: the first 256 bytes, or all if there are fewer.
     func recognizes(_ start: Data) -> Bool
 
-    /// What the header says.
-    /// - Throws: ``DipperError/undecodable``.
+    /// What the header says: by default what ``ImageInfo/init(_:)`` reads.
+    /// - Throws: `DipperError.undecodable`.
     func info(of data: Data) throws(DipperError) -> ImageInfo
 
     /// Decodes the picture, or the first frame of an animation, upright, in sRGB, in the size asked for.
-    /// - Throws: ``DipperError/undecodable``, ``DipperError/imageTooLarge``, ``DipperError/cancelled``.
+    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image
 
-    /// A decoder of the frames; `nil` for a picture that does not move.
+    /// A decoder of the frames, each in the size asked for; `nil`, as by default, for a picture that does not move.
+    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)?
 }
 
@@ -27,17 +30,19 @@ extension ImageDecoder {
 
 /// Writes pictures of one format. Called from any thread, several at a time.
 public protocol ImageEncoder: Sendable {
+    /// What it writes.
     var format: ImageFormat { get }
 
     /// The bytes of a file with the picture.
-    /// - Throws: ``DipperError/unencodable``.
+    /// - Throws: `DipperError.unencodable`.
     func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data
 
     /// The bytes of a file with an animation.
     /// - Parameters:
     ///   - frames: at least one, all of one size.
     ///   - loopCount: how often they are shown; 0 for ever.
-    /// - Throws: ``DipperError/unencodable``, also for formats that do not move.
+    ///   - options: quality and the like, for each frame.
+    /// - Throws: `DipperError.unencodable`, also for formats that do not move.
     func encode(_ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
 }
 

@@ -29,7 +29,8 @@ public final class ImageAnimation: Sendable {
         data.count + (preloaded?.reduce(0) { $0 + $1.image.byteCount } ?? 0)
     }
 
-    /// Decodes the frames anew, from the first.
+    /// Decodes the frames anew, from the first, each in the size of the picture.
+    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     public func makeFrameDecoder() throws(DipperError) -> any FrameDecoder {
         guard let frames = try decoder.frames(of: data, options) else {
             throw .undecodable.with(detail: "there are no frames")
@@ -40,6 +41,7 @@ public final class ImageAnimation: Sendable {
 
 /// One frame as it is shown: what earlier ones left and this one draws.
 public struct AnimationFrame: Sendable {
+    /// The whole picture as it is to be seen.
     public let image: Image
     /// How long it is shown, as the file says.
     public let duration: Duration
@@ -54,7 +56,9 @@ public struct AnimationFrame: Sendable {
 /// Decodes the frames of one picture in order. For one thread at a time.
 public protocol FrameDecoder: AnyObject {
     /// The next frame, of the whole picture's size; `nil` after the last.
+    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     func next() throws(DipperError) -> AnimationFrame?
     /// Begins with the first again.
+    /// - Throws: `DipperError.undecodable`.
     func rewind() throws(DipperError)
 }

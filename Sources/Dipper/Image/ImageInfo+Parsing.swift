@@ -5,7 +5,7 @@ extension ImageInfo {
     ///
     /// The size is not read for svg, pdf, webm and BigTIFF. That of an icon is its largest picture's, that of a film
     /// its first track's.
-    /// - Throws: ``DipperError/unsupportedFormat``, ``DipperError/undecodable``; ``isHeaderIncomplete(_:)`` tells
+    /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`; ``isHeaderIncomplete(_:)`` tells
     ///   whether more bytes may help.
     public init(_ data: Data) throws(DipperError) {
         self = try ByteReader.read(data) { file throws(DipperError) in try Self.read(file) }
@@ -34,7 +34,7 @@ extension ImageInfo {
     }
 
     /// Takes the size of the rows and columns in the file; ``orientation`` is known.
-    /// - Throws: ``DipperError/undecodable`` if there is no pixel.
+    /// - Throws: `DipperError.undecodable` if there is no pixel.
     mutating func setStoredSize(_ stored: PixelSize) throws(DipperError) {
         guard !stored.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }
         size = orientation.applied(to: stored)

@@ -1,5 +1,6 @@
 /// What the first bytes of a picture say about it.
 public struct ImageInfo: Sendable, Hashable {
+    /// Told by the first bytes.
     public var format: ImageFormat
     /// In pixels, as it is displayed: after ``orientation``. `nil` for formats whose size is not read.
     public var size: PixelSize?
@@ -11,9 +12,11 @@ public struct ImageInfo: Sendable, Hashable {
     public var orientation = Orientation.up
     /// Bits for each colour.
     public var bitDepth: Int?
+    /// Pixels may be transparent.
     public var hasAlpha = false
     /// Coarse first, then finer: progressive JPEG, interlaced PNG and GIF.
     public var isProgressive = false
+    /// There is an ICC profile.
     public var hasColorProfile = false
 
     /// What is known for certain; the rest has defaults.

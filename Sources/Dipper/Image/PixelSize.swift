@@ -1,6 +1,8 @@
 /// Width and height in pixels.
 public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
+    /// In pixels.
     public var width: Int
+    /// In pixels.
     public var height: Int
 
     /// So many pixels wide and high.

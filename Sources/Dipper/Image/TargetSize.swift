@@ -12,11 +12,12 @@ public struct TargetSize: Sendable, Hashable {
 
     /// In pixels.
     public var size: PixelSize
+    /// What becomes of pictures of other proportions.
     public var mode: Mode
     /// Whether smaller pictures are made larger.
     public var allowsUpscaling: Bool
 
-    /// A target in pixels.
+    /// A target in pixels, that pictures fit into and do not grow to, by default.
     public init(_ size: PixelSize, _ mode: Mode = .fit, allowsUpscaling: Bool = false) {
         self.size = size
         self.mode = mode

@@ -17,10 +17,11 @@ public struct Downsample: ImageProcessor, Hashable {
     /// Such as `downsample(400x300,fit)`.
     public var identifier: String { "downsample(\(target.identifier))" }
 
+    /// ``target``.
     public var decodeTarget: TargetSize? { target }
 
     /// A picture that has the size already is given back as it is.
-    /// - Throws: ``DipperError/imageTooLarge``, ``DipperError/cancelled``.
+    /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try image.resized(to: target.size(for: image.size), context)
     }

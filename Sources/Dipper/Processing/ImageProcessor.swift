@@ -8,7 +8,7 @@ public protocol ImageProcessor: Sendable {
     var decodeTarget: TargetSize? { get }
 
     /// The processed picture. Called on a decoding thread.
-    /// - Throws: ``DipperError/processingFailed``, ``DipperError/cancelled``.
+    /// - Throws: `DipperError.processingFailed`, `DipperError.cancelled`.
     func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image
 }
 
@@ -18,8 +18,9 @@ extension ImageProcessor {
 
 /// What surrounds a processing.
 public struct ProcessingContext: Sendable {
+    /// The most that the result, and the way to it, may take.
     public var limits: DecodeLimits
-    /// Asked now and then: true ends the work with ``DipperError/cancelled``.
+    /// Asked now and then: true ends the work with `DipperError.cancelled`.
     public var isCancelled: @Sendable () -> Bool
 
     /// Without a way to cancel, by default.
@@ -29,6 +30,7 @@ public struct ProcessingContext: Sendable {
     }
 
     /// To be called every few rows.
+    /// - Throws: `DipperError.cancelled`.
     public func checkCancelled() throws(DipperError) {
         if isCancelled() { throw .cancelled }
     }
@@ -36,6 +38,7 @@ public struct ProcessingContext: Sendable {
 
 /// One processor after the other.
 public struct ProcessorChain: ImageProcessor {
+    /// In the order they are applied.
     public let processors: [any ImageProcessor]
 
     /// In this order.
@@ -43,7 +46,9 @@ public struct ProcessorChain: ImageProcessor {
         self.processors = processors
     }
 
+    /// Those of its processors, with `|>` between them.
     public var identifier: String { processors.map(\.identifier).joined(separator: "|>") }
+    /// That of its first processor.
     public var decodeTarget: TargetSize? { processors.first?.decodeTarget }
 
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {

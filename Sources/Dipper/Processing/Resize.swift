@@ -12,6 +12,8 @@ public struct Resize: ImageProcessor, Hashable {
 
     /// To a size in pixels.
     /// - Parameters:
+    ///   - width: in pixels.
+    ///   - height: in pixels.
     ///   - mode: what becomes of other proportions.
     ///   - allowsUpscaling: whether smaller pictures are made larger.
     public init(width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = false) {
@@ -21,7 +23,8 @@ public struct Resize: ImageProcessor, Hashable {
     /// Such as `resize(400x300,fit)`.
     public var identifier: String { "resize(\(target.identifier))" }
 
-    /// - Throws: ``DipperError/imageTooLarge``, ``DipperError/cancelled``.
+    /// A picture that has the size already is given back as it is.
+    /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try image.resized(to: target.size(for: image.size), context)
     }

@@ -6,8 +6,10 @@
     /// Colours come into sRGB from the file's profile, or from its coded primaries and transfer function (nclx).
     /// What is brighter than white in PQ and HLG is cut off: there is no tone mapping.
     public struct AVIFDecoder: ImageDecoder {
+        /// ``ImageFormat/avif``.
         public let format = ImageFormat.avif
 
+        /// Without settings.
         public init() {}
 
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {

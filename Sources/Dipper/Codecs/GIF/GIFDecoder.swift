@@ -3,8 +3,10 @@
 
     /// Reads GIF 87a and 89a, still and moving, by giflib.
     public struct GIFDecoder: ImageDecoder {
+        /// ``ImageFormat/gif``.
         public let format = ImageFormat.gif
 
+        /// Without settings.
         public init() {}
 
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {

@@ -6,8 +6,10 @@
     /// Pictures of few colours keep them exactly; others get the colours of giflib's median cut. Pixels of less than
     /// half of full alpha become transparent. Durations are rounded to hundredths of a second.
     public struct GIFEncoder: ImageEncoder {
+        /// ``ImageFormat/gif``.
         public let format = ImageFormat.gif
 
+        /// Without settings.
         public init() {}
 
         public func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {

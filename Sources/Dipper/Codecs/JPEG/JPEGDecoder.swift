@@ -4,9 +4,10 @@ import Foundation
 /// Reads JPEG by libjpeg-turbo: grey, YCbCr, RGB, CMYK and YCCK; baseline, progressive and arithmetic.
 ///
 /// A smaller target is met by decoding to 1/8, 1/4 or 1/2 first. Bad codes inside give a picture, as browsers show it;
-/// bytes that end too early are ``DipperError/undecodable``, unless a part is allowed. What is missing of a single scan
+/// bytes that end too early are `DipperError.undecodable`, unless a part is allowed. What is missing of a single scan
 /// is transparent then; of a progressive picture there is the coarse whole.
 public struct JPEGDecoder: ImageDecoder {
+    /// ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }
 
     private static let rowsPerStep = 16

@@ -6,6 +6,7 @@ import Foundation
 /// Colours are halved each way (4:2:0) below a quality of 0.9. Transparency is put over
 /// ``EncodeOptions/background``.
 public struct JPEGEncoder: ImageEncoder {
+    /// ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }
 
     /// The longest side, in pixels, that libjpeg writes (`JPEG_MAX_DIMENSION`).

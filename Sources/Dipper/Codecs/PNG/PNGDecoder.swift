@@ -4,10 +4,11 @@ import Foundation
 /// Reads PNG by libpng: all colour types and depths, interlaced too; of 16 bits the upper eight, rounded.
 ///
 /// Colours are brought to sRGB from a profile (`iCCP`), or else from `gAMA` and `cHRM`, unless `sRGB` says that there is
-/// nothing to do. Broken checksums of the picture's chunks are ``DipperError/undecodable``; so are bytes that end too
+/// nothing to do. Broken checksums of the picture's chunks are `DipperError.undecodable`; so are bytes that end too
 /// early, unless a part is allowed: what is missing is transparent then, or coarse in an interlaced picture. Of APNG
 /// the picture that is not animated is read.
 public struct PNGDecoder: ImageDecoder {
+    /// ``ImageFormat/png``.
     public var format: ImageFormat { .png }
 
     /// Read in one go, in bytes of RGBA: what stays in the cache until it is taken on.

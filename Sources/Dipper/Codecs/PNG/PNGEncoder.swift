@@ -7,6 +7,7 @@ import Foundation
 /// Alpha is kept exactly, colours as exactly as pixels multiplied by alpha have them: reading the file gives the same
 /// pixels again.
 public struct PNGEncoder: ImageEncoder {
+    /// ``ImageFormat/png``.
     public var format: ImageFormat { .png }
 
     /// Of zlib. On photographs, drawings and text it takes 0.25 to 0.85 of the time of 6, libpng's own choice, for files

@@ -3,8 +3,10 @@
 
     /// Reads WebP, lossy and lossless, still and moving, by libwebp.
     public struct WebPDecoder: ImageDecoder {
+        /// ``ImageFormat/webp``.
         public let format = ImageFormat.webp
 
+        /// Without settings.
         public init() {}
 
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {

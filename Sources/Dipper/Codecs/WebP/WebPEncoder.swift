@@ -4,8 +4,10 @@
 
     /// Writes WebP by libwebp: lossy with a quality, or lossless; still and moving.
     public struct WebPEncoder: ImageEncoder {
+        /// ``ImageFormat/webp``.
         public let format = ImageFormat.webp
 
+        /// Without settings.
         public init() {}
 
         public func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
