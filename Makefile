@@ -98,9 +98,10 @@ bench: deps-bench ## measure against the peers and write Benchmarks/RESULTS.md
 	cd Benchmarks && $(SWIFT) build -c release -Xswiftc -enable-testing
 	cd Benchmarks && $$($(SWIFT) build -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
 
-docs: deps ## build the reference and the guides into docs-build
+docs: deps ## build the reference and the guides of both modules into docs-build
 	$(SWIFT) package --allow-writing-to-directory docs-build generate-documentation \
-		--target DipperData --output-path docs-build --transform-for-static-hosting --warnings-as-errors
+		--target DipperData --target Dipper --enable-experimental-combined-documentation \
+		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
 	rm -rf .build .build-tsan .build-asan .build-lean .run docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.build Fuzzing/.fuzz

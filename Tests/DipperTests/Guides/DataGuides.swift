@@ -1,0 +1,95 @@
+import Dipper
+import DipperTesting
+import Foundation
+
+/// The code of DipperData's guides.
+enum DataGuides {
+    static func landingPage(_ feedURL: URL, _ nextPageURL: URL) async throws -> Data {
+        let cache = DataCache.shared
+        let feed = try await cache.getData(feedURL).value
+        cache.slowGetData(nextPageURL)
+        return feed
+    }
+
+    // MARK: Getting started
+
+    static func oneCall(_ folder: URL, _ url: URL) async throws -> Data {
+        let cache = DataCache(.init(directory: folder))
+        let task = cache.getData(url)
+        let data = try await task.value
+        return data
+    }
+
+    static func hooks(_ cache: DataCache, _ url: URL, _ show: @escaping @Sendable (Data) -> Void) {
+        cache.getData(url)
+            .onProgress { progress in print(progress.fraction) }
+            .onRetry { print("trying again") }
+            .onFail { error, isFatal in print(error, isFatal ? "for good" : "for now") }
+            .then { data in show(data) }
+    }
+
+    static func callbacks(_ configuration: inout DataCache.Configuration, _ loop: Loop) {
+        configuration.callbackQueue = .custom { work in loop.runWhenIdle(work) }
+    }
+
+    static func urgency(_ cache: DataCache, _ url: URL) {
+        cache.slowGetData(url)              // the row is below the screen
+        cache.getData(url)                  // it came into view: the same fetch, now urgent
+        cache.moveTaskToSlowQueue(url)      // it left: still the same fetch
+    }
+
+    static func request(_ url: URL, _ token: String) -> DataRequest {
+        let request = DataRequest(url)
+            .with(\.headers, ["Authorization": "Bearer \(token)"])
+            .with(\.cachePolicy, .fromMemoryOrRefresh)
+            .with(\.timeout, .seconds(20))
+        return request
+    }
+
+    static func hooks(_ url: URL, _ session: Session, _ mirror: URL) -> DataRequest {
+        let request = DataRequest(url)
+            .with(\.credentials, .provider { challenge in await session.token(renewing: challenge.demand != nil) })
+            .with(\.validation, .success.and(.init { $0.body.isEmpty ? .rejected : nil }))
+            .with(\.alternatives, [mirror])
+        return request
+    }
+
+    static func testing(_ url: URL) -> DataCache.Configuration {
+        let transport = ScriptedTransport()
+        transport.script(url, [.status(503), .body(Data("here".utf8))])
+        var configuration = DataCache.Configuration()
+        configuration.transport = transport
+        configuration.clock = ManualClock()
+        return configuration
+    }
+
+    // MARK: Being offline
+
+    static func offline(
+        _ cache: DataCache, _ url: URL, _ banner: Stage, _ show: @escaping @Sendable (Data) -> Void
+    ) {
+        cache.getData(url)
+            .onFail { error, isFatal in if !isFatal { banner.show("Waiting for the network") } }
+            .onRetry { banner.hide() }
+            .then { data in show(data) }
+    }
+
+    static func constrained(_ photo: URL, _ thumbnail: URL) -> DataRequest {
+        NetlinkMonitor.shared.setConditions(NetworkConditions(isConstrained: true))
+        let request = DataRequest(photo).with(\.lowDataURL, thumbnail)
+        return request
+    }
+
+    // MARK: HTTP rules
+
+    static func revalidation(_ cache: DataCache, _ url: URL, _ show: @escaping @Sendable (Data) -> Void) {
+        cache.getData(url).onRevalidate { result in
+            if case .success(let newer) = result { show(newer.data) }
+        }
+    }
+
+    static func strangers(_ configuration: inout DataCache.Configuration) {
+        configuration.network.addressPolicy = .publicOnly
+        configuration.network.maximumBodySize = 20 << 20
+    }
+}

@@ -1,0 +1,90 @@
+import Dipper
+import Foundation
+
+/// The code of "Decoding".
+enum DecodingGuide {
+    static func info(_ bytes: Data) throws -> ImageInfo {
+        let info = try ImageInfo(bytes)
+        print(info.format, info.size ?? "no size", info.frameCount)
+        return info
+    }
+
+    static func sizes(_ url: URL) -> ImageRequest {
+        let thumbnail = ImageRequest(url).processed(by: Downsample(width: 200, height: 200, .fill))
+        return thumbnail
+    }
+
+    static func previews(_ cache: ImageCache, _ url: URL, _ view: Stage) {
+        let request = ImageRequest(url).with(\.showsPreviews, true)
+        cache.getImage(request)
+            .onPreview { coarse in view.show(coarse) }
+            .then { image in view.show(image) }
+    }
+
+    static func frames(_ image: Image, _ player: Stage) async throws {
+        if let frames = try image.animation?.makeFrameDecoder() {
+            while let frame = try frames.next() { try await player.show(frame.image, for: frame.duration) }
+        }
+    }
+
+    static func codecs(_ bytes: Data) throws -> Data {
+        let codecs = CodecRegistry.standard
+        let small = try codecs.decode(bytes, DecodeOptions(target: TargetSize(PixelSize(width: 64, height: 64))))
+        let file = try codecs.encode(small, as: .jpeg, EncodeOptions(quality: 0.8))
+        return file
+    }
+
+    struct Negative: ImageProcessor {
+        var identifier: String { "negative" }
+
+        func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            var pixels: [UInt8] = []
+            for y in 0..<image.height {
+                try context.checkCancelled()
+                for x in 0..<image.width {
+                    let pixel = image[x, y]
+                    pixels += [pixel.w - pixel.x, pixel.w - pixel.y, pixel.w - pixel.z, pixel.w]
+                }
+            }
+            guard let negative = Image(size: image.size, premultiplied: pixels) else { throw .processingFailed }
+            return negative
+        }
+    }
+
+    static func chain(_ url: URL) -> ImageRequest {
+        let chain = Downsample(width: 400, height: 300) |> Negative()
+        let request = ImageRequest(url).processed(by: chain)
+        return request
+    }
+
+    /// Pictures of one grey, in a format that exists here only: four letters, width, height, grey.
+    struct PixmapDecoder: ImageDecoder {
+        var format: ImageFormat { ImageFormat(rawValue: "pixmap") }
+
+        func recognizes(_ start: Data) -> Bool { start.starts(with: Data("pxmp".utf8)) }
+
+        func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+            let bytes = Array(data.dropFirst(4))
+            guard bytes.count == 3 else { throw .undecodable }
+            var size = PixelSize(width: Int(bytes[0]), height: Int(bytes[1]))
+            try options.limits.check(size)
+            size = options.target?.size(for: size) ?? size
+            var pixels: [UInt8] = []
+            for _ in 0..<size.width * size.height { pixels += [bytes[2], bytes[2], bytes[2], 255] }
+            guard let image = Image(size: size, premultiplied: pixels, scale: options.scale) else {
+                throw .undecodable
+            }
+            return image
+        }
+    }
+
+    static func register(_ folder: URL?) -> ImageCache.Configuration {
+        var configuration = ImageCache.Configuration(directory: folder)
+        configuration.codecs.register(PixmapDecoder())
+        return configuration
+    }
+
+    static func serializer(_ configuration: inout ImageCache.Configuration) {
+        configuration.options.serializer = .format(.webp, EncodeOptions(quality: 0.8))
+    }
+}

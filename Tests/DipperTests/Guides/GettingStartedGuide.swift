@@ -1,0 +1,94 @@
+import Dipper
+import DipperTesting
+import Foundation
+
+/// The code of "Getting started" of Dipper.
+enum GettingStartedGuide {
+    static func onePicture(_ folder: URL, _ url: URL) async throws -> Image {
+        let cache = ImageCache(.init(directory: folder))
+        let image = try await cache.getImage(url).value
+        await cache.shutdown()
+        return image
+    }
+
+    static func hooks(_ cache: ImageCache, _ url: URL, _ bar: Stage, _ banner: Stage, _ view: Stage) -> ImageTask {
+        cache.getImage(url)
+            .onProgress { progress in bar.set(progress.fraction) }
+            .onRetry { banner.hide() }
+            .onFail { error, isFatal in banner.show(error, isFatal ? "for good" : "for now") }
+            .then { image in view.show(image) }
+    }
+
+    static func callbacks(_ folder: URL, _ loop: Loop) -> ImageCache.Configuration {
+        var configuration = ImageCache.Configuration(directory: folder)
+        configuration.data.callbackQueue = .custom { work in loop.runWhenIdle(work) }
+        return configuration
+    }
+
+    static func urgency(_ cache: ImageCache, _ url: URL) {
+        cache.slowGetImage(url)             // the row is below the screen
+        cache.getImage(url)                 // it came into view: the same fetch, now urgent
+        cache.moveTaskToSlowQueue(url)      // it left: still the same fetch
+        cache.cancel(url)                   // the list is closed
+    }
+
+    static func request(_ cache: ImageCache, _ url: URL, _ token: String, _ view: Stage) -> ImageRequest {
+        let request = ImageRequest(url)
+            .with(\.headers, ["Authorization": "Bearer \(token)"])
+            .with(\.priority, .high)
+            .processed(by: Downsample(width: 400, height: 300))
+        cache.getImage(request) { image in view.show(image) }
+        return request
+    }
+
+    static func peek(_ cache: ImageCache, _ url: URL, _ placeholder: Image, _ view: Stage) {
+        if let image = cache.image(for: url) {
+            view.show(image)
+        } else {
+            view.show(placeholder)
+            cache.getImage(url) { image in view.show(image) }
+        }
+    }
+
+    static func pixels(_ image: Image, _ window: Stage) {
+        image.withPixels { bytes in
+            window.draw(bytes, width: image.width, height: image.height, stride: image.rowStride)
+        }
+    }
+
+    static func local(_ cache: ImageCache, _ file: URL, _ photo: Image, _ uploadURL: URL) async throws -> [Image?] {
+        let icon = cache.imageNamed("icons/home")
+        let local = try await cache.getImage(ImageRequest(FileProvider(file))).value
+        try cache.addImage(photo, for: uploadURL)
+        return [icon, local]
+    }
+
+    static func data(_ cache: ImageCache, _ feedURL: URL) async throws -> Data {
+        let feed = try await cache.data.getData(feedURL).value
+        return feed
+    }
+
+    static func limits(_ configuration: inout ImageCache.Configuration) {
+        configuration.memoryLimit = 200 << 20           // decoded pictures, in bytes
+        configuration.data.diskLimit = 1 << 30          // files, in bytes
+        configuration.limits.pixels = 50_000_000        // of one picture
+    }
+
+    static func testing(_ url: URL, _ file: Data) async throws -> Image {
+        let transport = ScriptedTransport()
+        transport.script(url, [.status(503), .body(file)])
+        let clock = ManualClock()
+        var configuration = ImageCache.Configuration()
+        configuration.data.transport = transport
+        configuration.data.networkMonitor = ManualNetwork()
+        configuration.data.clock = clock
+        let cache = ImageCache(configuration)
+
+        let task = cache.getImage(url)
+        await clock.waitForSleepers(1)                  // refused once: it waits for its back-off
+        clock.advance(by: .seconds(60))
+        let image = try await task.value
+        await cache.shutdown()
+        return image
+    }
+}

@@ -1,0 +1,70 @@
+import Dipper
+import Foundation
+
+/// The code of "Coming from SGImageCache", and its tables.
+enum SGImageCacheGuide {
+    static func shared(_ url: URL, _ view: Stage, _ spinner: Stage, _ banner: Stage) {
+        let task = ImageCache.shared.getImage(url)
+        task.then { image in view.show(image) }
+        task.onRetry { spinner.start() }
+        task.onFail { error, isFatal in banner.show(error, isFatal ? "for good" : "for now") }
+    }
+
+    static func request(_ url: URL, _ user: String, _ token: String) -> ImageRequest {
+        let request = ImageRequest(url)
+            .with(\.headers, ["Authorization": "Bearer \(token)"])      // requestHeaders:
+            .with(\.key, CacheKey("\(user) \(url)"))                    // cacheKey:
+        return request
+    }
+
+    static func view(_ view: Stage, _ url: URL, _ cache: ImageCache, _ placeholder: Image) {
+        view.url = url
+        if let image = cache.image(for: url) {
+            view.show(image)
+        } else {
+            view.show(placeholder)
+            cache.getImage(url) { image in if view.url == url { view.show(image) } }
+        }
+    }
+
+    static func immutable(_ configuration: inout ImageCache.Configuration) {
+        configuration.data.freshness = .immutable(for: .never)
+    }
+
+    /// The calls in the tables, in their order.
+    static func tables(_ cache: ImageCache, _ url: URL, _ request: ImageRequest, _ key: CacheKey, _ image: Image) throws {
+        cache.getImage(url)
+        cache.getImage(request)
+        cache.slowGetImage(url)
+        cache.slowGetImage(request)
+        cache.getRemoteImage(url)
+        cache.getRemoteImage(request)
+        cache.moveTaskToSlowQueue(url)
+        cache.moveTaskToSlowQueue(request)
+        cache.moveTaskToSlowQueue(key: key)
+        _ = (cache.hasImage(for: url), cache.hasImage(for: request))
+        _ = (cache.image(for: url), cache.image(for: request))
+        _ = cache.imageNamed("name")
+        cache.getImage(named: "name")
+        try cache.addImage(image, for: url)
+        cache.removeImage(for: url)
+        cache.flush(olderThan: .seconds(86_400))
+        cache.setMemoryLimit(100 << 20)
+        cache.trimMemory(to: cache.memorySize)
+        cache.clearMemory()
+
+        let data = cache.data
+        let (bytes, request) = (Data("bytes".utf8), request.data)
+        data.getData(url)
+        data.getData(request)
+        data.slowGetData(url)
+        data.getRemoteData(url)
+        _ = (data.hasData(for: url), data.hasData(for: request), data.hasData(for: key))
+        _ = (data.data(for: url), data.data(for: request), data.data(for: key))
+        try data.addData(bytes, for: key)
+        data.removeData(for: key)
+        data.flush(olderThan: .seconds(86_400))
+        data.fastLane.isSuspended = false
+        data.slowLane.isSuspended = false
+    }
+}
