@@ -40,9 +40,10 @@ public struct ContactSheet: Sendable, Hashable {
     }
 
     /// The sheet.
-    /// - Parameter pictures: `nil` for one that could not be had: its cell has a cross.
-    /// - Parameter context: its limits are held, and it is asked before each picture whether the work is still wanted.
-    /// - Throws: ``DipperError/imageTooLarge``, ``DipperError/cancelled``; ``DipperError/processingFailed`` if a cell has no
+    /// - Parameters:
+    ///   - pictures: `nil` for one that could not be had: its cell has a cross.
+    ///   - context: its limits are held, and it is asked before each picture whether the work is still wanted.
+    /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`; `DipperError.processingFailed` if a cell has no
     ///   pixels or the gap is negative.
     public func compose(
         _ pictures: [Image?], _ context: ProcessingContext = .init()
