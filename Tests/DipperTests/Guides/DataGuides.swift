@@ -33,9 +33,9 @@ enum DataGuides {
     }
 
     static func urgency(_ cache: DataCache, _ url: URL) {
-        cache.slowGetData(url)              // the row is below the screen
-        cache.getData(url)                  // it came into view: the same fetch, now urgent
-        cache.moveTaskToSlowQueue(url)      // it left: still the same fetch
+        cache.slowGetData(url)  // the row is below the screen
+        cache.getData(url)  // it came into view: the same fetch, now urgent
+        cache.moveTaskToSlowQueue(url)  // it left: still the same fetch
     }
 
     static func request(_ url: URL, _ token: String) -> DataRequest {

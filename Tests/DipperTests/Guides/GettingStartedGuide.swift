@@ -26,10 +26,10 @@ enum GettingStartedGuide {
     }
 
     static func urgency(_ cache: ImageCache, _ url: URL) {
-        cache.slowGetImage(url)             // the row is below the screen
-        cache.getImage(url)                 // it came into view: the same fetch, now urgent
-        cache.moveTaskToSlowQueue(url)      // it left: still the same fetch
-        cache.cancel(url)                   // the list is closed
+        cache.slowGetImage(url)  // the row is below the screen
+        cache.getImage(url)  // it came into view: the same fetch, now urgent
+        cache.moveTaskToSlowQueue(url)  // it left: still the same fetch
+        cache.cancel(url)  // the list is closed
     }
 
     static func request(_ cache: ImageCache, _ url: URL, _ token: String, _ view: Stage) -> ImageRequest {
@@ -69,9 +69,9 @@ enum GettingStartedGuide {
     }
 
     static func limits(_ configuration: inout ImageCache.Configuration) {
-        configuration.memoryLimit = 200 << 20           // decoded pictures, in bytes
-        configuration.data.diskLimit = 1 << 30          // files, in bytes
-        configuration.limits.pixels = 50_000_000        // of one picture
+        configuration.memoryLimit = 200 << 20  // decoded pictures, in bytes
+        configuration.data.diskLimit = 1 << 30  // files, in bytes
+        configuration.limits.pixels = 50_000_000  // of one picture
     }
 
     static func testing(_ url: URL, _ file: Data) async throws -> Image {
@@ -85,7 +85,7 @@ enum GettingStartedGuide {
         let cache = ImageCache(configuration)
 
         let task = cache.getImage(url)
-        await clock.waitForSleepers(1)                  // refused once: it waits for its back-off
+        await clock.waitForSleepers(1)  // refused once: it waits for its back-off
         clock.advance(by: .seconds(60))
         let image = try await task.value
         await cache.shutdown()

@@ -8,13 +8,14 @@ enum GuideBlocks {
 
     /// The README and all pages of the catalogues, by their path in the package.
     static func pages() throws -> [String] {
-        try ["Sources/Dipper/Dipper.docc", "Sources/DipperData/DipperData.docc"].reduce(into: ["README.md"]) { all, folder in
+        let catalogues = ["Sources/Dipper/Dipper.docc", "Sources/DipperData/DipperData.docc"]
+        return try catalogues.reduce(into: ["README.md"]) { all, folder in
             let names = try FileManager.default.contentsOfDirectory(atPath: package.appendingPathComponent(folder).path)
             all += names.filter { $0.hasSuffix(".md") }.sorted().map { "\(folder)/\($0)" }
         }
     }
 
-    /// The blocks of a page, but for those of a package's manifest: lines without their indentation.
+    /// The blocks of a page, but for those of a package's manifest: their lines.
     static func blocks(of page: String) throws -> [[String]] {
         let text = try String(contentsOf: package.appendingPathComponent(page), encoding: .utf8)
         var blocks: [[String]] = []
@@ -43,7 +44,10 @@ enum GuideBlocks {
         return (0...file.count - block.count).contains { file[$0..<$0 + block.count].elementsEqual(block) }
     }
 
+    /// Without indentation, and with one blank where there are several: comments are aligned in the guides alone.
     private static func lines(_ text: String) -> [String] {
-        text.split(separator: "\n", omittingEmptySubsequences: false).map { $0.trimmingCharacters(in: .whitespaces) }
+        text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+            line.split(separator: " ").joined(separator: " ")
+        }
     }
 }

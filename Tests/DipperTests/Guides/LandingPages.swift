@@ -8,21 +8,21 @@ enum LandingPages {
     ) async throws {
         let cache = ImageCache.shared
 
-        let task = cache.getImage(url)                     // urgent: memory, disk, network
+        let task = cache.getImage(url)  // urgent: memory, disk, network
         task.onRetry { spinner.start() }
         task.onFail { error, isFatal in banner.show(error) }
         task.onProgress { progress in bar.set(progress.fraction) }
-        let image = try await task.value                   // or task.then { image in … }
+        let image = try await task.value  // or task.then { image in … }
         view.show(image)
 
-        cache.slowGetImage(nextURL)                        // prefetch: one at a time, only while nothing urgent runs
-        cache.moveTaskToSlowQueue(url)                     // scrolled away: in place, nothing is started anew
-        if let image = cache.image(for: url) { view.show(image) }      // a look without the network
+        cache.slowGetImage(nextURL)  // prefetch: one at a time, only while nothing urgent runs
+        cache.moveTaskToSlowQueue(url)  // scrolled away: in place, nothing is started anew
+        if let image = cache.image(for: url) { view.show(image) }  // a look without the network
 
         let thumbnail = ImageRequest(url).processed(by: Downsample(width: 200, height: 200, .fill))
-        cache.getImage(thumbnail) { image in view.show(image) }        // the same bytes, decoded to that size
+        cache.getImage(thumbnail) { image in view.show(image) }  // the same bytes, decoded to that size
 
-        let feed = try await cache.data.getData(feedURL).value         // any bytes: JSON, PDF
+        let feed = try await cache.data.getData(feedURL).value  // any bytes: JSON, PDF
         print(feed.count)
     }
 

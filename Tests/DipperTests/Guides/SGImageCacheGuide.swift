@@ -12,8 +12,8 @@ enum SGImageCacheGuide {
 
     static func request(_ url: URL, _ user: String, _ token: String) -> ImageRequest {
         let request = ImageRequest(url)
-            .with(\.headers, ["Authorization": "Bearer \(token)"])      // requestHeaders:
-            .with(\.key, CacheKey("\(user) \(url)"))                    // cacheKey:
+            .with(\.headers, ["Authorization": "Bearer \(token)"])  // requestHeaders:
+            .with(\.key, CacheKey("\(user) \(url)"))  // cacheKey:
         return request
     }
 
@@ -32,7 +32,8 @@ enum SGImageCacheGuide {
     }
 
     /// The calls in the tables, in their order.
-    static func tables(_ cache: ImageCache, _ url: URL, _ request: ImageRequest, _ key: CacheKey, _ image: Image) throws {
+    static func tables(_ cache: ImageCache, _ url: URL, _ request: ImageRequest, _ key: CacheKey, _ image: Image) throws
+    {
         cache.getImage(url)
         cache.getImage(request)
         cache.slowGetImage(url)
