@@ -10,7 +10,8 @@ SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmar
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
 	libpng-dev libjpeg-dev liblcms2-dev libgif-dev libwebp-dev libavif-dev
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2
-BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs chromium
+BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs chromium \
+	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
 
 # Hundreds of tests at once open more files than Foundation's Process can count without crashing.
 WIDTH := --experimental-maximum-parallelization-width

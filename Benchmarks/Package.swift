@@ -15,6 +15,9 @@ let package = Package(
         // The checksum of the layout prototype: the same function as the library's.
         .systemLibrary(
             name: "CBenchHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
+        // libjpeg-turbo and libpng in C, in the same process as ours.
+        .target(
+            name: "CPicturePeers", linkerSettings: [.linkedLibrary("jpeg"), .linkedLibrary("png")]),
         // Links to the library's scheduler; SchedulerNames.swift says why.
         .target(
             name: "SchedulerLoad",
@@ -25,7 +28,8 @@ let package = Package(
         .executableTarget(
             name: "dipper-bench",
             dependencies: [
-                "CBenchHash", "SchedulerLoad",
+                "CBenchHash", "CPicturePeers", "SchedulerLoad",
+                .product(name: "Dipper", package: "Dipper"),
                 .product(name: "DipperData", package: "Dipper"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

@@ -12,6 +12,7 @@ struct DipperBench: AsyncParsableCommand {
             + ".",
         subcommands: [
             Compare.self, WriteChild.self, PrefetchChild.self, LinkChild.self, ThroughputChild.self,
+            PhotographsChild.self,
         ],
         defaultSubcommand: Compare.self)
 }
@@ -21,7 +22,7 @@ struct Compare: AsyncParsableCommand {
 
     static let comparisons: [any Comparison] = [
         MemoryHit(), SchedulerOperations(), DiskEntries(), Opening(), Fetching(), PeakMemory(), Layouts(),
-        LinkLoad(), Revalidation(),
+        LinkLoad(), Revalidation(), Decoding(), Resizing(), ImageHit(), Photographs(),
     ]
 
     @Argument(help: "Run these comparisons only, and leave the other sections of RESULTS.md as they are.")

@@ -14,7 +14,7 @@ struct PrefetchChild: AsyncParsableCommand {
     @Option var memoryLimit: Int
 
     func run() async throws {
-        let before = try Self.memory("VmHWM")
+        let before = try Machine.memory("VmHWM")
         var configuration = DataCache.Configuration(directory: URL(fileURLWithPath: into, isDirectory: true))
         configuration.memoryLimit = memoryLimit
         configuration.slowLane.isSuspended = true
@@ -24,7 +24,7 @@ struct PrefetchChild: AsyncParsableCommand {
             guard let url = URL(string: "\(base)/\(number % files)?number=\(number)") else { continue }
             cache.slowGetData(url).onEnd { result in end.yield((try? result.get())?.data.count == 20_000) }
         }
-        let queued = try Self.memory("VmRSS")
+        let queued = try Machine.memory("VmRSS")
         let start = monotonicSeconds()
         cache.slowLane.isSuspended = false
         var seen = 0
@@ -37,17 +37,6 @@ struct PrefetchChild: AsyncParsableCommand {
         await cache.synchronize()
         let onDisk = cache.diskCount
         await cache.shutdown()
-        print(before, queued, try Self.memory("VmHWM"), onDisk, Double(count) / time)
-    }
-
-    /// A line of the kernel's account of this process, in MB of 2^20 bytes.
-    private static func memory(_ name: String) throws -> Double {
-        let lines = try String(contentsOfFile: "/proc/self/status", encoding: .utf8).split(separator: "\n")
-        guard let line = lines.first(where: { $0.hasPrefix(name + ":") }),
-            let kilobytes = line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({
-                Double($0)
-            })
-        else { throw BenchError("/proc/self/status has no \(name)") }
-        return kilobytes / 1_024
+        print(before, queued, try Machine.memory("VmHWM"), onDisk, Double(count) / time)
     }
 }

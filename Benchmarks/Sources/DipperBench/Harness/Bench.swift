@@ -34,14 +34,14 @@ struct Bench {
     /// Whether this part of a comparison is to be measured.
     func measures(_ part: String) -> Bool { parts.isEmpty || parts.contains(part) }
 
-    /// The environment that peers in Python run in, with diskcache; made at first use.
+    /// The environment that peers in Python run in, with diskcache and Pillow; made at first use.
     func python() throws -> String {
         let environment = work.appendingPathComponent("venv").path
         let python = environment + "/bin/python"
-        guard (try? Command.run(python, ["-c", "import diskcache"])) == nil else { return python }
-        say("installing Python diskcache in .work/venv")
+        guard (try? Command.run(python, ["-c", "import diskcache, PIL"])) == nil else { return python }
+        say("installing Python diskcache and Pillow in .work/venv")
         try Command.run("/usr/bin/env", ["python3", "-m", "venv", environment])
-        try Command.run(python, ["-m", "pip", "install", "--quiet", "diskcache"])
+        try Command.run(python, ["-m", "pip", "install", "--quiet", "diskcache", "pillow"])
         return python
     }
 

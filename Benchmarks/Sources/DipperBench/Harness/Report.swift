@@ -69,4 +69,15 @@ enum Machine {
         try? Command.run("/usr/bin/env", ["git", "describe", "--always", "--dirty", "--exclude=*"]).output
             .trimmingCharacters(in: .whitespacesAndNewlines)
     }
+
+    /// A line of the kernel's account of this process, in MB of 2^20 bytes.
+    static func memory(_ name: String) throws -> Double {
+        let lines = try String(contentsOfFile: "/proc/self/status", encoding: .utf8).split(separator: "\n")
+        guard let line = lines.first(where: { $0.hasPrefix(name + ":") }),
+            let kilobytes = line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({
+                Double($0)
+            })
+        else { throw BenchError("/proc/self/status has no \(name)") }
+        return kilobytes / 1_024
+    }
 }

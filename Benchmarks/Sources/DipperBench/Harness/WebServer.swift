@@ -1,12 +1,20 @@
 import Foundation
 
-/// nginx on a free port of the loopback, with files of random bytes at `/0`, `/1`, …
+/// nginx on a free port of the loopback, with files at `/0`, `/1`, …: random bytes, or the caller's
 final class WebServer {
     let base: String
     let port: Int
+    /// The folder of the files.
+    let files: URL
     private let cleanUp: Int
 
-    init(_ bench: Bench, files: Int, size: Int) async throws {
+    convenience init(_ bench: Bench, files: Int, size: Int) async throws {
+        var random = SeededGenerator(seed: 7)
+        try await self.init(bench, files: files) { _ in random.bytes(size) }
+    }
+
+    /// - Parameter file: the bytes of a number.
+    init(_ bench: Bench, files: Int, _ file: (Int) -> Data) async throws {
         let nginx = try Command.require("nginx")
         let work = bench.work.appendingPathComponent("nginx")
         try? FileManager.default.removeItem(at: work)
@@ -14,10 +22,8 @@ final class WebServer {
             try FileManager.default.createDirectory(
                 at: work.appendingPathComponent(folder), withIntermediateDirectories: true)
         }
-        var random = SeededGenerator(seed: 7)
-        for number in 0..<files {
-            try random.bytes(size).write(to: work.appendingPathComponent("www/\(number)"))
-        }
+        for number in 0..<files { try file(number).write(to: work.appendingPathComponent("www/\(number)")) }
+        self.files = work.appendingPathComponent("www")
         port = try Self.freePort()
         base = "http://127.0.0.1:\(port)"
         let template = try String(

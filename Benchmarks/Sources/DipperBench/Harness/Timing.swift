@@ -1,0 +1,60 @@
+import Foundation
+
+/// Milliseconds that a piece of work took.
+struct Timing {
+    /// Of the processor, all threads that worked on it together.
+    let processor: Double
+    let wall: Double
+
+    init(processor: Double, wall: Double) {
+        self.processor = processor
+        self.wall = wall
+    }
+
+    /// Times work that is done on the caller's thread.
+    init(_ body: () throws -> Void) rethrows {
+        let processor = Self.processorSeconds()
+        let wall = monotonicSeconds()
+        try body()
+        self.wall = (monotonicSeconds() - wall) * 1e3
+        self.processor = (Self.processorSeconds() - processor) * 1e3
+    }
+
+    /// Seconds of the processor that this thread has had.
+    static func processorSeconds() -> Double {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
+    }
+}
+
+/// One of those that are compared by processor time, with the clock beside.
+struct TimedCompetitor {
+    let name: String
+    let setting: String
+    let measure: () throws -> Timing
+}
+
+extension Figures {
+    /// What is behind the name of a setting whose figures are of the clock.
+    static let onTheClock = ", clock"
+
+    /// Runs the competitors in turns; keeps the processor time under the setting, and that of the clock beside it.
+    mutating func measure(rounds: Int, _ turns: [TimedCompetitor]) async throws {
+        var samples = [[Timing]](repeating: [], count: turns.count)
+        for round in 0...rounds {
+            for (number, turn) in turns.enumerated() {
+                let sample = try turn.measure()
+                if round > 0 { samples[number].append(sample) }
+            }
+        }
+        for (turn, own) in zip(turns, samples) {
+            let (processor, wall) = (own.map(\.processor), own.map(\.wall))
+            self[turn.name, turn.setting] = processor.median
+            self[turn.name, turn.setting + Self.onTheClock] = wall.median
+            say(
+                "  \(turn.setting) · \(turn.name): \(processor.median.short) (from \((processor.min() ?? .nan).short)), "
+                    + "clock \(wall.median.short) (from \((wall.min() ?? .nan).short))")
+        }
+    }
+}

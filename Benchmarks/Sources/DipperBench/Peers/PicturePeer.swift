@@ -1,0 +1,62 @@
+import Dipper
+import Foundation
+
+/// A program of `peers` that decodes and resizes on demand and times itself; peers/pictures.h says how it is spoken to.
+final class PicturePeer {
+    private let process = Process()
+    private let commands: FileHandle
+    private let answers: LineReader
+    private let cleanUp: Int
+
+    private init(_ program: String, _ arguments: [String]) throws {
+        let (input, output) = (Pipe(), Pipe())
+        process.executableURL = URL(fileURLWithPath: program)
+        process.arguments = arguments
+        process.standardInput = input
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        commands = input.fileHandleForWriting
+        answers = LineReader(output.fileHandleForReading)
+        try process.run()
+        cleanUp = CleanUp.add { [process] in
+            process.terminate()
+            process.waitUntilExit()
+        }
+    }
+
+    func end() { CleanUp.run(cleanUp) }
+
+    static func pillow(_ bench: Bench) throws -> PicturePeer {
+        try PicturePeer(bench.python(), [bench.peer("pictures.py")])
+    }
+
+    static func vips(_ bench: Bench) throws -> PicturePeer {
+        try PicturePeer(compile("pictures_vips", ["vips"], bench), [])
+    }
+
+    static func pixbuf(_ bench: Bench) throws -> PicturePeer {
+        try PicturePeer(compile("pictures_pixbuf", ["gdk-pixbuf-2.0", "gio-2.0"], bench), [])
+    }
+
+    /// - Parameter size: `nil` for the whole picture.
+    func decode(_ file: URL, to size: PixelSize?) throws -> Timing { try run("decode", file, size) }
+
+    func resize(_ file: URL, to size: PixelSize) throws -> Timing { try run("resize", file, size) }
+
+    private func run(_ action: String, _ file: URL, _ size: PixelSize?) throws -> Timing {
+        try commands.write(contentsOf: Data("\(action) \(file.path) \(size?.width ?? 0) \(size?.height ?? 0)\n".utf8))
+        let answer = try answers.next()
+        let numbers = answer.split(separator: " ").compactMap { Double($0) }
+        guard numbers.count == 2 else { throw BenchError("a picture peer answers \(answer)") }
+        return Timing(processor: numbers[0], wall: numbers[1])
+    }
+
+    private static func compile(_ name: String, _ libraries: [String], _ bench: Bench) throws -> String {
+        let program = bench.work.appendingPathComponent(name).path
+        let flags = try Command.run(Command.require("pkg-config"), ["--cflags", "--libs"] + libraries).output
+            .split(whereSeparator: \.isWhitespace).map(String.init)
+        try Command.run(
+            Command.require("gcc"), ["-O2", "-Wall", "-o", program, bench.peer(name + ".c")] + flags)
+        return program
+    }
+}
