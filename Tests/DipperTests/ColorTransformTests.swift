@@ -52,6 +52,36 @@ import Testing
         }
     }
 
+    @Test("elements that would take Little CMS hours are passed over")
+    func elements() throws {
+        let original = [UInt8](try profile("profile-adobe"))
+        let count = original[128..<132].reduce(0) { $0 << 8 | Int($1) }
+        // 40,000 times the same matrix, each eight bytes of a table.
+        let matrix = Array("matf\0\0\0\0".utf8) + [0, 3, 0, 3] + [UInt8](repeating: 0, count: 48)
+        let number = 40_000
+        var tag = Array("mpet\0\0\0\0".utf8) + [0, 3, 0, 3] + HeaderBytes.big32(number)
+        for _ in 0..<number { tag += HeaderBytes.big32(16 + 8 * number) + HeaderBytes.big32(matrix.count) }
+        tag += matrix
+        var entries: [UInt8] = []
+        for start in (0..<count).map({ 132 + 12 * $0 }) {
+            let offset = original[start + 4..<start + 8].reduce(0) { $0 << 8 | Int($1) }
+            entries += original[start..<start + 4] + HeaderBytes.big32(offset + 12) + original[start + 8..<start + 12]
+        }
+        let end = original.count + 12
+        entries += Array("D2B0".utf8) + HeaderBytes.big32(end) + HeaderBytes.big32(tag.count)
+        // Such tags are of version 4.
+        let header = HeaderBytes.big32(end + tag.count) + original[4..<8] + [4, 0x30, 0, 0] + original[12..<128]
+        let hostile = Data(header + HeaderBytes.big32(count + 1) + entries + original[(132 + 12 * count)...] + tag)
+        let start = ContinuousClock.now
+        let transform = try #require(ColorTransform(icc: hostile))
+        // It took minutes.
+        #expect(start.duration(to: .now) < .seconds(10))
+        let usual = try #require(ColorTransform(icc: Data(original)))
+        let colors: [UInt8] = [10, 200, 30, 255, 250, 128, 64, 255]
+        let (found, expected) = (applied(transform, colors, isOpaque: true), applied(usual, colors, isOpaque: true))
+        #expect(zip(found, expected).allSatisfy { abs(Int($0) - Int($1)) <= 1 })
+    }
+
     // One step: a multiplied colour stands for several.
     @Test("with alpha it is the colour that changes", arguments: ["profile-adobe", "profile-grey"])
     func alpha(_ name: String) throws {

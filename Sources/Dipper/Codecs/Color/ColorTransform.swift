@@ -92,6 +92,7 @@ extension ColorTransform {
         }
         guard let profile = opened else { return nil }
         defer { cmsCloseProfile(profile) }
+        leaveOutElements(of: profile)
         guard let sRGB = cmsCreate_sRGBProfileTHR(context) else { return nil }
         defer { cmsCloseProfile(sRGB) }
 
@@ -115,6 +116,17 @@ extension ColorTransform {
             return transform(isInverted ? Layout.invertedCMYK : Layout.cmyk, Layout.rgba).map { .cmyk($0) }
         default:
             return nil
+        }
+    }
+
+    /// Deletes the tags of multi-process elements (ICC.1:2022, 9.2.26 to 9.2.29), which are an alternative to others.
+    ///
+    /// Little CMS takes as many elements as a tag names, a million in a few thousand compressed bytes, in a time that
+    /// grows with the square of their number, and cannot be stopped. Browsers pass such tags over too.
+    private static func leaveOutElements(of profile: cmsHPROFILE) {
+        for tag in [cmsSigDToB0Tag, cmsSigDToB1Tag, cmsSigDToB2Tag, cmsSigDToB3Tag] {
+            // A table may name one twice.
+            while cmsWriteTag(profile, tag, nil) != 0 {}
         }
     }
 
