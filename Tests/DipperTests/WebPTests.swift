@@ -23,6 +23,23 @@
             #expect(try decoder.frames(of: data, .init()) == nil)
         }
 
+        @Test("a lossless picture whose header denies its transparency is not opaque")
+        func deniedAlpha() throws {
+            let picture = try #require(
+                Image(size: PixelSize(width: 2, height: 1), premultiplied: [9, 9, 9, 255, 5, 6, 7, 100]))
+            var options = EncodeOptions()
+            options.isLossless = true
+            var data = try WebPEncoder().encode(picture, options)
+            // `VP8L`, its length, a byte that is always the same; then sizes of 14 bits each, and the hint.
+            let chunk = try #require(data.firstRange(of: Data("VP8L".utf8)))
+            data[chunk.lowerBound + 12] &= ~0x10
+            let flags = data.firstRange(of: Data("VP8X".utf8)).map { $0.lowerBound + 8 }
+            if let flags { data[flags] &= ~0x10 }
+            let image = try decoder.decode(data, .init())
+            #expect(image[1, 0].w == 100)
+            #expect(!image.isOpaque)
+        }
+
         @Test("every frame of an animation looks as Pillow decodes it", arguments: [("moving", 0), ("floating", 1)])
         func frames(name: String, tolerance: Int) throws {
             let data = try Pictures.data("webp/\(name).webp")

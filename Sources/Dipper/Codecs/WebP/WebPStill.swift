@@ -8,7 +8,8 @@
         private let bytes: PinnedBytes
         private let options: DecodeOptions
         private let size: PixelSize
-        private let hasAlpha: Bool
+        /// Of a lossless picture the header only gives a hint.
+        private let mayHaveAlpha: Bool
         /// Bytes that libwebp takes for itself: of lossless pictures all, of lossy ones the alpha.
         private let held: Int
         private let orientation: Orientation
@@ -21,7 +22,7 @@
             self.options = options
             self.orientation = orientation
             size = features.size
-            hasAlpha = features.hasAlpha
+            mayHaveAlpha = features.hasAlpha || !features.isLossy
             try options.limits.check(size)
             held = size.width * size.height * (features.isLossy ? (features.hasAlpha ? 1 : 0) : 4)
             color = WebPContainer.color(in: bytes)
@@ -37,7 +38,7 @@
             let buffer = PixelBuffer(decoded)
             let isComplete = try decode(into: buffer)
             let pixels = buffer.base.assumingMemoryBound(to: UInt8.self)
-            let isOpaque = isComplete && (!hasAlpha || pixels_are_opaque(pixels, decoded.width * decoded.height))
+            let isOpaque = isComplete && (!mayHaveAlpha || pixels_are_opaque(pixels, decoded.width * decoded.height))
             if decoded == stored, orientation == .up {
                 try bringIntoSRGB(buffer, isOpaque: isOpaque)
                 return buffer.image(isOpaque: isOpaque, scale: options.scale)
