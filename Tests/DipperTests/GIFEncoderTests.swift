@@ -30,6 +30,25 @@
             #expect(again.isOpaque)
         }
 
+        @Test("several threads write what one would")
+        func threads() async throws {
+            let images = try (0..<4).map { index in
+                var pixels = Ramp.pixels(200, 150)
+                for start in stride(from: index % 3, to: pixels.count, by: 4) {
+                    pixels[start] = UInt8(truncatingIfNeeded: start * 31)
+                }
+                for start in stride(from: 3, to: pixels.count, by: 4) { pixels[start] = 255 }
+                return try #require(Image(size: PixelSize(width: 200, height: 150), premultiplied: pixels))
+            }
+            let expected = try images.map { try encoder.encode($0, .init()) }
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in 0..<64 {
+                    group.addTask { try encoder.encode(images[number % 4], .init()) == expected[number % 4] }
+                }
+                for try await isSame in group { #expect(isSame) }
+            }
+        }
+
         @Test("white stays white among many colours")
         func white() throws {
             var pixels = Ramp.pixels(40, 30)

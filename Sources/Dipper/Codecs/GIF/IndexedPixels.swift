@@ -1,6 +1,7 @@
 #if GIF
     import CGIF
     import CPixels
+    import Synchronization
 
     /// A picture of at most 256 colours.
     struct IndexedPixels {
@@ -81,6 +82,9 @@
             return (palette, indices)
         }
 
+        /// giflib keeps the axis by which it sorts in a global variable: one picture at a time.
+        private static let quantizer = Mutex(())
+
         private static func reduced(
             _ colors: [UInt32], room: Int
         ) throws(DipperError) -> ([GifColorType], [UInt8]) {
@@ -91,7 +95,9 @@
             var output = [UInt8](repeating: 0, count: drawn.count)
             var palette = [GifColorType](repeating: GifColorType(), count: room)
             var count = Int32(room)
-            let result = GifQuantizeBuffer(UInt32(drawn.count), 1, &count, &red, &green, &blue, &output, &palette)
+            let result = Self.quantizer.withLock { _ in
+                GifQuantizeBuffer(UInt32(drawn.count), 1, &count, &red, &green, &blue, &output, &palette)
+            }
             guard result == GIF_OK, (1...room).contains(Int(count)) else {
                 throw .unencodable.with(detail: "GIF: no palette")
             }
