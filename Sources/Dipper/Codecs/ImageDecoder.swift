@@ -17,8 +17,8 @@ public protocol ImageDecoder: Sendable {
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image
 
-    /// A decoder of the frames, each in the size asked for; `nil`, as by default, for a picture that does not move.
-    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
+    /// A decoder of the frames; `nil` for a picture that does not move, or of which only the first frame is wanted.
+    /// - Throws: ``DipperError/undecodable``, ``DipperError/imageTooLarge``.
     func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)?
 }
 

@@ -20,9 +20,9 @@
             }
             loopCount = info?.loopCount ?? 1
             file = try AVIFFile(data, options.limits)
-            frameCount = file.frameCount
+            frameCount = options.firstFrameOnly ? min(1, file.frameCount) : file.frameCount
             guard let announced = file.announced else { throw .undecodable.with(detail: "AVIF: there is no picture") }
-            try options.limits.check(announced.size, frames: options.firstFrameOnly ? 1 : frameCount)
+            try options.limits.check(announced.size, frames: frameCount)
             let stored = options.storedTarget(for: announced.size, announced.orientation)
             try options.limits.checkMemory(stored)
             try options.limits.check(

@@ -41,7 +41,7 @@
             self.decoder = decoder
             var info = WebPAnimInfo()
             WebPAnimDecoderGetInfo(decoder, &info)
-            frameCount = Int(info.frame_count)
+            frameCount = options.firstFrameOnly ? min(1, Int(info.frame_count)) : Int(info.frame_count)
             loopCount = Int(info.loop_count)
             color = WebPContainer.color(in: bytes)
         }
