@@ -31,6 +31,15 @@
             #expect(difference.largest <= 3, "\(difference)")
         }
 
+        @Test("a side of more than 32,768 pixels is no fault; too many pixels are too many")
+        func wide() throws {
+            let data = try Pictures.data("avif/wide.avif")
+            #expect(try decoder.decode(data, .init()).size == PixelSize(width: 40_000, height: 8))
+            var options = DecodeOptions()
+            options.limits.pixels = 319_999
+            expectError(.imageTooLarge) { _ = try decoder.decode(data, options) }
+        }
+
         @Test("what is brighter than white is white")
         func highDynamicRange() throws {
             let image = try decoder.decode(Pictures.data("avif/pq.avif"), .init())

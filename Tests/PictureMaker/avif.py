@@ -108,3 +108,6 @@ save("floating", floating[0], save_all=True, append_images=floating[1:], duratio
 small, other = photo("coffee-cup.jpg", (10, 8)), photo("dragonfly.jpg", (10, 8))
 soft_alpha(small).save(os.path.join(OUT, "tiny.avif"), codec="aom", quality=20)
 small.save(os.path.join(OUT, "tiny-moving.avif"), codec="aom", quality=20, save_all=True, append_images=[other])
+
+# A long side: no golden.
+Image.new("RGB", (40_000, 8), (200, 30, 60)).save(os.path.join(OUT, "wide.avif"), codec="aom", quality=50, speed=10)

@@ -20,6 +20,8 @@
             decoder.pointee.strictFlags = 0
             decoder.pointee.imageSizeLimit = UInt32(
                 clamping: max(1, min(limits.pixels, Int(AVIF_DEFAULT_IMAGE_DIMENSION_LIMIT) << 13)))
+            // A long side is as good as a short one.
+            decoder.pointee.imageDimensionLimit = 0
             // A bound of the tables. How many frames are allowed is for the caller to check: the first may be had alone.
             decoder.pointee.imageCountLimit = UInt32(clamping: max(limits.frames, DecodeLimits().frames))
             try check(avifDecoderSetIOMemory(decoder, bytes.base, bytes.count))
