@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test("elements that would take Little CMS hours are passed over")
+    @Test("elements that would take Little CMS hours are passed over", .timeLimit(.minutes(1)))
     func elements() throws {
         let original = [UInt8](try profile("profile-adobe"))
         let count = original[128..<132].reduce(0) { $0 << 8 | Int($1) }
@@ -72,10 +72,7 @@ import Testing
         // Such tags are of version 4.
         let header = HeaderBytes.big32(end + tag.count) + original[4..<8] + [4, 0x30, 0, 0] + original[12..<128]
         let hostile = Data(header + HeaderBytes.big32(count + 1) + entries + original[(132 + 12 * count)...] + tag)
-        let start = ContinuousClock.now
         let transform = try #require(ColorTransform(icc: hostile))
-        // It took minutes.
-        #expect(start.duration(to: .now) < .seconds(10))
         let usual = try #require(ColorTransform(icc: Data(original)))
         let colors: [UInt8] = [10, 200, 30, 255, 250, 128, 64, 255]
         let (found, expected) = (applied(transform, colors, isOpaque: true), applied(usual, colors, isOpaque: true))
