@@ -54,8 +54,8 @@ struct PixelMemoryTests {
     }
 
     @Test("Blocks of every kind can be written from end to end", arguments: [1, 1 << 18, (4 << 20) + 1, 9 << 20])
-    func wholeBlock(byteCount: Int) {
-        let memory = PixelMemory.allocate(byteCount)
+    func wholeBlock(byteCount: Int) throws {
+        let memory = try PixelMemory.allocate(byteCount)
         #expect(memory.count == byteCount)
         #expect(Int(bitPattern: memory.baseAddress) % PixelMemory.alignment == 0)
         memset(memory.baseAddress.unsafelyUnwrapped, 7, byteCount)
@@ -63,9 +63,18 @@ struct PixelMemoryTests {
         PixelMemory.free(memory)
     }
 
+    @Test("Memory that the system does not have is an error, and nothing worse")
+    func noMemory() {
+        // More than the addresses that there are.
+        #expect(throws: DipperError.imageTooLarge) { try PixelMemory.allocate(1 << 52) }
+        #expect(throws: DipperError.imageTooLarge) {
+            _ = try PixelBuffer(PixelSize(width: 1 << 25, height: 1 << 25))
+        }
+    }
+
     /// Leaves blocks of a size full of a pattern, as earlier pictures do.
-    private func poison(_ byteCount: Int) {
-        let blocks = (0..<3).map { _ in PixelMemory.allocate(byteCount) }
+    private func poison(_ byteCount: Int) throws {
+        let blocks = try (0..<3).map { _ in try PixelMemory.allocate(byteCount) }
         for block in blocks { memset(block.baseAddress.unsafelyUnwrapped, 0xA5, byteCount) }
         for block in blocks { PixelMemory.free(block) }
     }
@@ -82,8 +91,8 @@ struct PixelMemoryTests {
                 PixelMemory.trim()
                 let clean = try picture.written(options, orientation: orientation, upTo: rows).pixels
                 // The result, and the bands on the way.
-                poison(clean.count)
-                poison(1 << 18)
+                try poison(clean.count)
+                try poison(1 << 18)
                 let image = try picture.written(options, orientation: orientation, upTo: rows)
                 // Not compared inside of the expectation, which would look for the difference for minutes.
                 let isSame = image.pixels == clean
@@ -93,12 +102,12 @@ struct PixelMemoryTests {
     }
 
     @Test("Many threads take and give at the same time")
-    func threads() async {
-        await withTaskGroup(of: Bool.self) { group in
+    func threads() async throws {
+        try await withThrowingTaskGroup(of: Bool.self) { group in
             for number in 0..<4 {
                 group.addTask {
                     for round in 0..<50 {
-                        let memory = PixelMemory.allocate((1 << 18) + round % 3 * 100_000)
+                        let memory = try PixelMemory.allocate((1 << 18) + round % 3 * 100_000)
                         let mark = UInt8(truncatingIfNeeded: number * 50 + round)
                         memset(memory.baseAddress.unsafelyUnwrapped, Int32(mark), memory.count)
                         if round % 10 == 0 { PixelMemory.trim() }
@@ -109,7 +118,7 @@ struct PixelMemoryTests {
                     return true
                 }
             }
-            for await isAlone in group { #expect(isAlone) }
+            for try await isAlone in group { #expect(isAlone) }
         }
     }
 }

@@ -47,19 +47,21 @@ struct RowWriter: ~Copyable {
         let bandRows = min(source.height, max(1, Self.bandBytes / (source.width * 4)))
         try Self.checkMemory(from: source, to: stored, orientation, bandRows: bandRows, limits)
 
+        let result = try OrientedRows(stored, orientation)
+        var resampler: Resampler?
+        var band: PixelScratch?
+        if stored != source {
+            resampler = try Resampler(from: source, to: stored)
+            band = try PixelScratch(byteCount: bandRows * source.width * 4)
+        }
         self.source = source
         self.stored = stored
         self.alpha = alpha
         self.options = options
         self.bandRows = bandRows
-        result = OrientedRows(stored, orientation)
-        if stored != source {
-            resampler = Resampler(from: source, to: stored)
-            band = PixelScratch(byteCount: bandRows * source.width * 4)
-        } else {
-            resampler = nil
-            band = nil
-        }
+        self.result = result
+        self.resampler = resampler
+        self.band = band
     }
 
     /// Checks all that is going to be taken.

@@ -5,8 +5,8 @@ extension Image {
     func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard target != size else { return self }
         try RowWriter.checkMemory(from: size, to: target, .up, bandRows: 0, context.limits)
-        var rows = OrientedRows(target, .up)
-        var resampler = Resampler(from: size, to: target)
+        var rows = try OrientedRows(target, .up)
+        var resampler = try Resampler(from: size, to: target)
         // About as much work each time, however wide the picture is.
         let step = max(1, (1 << 18) / width)
         var y = 0

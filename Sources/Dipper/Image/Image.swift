@@ -54,12 +54,20 @@ public struct Image: Sendable {
 extension Image {
     /// A picture from pixels of the caller's: rows of premultiplied red, green, blue and alpha, one after the other
     /// without gaps, top to bottom.
-    /// - Returns: `nil` if the number of bytes is not `width × height × 4`, or a colour is above its alpha.
+    /// - Returns: `nil` if the number of bytes is not `width × height × 4`, a colour is above its alpha, or there is no
+    ///   memory.
     public init?(size: PixelSize, premultiplied pixels: some Collection<UInt8>, scale: Double = 1) {
+        guard let image = try? Self.copy(size, pixels, scale) else { return nil }
+        self = image
+    }
+
+    private static func copy(
+        _ size: PixelSize, _ pixels: some Collection<UInt8>, _ scale: Double
+    ) throws(DipperError) -> Image? {
         guard !size.isEmpty, size.width <= 1 << 24, size.height <= 1 << 24,
             pixels.count == size.width * size.height * 4
         else { return nil }
-        let buffer = PixelBuffer(size)
+        let buffer = try PixelBuffer(size)
         // A collection of no known type is slow: it is left to those that have no memory of their own.
         let isCopied = pixels.withContiguousStorageIfAvailable { buffer.bytes.copyMemory(from: .init($0)) } != nil
         if !isCopied { _ = buffer.bytes.initializeMemory(as: UInt8.self, from: pixels) }
@@ -69,6 +77,6 @@ extension Image {
             guard pixel.x <= alpha, pixel.y <= alpha, pixel.z <= alpha else { return nil }
             if alpha != 255 { isOpaque = false }
         }
-        self = buffer.image(isOpaque: isOpaque, scale: scale)
+        return buffer.image(isOpaque: isOpaque, scale: scale)
     }
 }

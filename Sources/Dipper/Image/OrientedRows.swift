@@ -16,11 +16,14 @@ struct OrientedRows: ~Copyable {
     private static let bandRows = 32
 
     /// - Parameter stored: the size before the orientation is applied.
-    init(_ stored: PixelSize, _ orientation: Orientation) {
+    init(_ stored: PixelSize, _ orientation: Orientation) throws(DipperError) {
+        // What may fail comes first: a part of a value that is not copied cannot be given up.
+        let band = orientation == .up ? nil : try PixelScratch(byteCount: Self.bandBytes(stored, orientation))
+        let buffer = try PixelBuffer(orientation.applied(to: stored))
         self.stored = stored
         self.orientation = orientation
-        buffer = PixelBuffer(orientation.applied(to: stored))
-        band = orientation == .up ? nil : PixelScratch(byteCount: Self.bandBytes(stored, orientation))
+        self.buffer = buffer
+        self.band = band
     }
 
     /// What is needed beside the result, in bytes.

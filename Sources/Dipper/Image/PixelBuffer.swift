@@ -7,11 +7,12 @@ struct PixelBuffer: ~Copyable {
 
     /// Memory for a picture, with anything in it.
     /// - Parameter size: within the limits of the decode; at least one pixel each way.
-    init(_ size: PixelSize) {
+    /// - Throws: ``DipperError/imageTooLarge`` if the system has no such memory.
+    init(_ size: PixelSize) throws(DipperError) {
         precondition(!size.isEmpty, "A picture has at least one pixel.")
         self.size = size
         rowStride = size.width * 4
-        storage = PixelStorage(byteCount: rowStride * size.height)
+        storage = try PixelStorage(byteCount: rowStride * size.height)
     }
 
     /// The first byte.

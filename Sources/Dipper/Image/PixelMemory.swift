@@ -18,10 +18,11 @@ enum PixelMemory {
     private static let pool = PixelPool(limit: 64 << 20)
 
     /// Memory with anything in it, which the caller gives back by ``free(_:)``.
-    static func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
+    /// - Throws: ``DipperError/imageTooLarge`` if the system has no such block.
+    static func allocate(_ byteCount: Int) throws(DipperError) -> UnsafeMutableRawBufferPointer {
         let capacity = capacity(for: byteCount)
         guard capacity >= smallestPooled else { return .allocate(byteCount: byteCount, alignment: alignment) }
-        let start = pool.take(capacity) ?? obtain(capacity)
+        let start = if let kept = pool.take(capacity) { kept } else { try obtain(capacity) }
         return UnsafeMutableRawBufferPointer(start: start, count: byteCount)
     }
 
@@ -49,14 +50,14 @@ enum PixelMemory {
         return (byteCount + step - 1) / step * step
     }
 
-    private static func obtain(_ capacity: Int) -> UnsafeMutableRawPointer {
+    private static func obtain(_ capacity: Int) throws(DipperError) -> UnsafeMutableRawPointer {
         guard capacity >= smallestHuge else {
             return UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: alignment)
         }
         // Huge pages begin at multiples of their size: what stands out at both ends goes back.
         let all = mmap(
             nil, capacity + hugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        guard let all, all != MAP_FAILED else { preconditionFailure("The system has no memory for a picture.") }
+        guard let all, all != MAP_FAILED else { throw .imageTooLarge.with(detail: "there is no memory") }
         let before = (hugePage - Int(bitPattern: all) % hugePage) % hugePage
         let start = all + before
         if before > 0 { munmap(all, before) }

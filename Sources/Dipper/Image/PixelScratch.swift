@@ -2,8 +2,8 @@
 final class PixelScratch {
     let bytes: UnsafeMutableRawBufferPointer
 
-    init(byteCount: Int) {
-        bytes = PixelMemory.allocate(max(1, byteCount))
+    init(byteCount: Int) throws(DipperError) {
+        bytes = try PixelMemory.allocate(max(1, byteCount))
     }
 
     deinit {

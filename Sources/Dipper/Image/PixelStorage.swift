@@ -6,8 +6,8 @@ public final class PixelStorage: @unchecked Sendable {
     /// Valid as long as the storage is held.
     public let bytes: UnsafeRawBufferPointer
 
-    init(byteCount: Int) {
-        bytes = UnsafeRawBufferPointer(PixelMemory.allocate(byteCount))
+    init(byteCount: Int) throws(DipperError) {
+        bytes = UnsafeRawBufferPointer(try PixelMemory.allocate(byteCount))
     }
 
     deinit {

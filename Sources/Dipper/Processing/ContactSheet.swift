@@ -49,7 +49,7 @@ public struct ContactSheet: Sendable, Hashable {
         _ pictures: [Image?], _ context: ProcessingContext = .init()
     ) throws(DipperError) -> Image {
         let (columns, rows) = grid(for: pictures.count)
-        let sheet = PixelBuffer(try size(columns, rows, context.limits))
+        let sheet = try PixelBuffer(size(columns, rows, context.limits))
         fill(sheet, background, PixelSize(width: sheet.size.width, height: sheet.size.height), x: 0, y: 0)
         for (number, picture) in pictures.enumerated() {
             try context.checkCancelled()

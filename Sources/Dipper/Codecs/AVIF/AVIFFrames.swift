@@ -62,7 +62,7 @@
                 source: size, of: size, alpha: picture.hasAlpha ? .straight : .opaque,
                 orientation: picture.orientation, options)
             let beside = picture.rowsBeside
-            let scratch = PixelBuffer(
+            let scratch = try PixelBuffer(
                 PixelSize(width: size.width, height: min(size.height, RowWriter.rowsAtATime + 2 * beside + 1)))
             while writer.committed < size.height {
                 try options.checkCancelled()

@@ -16,9 +16,9 @@
             var height: Int
         }
 
-        init(_ size: PixelSize) {
+        init(_ size: PixelSize) throws(DipperError) {
             self.size = size
-            pixels = PixelBuffer(size)
+            pixels = try PixelBuffer(size)
             pixels.clear()
         }
 

@@ -26,7 +26,7 @@
             // The canvas, and the picture made of it.
             try options.limits.checkMemory(PixelSize(width: size.width, height: 2 * size.height))
             reader = try GIFReader(data)
-            canvas = GIFCanvas(size)
+            canvas = try GIFCanvas(size)
         }
 
         func rewind() throws(DipperError) {

@@ -14,7 +14,7 @@
 
         /// - Throws: ``DipperError/unencodable``.
         init(_ image: Image) throws(DipperError) {
-            let colors = Self.colors(of: image)
+            let colors = try Self.colors(of: image)
             let hasTransparency = colors.contains { $0 == Self.clear }
             let room = hasTransparency ? 255 : 256
             if let exact = Self.exact(colors, room: room) {
@@ -36,10 +36,10 @@
         private static let clear = UInt32.max
 
         /// 0xRRGGBB for each pixel.
-        private static func colors(of image: Image) -> [UInt32] {
-            [UInt32](unsafeUninitializedCapacity: image.width * image.height) { colors, count in
+        private static func colors(of image: Image) throws(DipperError) -> [UInt32] {
+            let scratch = try PixelScratch(byteCount: image.width * 4)
+            return [UInt32](unsafeUninitializedCapacity: image.width * image.height) { colors, count in
                 count = image.width * image.height
-                let scratch = PixelScratch(byteCount: image.width * 4)
                 defer { withExtendedLifetime(scratch) {} }
                 image.withPixels { bytes in
                     guard let base = bytes.baseAddress else { return }

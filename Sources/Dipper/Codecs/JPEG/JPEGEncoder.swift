@@ -38,7 +38,7 @@ public struct JPEGEncoder: ImageEncoder {
         _ image: Image, _ base: UnsafeRawPointer, over background: SIMD3<UInt8>, to writer: borrowing JPEGWriter
     ) throws(DipperError) {
         let stride = image.width * 4
-        let rows = PixelScratch(byteCount: stride * rowsPerStep)
+        let rows = try PixelScratch(byteCount: stride * rowsPerStep)
         for y in Swift.stride(from: 0, to: image.height, by: rowsPerStep) {
             let count = min(rowsPerStep, image.height - y)
             for row in 0..<count {

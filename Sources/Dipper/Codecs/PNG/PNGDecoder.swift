@@ -79,7 +79,7 @@ public struct PNGDecoder: ImageDecoder {
         _ reader: borrowing PNGReader, into writer: inout RowWriter, _ options: DecodeOptions
     ) throws(DipperError) {
         let size = reader.size
-        let picture = PixelScratch(byteCount: size.width * size.height * 4)
+        let picture = try PixelScratch(byteCount: size.width * size.height * 4)
         let rowsPerStep = rowsPerStep(size)
         // After the first pass each row has something of it.
         var known = size.height

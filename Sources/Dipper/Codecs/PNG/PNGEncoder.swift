@@ -34,7 +34,7 @@ public struct PNGEncoder: ImageEncoder {
         else { throw Self.failed }
 
         let step = min(image.height, max(1, Self.bytesPerStep / (image.width * channels)))
-        let rows = PixelScratch(byteCount: step * image.width * channels)
+        let rows = try PixelScratch(byteCount: step * image.width * channels)
         let memory = rows.base.assumingMemoryBound(to: UInt8.self)
         var y = 0
         while y < image.height {

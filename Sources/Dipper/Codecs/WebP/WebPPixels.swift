@@ -24,7 +24,7 @@
                 throw .unencodable.with(detail: "WebP: no memory")
             }
             let stride = Int(picture.pointee.argb_stride)
-            let scratch = PixelScratch(byteCount: image.width * 4)
+            let scratch = try PixelScratch(byteCount: image.width * 4)
             defer { withExtendedLifetime(scratch) {} }
             image.withPixels { bytes in
                 guard let base = bytes.baseAddress else { return }

@@ -35,7 +35,7 @@
             let decoded = isShrinking ? stored : size
             try options.limits.checkMemory(decoded)
             try options.limits.check(bytes: held + decoded.width * decoded.height * 4)
-            let buffer = PixelBuffer(decoded)
+            let buffer = try PixelBuffer(decoded)
             let isComplete = try decode(into: buffer)
             let pixels = buffer.base.assumingMemoryBound(to: UInt8.self)
             let isOpaque = isComplete && (!mayHaveAlpha || pixels_are_opaque(pixels, decoded.width * decoded.height))

@@ -19,13 +19,16 @@ struct Resampler: ~Copyable {
     private var done = 0
 
     /// - Precondition: both sizes have a pixel at least, and the limits allow ``byteCount(from:to:)``.
-    init(from source: PixelSize, to target: PixelSize) {
-        columns = ResampleAxis(from: source.width, to: target.width)
-        rows = ResampleAxis(from: source.height, to: target.height)
-        ringRows = max(1, Int(rows.counts.max() ?? 1))
-        sums = PixelScratch(byteCount: source.width * 8)
-        wide = PixelScratch(byteCount: columns.boxes * 16)
-        ring = PixelScratch(byteCount: ringRows * target.width * 16)
+    init(from source: PixelSize, to target: PixelSize) throws(DipperError) {
+        let columns = ResampleAxis(from: source.width, to: target.width)
+        let rows = ResampleAxis(from: source.height, to: target.height)
+        let ringRows = max(1, Int(rows.counts.max() ?? 1))
+        let sums = try PixelScratch(byteCount: source.width * 8)
+        let wide = try PixelScratch(byteCount: columns.boxes * 16)
+        let ring = try PixelScratch(byteCount: ringRows * target.width * 16)
+        (self.columns, self.rows) = (columns, rows)
+        (self.sums, self.wide, self.ring) = (sums, wide, ring)
+        self.ringRows = ringRows
     }
 
     /// What it holds at most, in bytes.
