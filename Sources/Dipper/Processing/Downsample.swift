@@ -1,5 +1,5 @@
 /// Brings a picture to the size it is displayed in. As the first of a chain it is done while decoding, where formats
-/// offer cheap ways to smaller sizes and the whole picture never is in memory.
+/// offer cheap ways to smaller sizes, and rows need not be kept in the picture's own size.
 public struct Downsample: ImageProcessor, Hashable {
     /// The size, and how other proportions are brought to it.
     public let target: TargetSize
