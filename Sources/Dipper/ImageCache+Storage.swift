@@ -18,7 +18,8 @@ extension ImageCache {
         }
         if !options.chain.processors.isEmpty,
             let (stored, _) = originals.peekEntry(imageKey, for: request.data),
-            let image = try? loader.codecs.decode(stored.data, options.decodeOptions(configuration.limits) { false })
+            originals.mayShow(stored.info, request.data),
+            let image = try? loader.plain(stored.data, options.decodeOptions(configuration.limits) { false })
         {
             return keep(image, stored.info.digestOfOriginal ?? 0, stored.info, request, options)
         }
@@ -42,14 +43,15 @@ extension ImageCache {
         let originals = loader.originals(of: options)
         let key = request.data.cacheKey
         if memory.contains(options.key(key)) { return .memory }
-        return originals.hasData(for: options.key(key)) || originals.hasData(for: key) ? .disk : nil
+        guard originals.hasData(for: options.fileKey(key)) || originals.hasData(for: key) else { return nil }
+        return originals.hasDisk ? .disk : .memory
     }
 
     /// Whether the picture is there as the request wants it, its processors applied.
     public func hasProcessedImage(for request: ImageRequest) -> Bool {
         let options = request.resolved(defaults)
-        let imageKey = options.key(request.data.cacheKey)
-        return memory.contains(imageKey) || loader.originals(of: options).hasData(for: imageKey)
+        let key = request.data.cacheKey
+        return memory.contains(options.key(key)) || loader.originals(of: options).hasData(for: options.fileKey(key))
     }
 
     // MARK: Adding and removing
@@ -72,19 +74,33 @@ extension ImageCache {
         let imageKey = options.key(request.data.cacheKey)
         guard !imageKey.isEmpty, !request.data.cacheKey.isEmpty else { throw .emptyKey }
         let info = originals.infoOfAdded(request.data)
+        if options.chain.processors.isEmpty { loader.forgetDerived(of: request.data.cacheKey, originals) }
         _ = keep(image, bytes.map(DataCache.digest) ?? 0, info, request, options)
         guard originals.hasDisk, originals.policy(of: request.data) != .memoryOnly else { return }
-        let (loader, data) = (loader, request.data.with(\.key, imageKey))
-        loader.queue.add(.init(rank: .background, priority: .normal)) {
+        let fileKey = options.fileKey(request.data.cacheKey)
+        let (codecs, logger, data) = (loader.codecs, loader.logger, request.data.with(\.key, fileKey))
+        let write: @Sendable () -> Void = {
             let serializer = options.options.serializer ?? .automatic
-            guard let file = bytes ?? (try? serializer.data(for: image, madeOf: nil, loader.codecs)) else { return }
-            try? originals.addData(file, for: data)
+            do {
+                try originals.addData(try bytes ?? serializer.data(for: image, madeOf: nil, codecs), for: data)
+            } catch {
+                logger.info("not kept", metadata: ["key": "\(fileKey)", "error": "\(error)"])
+            }
         }
+        loader.writes.add(
+            .init(write: write, undo: { originals.removeData(for: fileKey) }, dropped: {}), for: fileKey, atOnce: false)
     }
 
-    /// Keeps a picture's file, which is decoded when it is asked for.
+    /// Keeps a picture's file, which is decoded when it is asked for. What was made of the one before is removed.
     /// - Throws: `DipperError.emptyKey`.
-    public func addImage(bytes: Data, for url: URL) throws(DipperError) { try data.addData(bytes, for: url) }
+    public func addImage(bytes: Data, for url: URL) throws(DipperError) {
+        let originals = loader.originals(of: defaults)
+        let key = CacheKey(url)
+        loader.revoke { $0 == key || $0.isDerived(of: key) }
+        try originals.addData(bytes, for: url)
+        memory.remove(key)
+        loader.forgetDerived(of: key, originals)
+    }
 
     /// Removes all pictures of a URL, and its file, from both tiers.
     public func removeImage(for url: URL) { removeImages(for: ImageRequest(url)) }
@@ -93,8 +109,10 @@ extension ImageCache {
     /// picture that is made of it as it is.
     public func removeImage(for request: ImageRequest) {
         let options = request.resolved(defaults)
-        let imageKey = options.key(request.data.cacheKey)
-        loader.originals(of: options).removeData(for: imageKey)
+        let key = request.data.cacheKey
+        let (imageKey, fileKey) = (options.key(key), options.fileKey(key))
+        loader.revoke { $0 == imageKey || $0 == fileKey }
+        loader.originals(of: options).removeData(for: fileKey)
         memory.remove(imageKey)
     }
 
@@ -102,6 +120,7 @@ extension ImageCache {
     public func removeImages(for request: ImageRequest) {
         let originals = loader.originals(of: request.resolved(defaults))
         let key = request.data.cacheKey
+        loader.revoke { $0 == key || $0.isDerived(of: key) }
         originals.removeData(for: key)
         originals.removeDerived(of: key)
         memory.remove(key)
@@ -113,15 +132,17 @@ extension ImageCache {
     /// Removes what was stored longer ago than this, and what has expired. Returns at once; the disk follows in the
     /// background.
     public func flush(olderThan age: Duration) {
-        memory.removeExpired(storedBefore: data.now.timeIntervalSince1970 - (age / .seconds(1)))
+        // The disk first: what is read from it goes to memory.
         data.flush(olderThan: age)
+        memory.removeExpired(storedBefore: data.now.timeIntervalSince1970 - (age / .seconds(1)))
     }
 
     /// Removes everything, at once for readers; the files follow in the background. So it does in a data cache that was
     /// given to this one (``Configuration/originals``), whoever else uses it.
     public func clear() {
-        memory.removeAll()
+        loader.revoke { _ in true }
         data.clear()
+        memory.removeAll()
     }
 
     /// Removes everything from memory, memory kept for the next pictures included; the disk keeps what it has.
@@ -156,10 +177,7 @@ extension ImageCache {
 
     /// Returns when the disk has carried out all that was asked of it before.
     public func synchronize() async {
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            let number = loader.queue.add(.init(rank: .background, priority: Priority(0))) { continuation.resume() }
-            if number == nil { continuation.resume() }
-        }
+        await loader.writes.finish()
         await data.synchronize()
     }
 
@@ -186,7 +204,7 @@ extension ImageCache {
     ) -> Image {
         loader.keep(
             image, digest: digest, info, for: options.key(request.data.cacheKey),
-            loader.originals(of: options).memoryLifetime(of: request.data))
+            loader.originals(of: options).memoryLifetime(of: request.data, madeOf: info))
         return options.handOut(image)
     }
 }

@@ -134,10 +134,14 @@ public final class ImageCache: Sendable {
         let options = request.resolved(defaults)
         let originals = options.options.originals ?? data
         var request = request
-        request.data = originals.effective(request.data)
+        let askedKey = request.data.cacheKey
+        if request.data.hasHooks, request.data.lowDataURL != nil {
+            let isThere = memory.contains(options.key(askedKey))
+            request.data = isThere ? request.data.with(\.lowDataURL, nil) : originals.effective(request.data)
+        }
         let key = request.data.cacheKey
         let task = ImageTask(
-            request, key: key, imageKey: options.key(key), options: options, lane: lane,
+            request, askedKey: askedKey, key: key, imageKey: options.key(key), options: options, lane: lane,
             queue: originals.queue(of: request.data), loader: loader)
         if let defect = originals.defect(of: request.data) {
             task.finish(.failure(isShutDown.load(ordering: .acquiring) ? .shutDown : defect))

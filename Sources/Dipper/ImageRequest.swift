@@ -100,9 +100,11 @@ final class ResolvedOptions: Sendable {
     /// The key of the picture that is made of the bytes of a key.
     func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(data.string + keySuffix) }
 
+    /// The key of the picture's file: only what was processed has one of its own.
+    func fileKey(_ data: CacheKey) -> CacheKey { chain.processors.isEmpty ? data : key(data) }
+
     func decodeOptions(_ limits: DecodeLimits, isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions {
         var decode = DecodeOptions(target: chain.decodeTarget)
-        decode.scale = options.scale ?? 1
         decode.firstFrameOnly = options.firstFrameOnly ?? false
         decode.preloadsFrames = options.preloadsFrames ?? false
         decode.allowsPartial = options.allowsPartial ?? false

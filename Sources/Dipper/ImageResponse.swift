@@ -26,7 +26,7 @@ public struct ImageResponse: Sendable {
         self.image = image
         self.source = source
         status = info.status
-        headers = info.headers
+        headers = info.serverHeaders
         self.attempts = attempts
         self.metrics = metrics
         self.revalidation = revalidation

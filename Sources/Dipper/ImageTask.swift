@@ -48,6 +48,10 @@ public final class ImageTask: Sendable {
     public let imageKey: CacheKey
     /// The lane the call was made in.
     public let requestedLane: Lane
+    /// The key of the request as it was made, which may name a picture that is replaced by a smaller one.
+    let askedKey: CacheKey
+    /// The fetch is this call's alone, and ends with it.
+    private let ownsFetch: Bool
     let options: ResolvedOptions
     let queue: CallbackQueue
     private let feed = TaskFeed<Event>()
@@ -74,10 +78,12 @@ public final class ImageTask: Sendable {
     }
 
     init(
-        _ request: ImageRequest, key: CacheKey, imageKey: CacheKey, options: ResolvedOptions, lane: Lane,
-        queue: CallbackQueue, loader: ImageLoader?
+        _ request: ImageRequest, askedKey: CacheKey, key: CacheKey, imageKey: CacheKey, options: ResolvedOptions,
+        lane: Lane, queue: CallbackQueue, loader: ImageLoader?, ownsFetch: Bool = true
     ) {
         self.request = request
+        self.askedKey = askedKey
+        self.ownsFetch = ownsFetch
         self.key = key
         self.imageKey = imageKey
         self.options = options
@@ -260,7 +266,9 @@ public final class ImageTask: Sendable {
             return (previous, link.lane, link.priority, link.wantsProgress)
         }
         switch previous {
-        case .ended: return task.cancel()
+        case .ended:
+            if ownsFetch { task.cancel() }
+            return
         case .waiting(let reservation): reservation?.release()
         case .fetching, .decoding: break
         }
@@ -306,15 +314,15 @@ public final class ImageTask: Sendable {
     }
 
     func succeed(
-        _ image: Image, source: DataResponse.Source, info: EntryInfo, metrics: TransferMetrics? = nil,
-        revalidation: ImageTask? = nil
+        _ image: Image, source: DataResponse.Source, info: EntryInfo, attempts: Int = 0,
+        metrics: TransferMetrics? = nil, revalidation: ImageTask? = nil
     ) {
         guard !hasEnded else { return }
         finish(
             .success(
                 ImageResponse(
-                    options.handOut(image), source: source, info: info, attempts: metrics == nil ? 0 : attempts,
-                    metrics: metrics, revalidation: revalidation)))
+                    options.handOut(image), source: source, info: info, attempts: attempts, metrics: metrics,
+                    revalidation: revalidation)))
     }
 
     /// Ends the task, once, and lets go of what it waited for.
@@ -329,7 +337,7 @@ public final class ImageTask: Sendable {
         switch stage {
         case .ended: return
         case .waiting(let reservation): reservation?.release()
-        case .fetching(let task): task.cancel()
+        case .fetching(let task): if ownsFetch { task.cancel() }
         case .decoding(let work): work.leave(self)
         }
         loader?.live.remove(self)

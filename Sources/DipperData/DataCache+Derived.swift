@@ -5,7 +5,9 @@ import Foundation
 extension DataCache {
     /// The request that will be made in place of this one, now: another while the network is constrained.
     package func effective(_ request: DataRequest) -> DataRequest {
-        request.hasHooks ? substitute(request) : request
+        guard request.hasHooks, request.lowDataURL != nil else { return request }
+        // Decided once: what is fetched again later is to be the same.
+        return substitute(request).with(\.lowDataURL, nil)
     }
 
     /// The policy that holds for a request.
@@ -49,7 +51,13 @@ extension DataCache {
         let call = Call(request, key: request.cacheKey, defaults: defaults)
         // Its bytes would have to be looked at.
         if call.hasOwnValidation { return .revalidate }
-        return call.use(of: info, at: now)
+        let use = call.use(of: info, at: now)
+        switch use {
+        case .revalidate where call.cachePolicy == .cacheOnly && info.isChosen(by: request.headers):
+            return StoredAnswer(info).mayServeDisconnected(for: request.headers) ? .stale : .revalidate
+        case .staleWhileRevalidating where !call.mayFetch: return .stale
+        default: return use
+        }
     }
 
     /// Whether what is made of an answer may be kept.
@@ -57,9 +65,14 @@ extension DataCache {
         store.mayKeep(info, Call(request, key: request.cacheKey, defaults: defaults))
     }
 
-    /// How long what is made of a request's answer is kept in memory.
-    package func memoryLifetime(of request: DataRequest) -> Lifetime {
-        store.memoryLifetime(Call(request, key: request.cacheKey, defaults: defaults))
+    /// How long what is made of a request's answer is kept in memory: no longer than the answer itself would be.
+    package func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
+        let call = Call(request, key: request.cacheKey, defaults: defaults)
+        var lifetime = store.memoryLifetime(call)
+        let own = store.diskLifetime(call, stored: info.storedDate)
+        // Where hits prolong the answer's life, they prolong this one's as the request says.
+        if own.accessExtension == nil { lifetime.expires = min(lifetime.expires, own.expires) }
+        return lifetime
     }
 
     /// Tells statistics and observers of an answer that this cache was not asked for.
@@ -102,14 +115,14 @@ extension DataCache {
         whenWritten: (@Sendable () -> Void)? = nil
     ) {
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
-        var headers = info.headers.removing(own.contains)
+        var headers = Storing.fields(of: info.headers).removing(own.contains)
         headers.append(EntryInfo.digestField, String(digest, radix: 16))
         let derived = EntryInfo(
             url: info.url, status: info.status, headers: headers, stored: info.stored, freshness: info.freshness,
             variant: info.variant, family: info.family)
         store.add(
             StoredData(data: data, info: derived), for: key, Call(request, key: key, defaults: defaults), onDisk: true,
-            request.durability, whenWritten: whenWritten)
+            request.durability, stored: info.storedDate, whenWritten: whenWritten)
     }
 
     /// Tells bytes from others; the same in every process.
@@ -120,6 +133,13 @@ extension DataCache {
 
 extension EntryInfo {
     static let digestField = "Dipper-Made-Of"
+
+    var storedDate: Date { Date(timeIntervalSince1970: stored) }
+
+    /// The fields of the server's answer.
+    package var serverHeaders: HTTPHeaders {
+        headers[Self.digestField] == nil ? headers : headers.removing { $0 == Self.digestField.lowercased() }
+    }
 
     /// The digest of the bytes that a derived entry was made of.
     package var digestOfOriginal: UInt64? { headers[Self.digestField].flatMap { UInt64($0, radix: 16) } }

@@ -31,7 +31,7 @@ public struct DataRequest: Sendable {
 
     private var box: RequestHooks.Box?
 
-    var hasHooks: Bool { box != nil }
+    package var hasHooks: Bool { box != nil }
 
     var hooks: RequestHooks {
         get { box?.hooks ?? .standard }

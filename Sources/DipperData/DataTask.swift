@@ -249,6 +249,14 @@ public final class DataTask: Sendable {
         feed.retry(on: call.queue) { self.flush() }
     }
 
+    /// No more of ``onBytes(_:)``.
+    package func ignoreBytes() {
+        let viewer = link.withLock { exchange(&$0.viewer, with: nil) }
+        _ = consume viewer
+    }
+
+    var wantsBytes: Bool { link.withLock { $0.viewer != nil } }
+
     func show(_ bytes: Data) { link.withLock { $0.viewer }?(bytes) }
 
     /// Takes the latest progress.

@@ -18,7 +18,7 @@ public protocol ImageDecoder: Sendable {
     func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image
 
     /// A decoder of the frames; `nil` for a picture that does not move, or of which only the first frame is wanted.
-    /// - Throws: ``DipperError/undecodable``, ``DipperError/imageTooLarge``.
+    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)?
 }
 

@@ -36,7 +36,7 @@ struct RowWriter: ~Copyable {
     /// - Parameters:
     ///   - source: the size of the rows that come, which may be smaller than the picture's own.
     ///   - picture: the stored picture's own size.
-    /// - Throws: ``DipperError/imageTooLarge`` or ``DipperError/undecodable`` before any memory is taken.
+    /// - Throws: `DipperError.imageTooLarge` or `DipperError.undecodable` before any memory is taken.
     init(
         source: PixelSize, of picture: PixelSize, alpha: Alpha, orientation: Orientation = .up,
         _ options: DecodeOptions
@@ -65,7 +65,7 @@ struct RowWriter: ~Copyable {
     }
 
     /// Checks all that is going to be taken.
-    /// - Throws: ``DipperError/imageTooLarge``.
+    /// - Throws: `DipperError.imageTooLarge`.
     static func checkMemory(
         from source: PixelSize, to stored: PixelSize, _ orientation: Orientation, bandRows: Int, _ limits: DecodeLimits
     ) throws(DipperError) {
@@ -109,7 +109,7 @@ struct RowWriter: ~Copyable {
 
     /// The picture. Rows that have not come are transparent.
     /// - Parameter color: brings the colours into sRGB.
-    /// - Throws: ``DipperError/cancelled``.
+    /// - Throws: `DipperError.cancelled`.
     consuming func finish(color: ColorTransform? = nil) throws(DipperError) -> Image {
         if committed < source.height {
             isOpaque = false

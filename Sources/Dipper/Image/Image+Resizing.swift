@@ -1,7 +1,7 @@
 extension Image {
     /// The picture in another size; itself if it has the size.
     /// - Parameter context: its limits are held, and it is asked every few rows whether the work is still wanted.
-    /// - Throws: ``DipperError/imageTooLarge``, ``DipperError/cancelled``.
+    /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard target != size else { return self }
         try RowWriter.checkMemory(from: size, to: target, .up, bandRows: 0, context.limits)

@@ -7,7 +7,7 @@ struct PixelBuffer: ~Copyable {
 
     /// Memory for a picture, with anything in it.
     /// - Parameter size: within the limits of the decode; at least one pixel each way.
-    /// - Throws: ``DipperError/imageTooLarge`` if the system has no such memory.
+    /// - Throws: `DipperError.imageTooLarge` if the system has no such memory.
     init(_ size: PixelSize) throws(DipperError) {
         precondition(!size.isEmpty, "A picture has at least one pixel.")
         self.size = size

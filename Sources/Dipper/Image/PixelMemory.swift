@@ -18,7 +18,7 @@ enum PixelMemory {
     private static let pool = PixelPool(limit: 64 << 20)
 
     /// Memory with anything in it, which the caller gives back by ``free(_:)``.
-    /// - Throws: ``DipperError/imageTooLarge`` if the system has no such block.
+    /// - Throws: `DipperError.imageTooLarge` if the system has no such block.
     static func allocate(_ byteCount: Int) throws(DipperError) -> UnsafeMutableRawBufferPointer {
         let capacity = capacity(for: byteCount)
         guard capacity >= smallestPooled else { return .allocate(byteCount: byteCount, alignment: alignment) }

@@ -26,6 +26,7 @@ final class DecodeWork: Sendable {
     private let loader: ImageLoader
     /// Nobody waits any more.
     private let cancelled = Atomic(false)
+    private let revoked = Atomic(false)
     private let state = Mutex(State())
 
     private struct State {
@@ -54,7 +55,13 @@ final class DecodeWork: Sendable {
         originals.use(of: source.info, for: request.data) == .fresh
     }
 
+    /// What comes of it is not to be kept.
+    func revoke() { revoked.store(true, ordering: .relaxed) }
+    var isRevoked: Bool { revoked.load(ordering: .relaxed) }
+
     // MARK: Those who wait
+
+    var waiters: [ImageTask] { state.withLock { $0.waiters } }
 
     /// False if it is too late.
     func add(_ task: ImageTask) -> Bool {
@@ -90,10 +97,12 @@ final class DecodeWork: Sendable {
 
     /// The place that the most important of those who wait deserves.
     var place: DecodeQueue.Place {
-        let waiters = state.withLock { $0.waiters }
+        let waiters = waiters
+        let isUrgent = waiters.contains { $0.lane == .fast }
+        let lane = isUrgent ? loader.data.fastLane : loader.data.slowLane
         return DecodeQueue.Place(
-            rank: waiters.contains { $0.lane == .fast } ? .urgent : .slow,
-            priority: waiters.map(\.priority).max() ?? .normal)
+            rank: isUrgent ? .urgent : .slow, priority: waiters.map(\.priority).max() ?? .normal,
+            isLIFO: lane.order == .lifo)
     }
 
     func queued(as number: Int?) { state.withLock { $0.number = number } }
@@ -101,6 +110,13 @@ final class DecodeWork: Sendable {
     /// Finds its place anew after a change.
     func rearrange() {
         guard let number = state.withLock({ $0.number }) else { return }
-        loader.queue.move(number, to: place)
+        var place = place
+        while true {
+            loader.queue.move(number, to: place)
+            // Another change may have come meanwhile, whose move was overtaken by this one.
+            let latest = self.place
+            if latest == place { return }
+            place = latest
+        }
     }
 }

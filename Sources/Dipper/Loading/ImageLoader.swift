@@ -13,6 +13,9 @@ final class ImageLoader: Sendable {
     let logger: Logger
     /// What is being decoded, by the key of the picture.
     private let works = Mutex<[CacheKey: DecodeWork]>([:])
+    /// Those who wait for a look at the disk, by the key of the picture.
+    private let lookups = Mutex<[CacheKey: [ImageTask]]>([:])
+    let writes: PictureWrites
 
     init(
         data: DataCache, memory: ObjectTier, queue: DecodeQueue, codecs: CodecRegistry, limits: DecodeLimits,
@@ -24,6 +27,7 @@ final class ImageLoader: Sendable {
         self.codecs = codecs
         self.limits = limits
         self.logger = logger
+        writes = PictureWrites(queue: queue)
     }
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
@@ -51,14 +55,41 @@ final class ImageLoader: Sendable {
 
     /// Perhaps the processed picture is on disk.
     private func lookForDerived(_ task: ImageTask, _ originals: DataCache) {
-        let unused = task.hold(task.lane == .fast ? originals.reserveFast() : nil)
+        guard task.lane == .fast else { return lookForDerivedLater(task, originals) }
+        let unused = task.hold(originals.reserveFast())
         unused?.release()
+        let isFirst = lookups.withLock { lookups in
+            lookups[task.imageKey, default: []].append(task)
+            return lookups[task.imageKey]?.count == 1
+        }
+        guard isFirst else { return }
         originals.readEntry(task.imageKey) { stored in
-            guard let stored else { return self.fetch(task, derived: nil) }
-            switch originals.use(of: stored.info, for: task.request.data) {
-            case .fresh, .stale: self.decode(task, .derived(stored))
-            case .staleWhileRevalidating, .revalidate: self.fetch(task, derived: stored)
+            let tasks = self.lookups.withLock { $0.removeValue(forKey: task.imageKey) } ?? []
+            for task in tasks { self.found(stored, for: task) }
+        }
+    }
+
+    /// The same for a prefetch, which waits for its turn.
+    private func lookForDerivedLater(_ task: ImageTask, _ originals: DataCache) {
+        let request = task.request.data.with(\.key, task.imageKey).with(\.cachePolicy, .cacheOnly)
+            .with(\.callbackQueue, .inPlace).with(\.priority, task.priority)
+        let look = originals.slowGetData(request)
+        task.follow(look)
+        look.onEnd { result in
+            switch result {
+            case .success(let response):
+                self.found(StoredData(data: response.data, info: response.info), for: task)
+            case .failure(let error) where error == .cancelled || error == .shutDown: task.finish(.failure(error))
+            case .failure: self.found(nil, for: task)
             }
+        }
+    }
+
+    private func found(_ stored: StoredData?, for task: ImageTask) {
+        guard let stored else { return fetch(task, derived: nil) }
+        switch originals(of: task.options).use(of: stored.info, for: task.request.data) {
+        case .fresh, .stale: decode(task, .derived(stored))
+        case .staleWhileRevalidating, .revalidate: fetch(task, derived: stored)
         }
     }
 
@@ -75,8 +106,8 @@ final class ImageLoader: Sendable {
     private func follow(_ bytes: DataTask, for task: ImageTask, derived: StoredData?) {
         task.follow(bytes)
         if task.options.options.showsPreviews == true {
-            bytes.onBytes { [weak self, weak task] in
-                if let self, let task { self.preview(task, $0) }
+            bytes.onBytes { [weak self, weak task, weak bytes] in
+                if let self, let task, !self.preview(task, $0) { bytes?.ignoreBytes() }
             }
         }
         bytes.onEnd { result in
@@ -90,8 +121,8 @@ final class ImageLoader: Sendable {
     /// A call for what a fetch brings that is under way for an answer that is out of date.
     func revalidation(of task: ImageTask, by bytes: DataTask) -> ImageTask {
         let newer = ImageTask(
-            task.request, key: task.key, imageKey: task.imageKey, options: task.options, lane: .slow, queue: task.queue,
-            loader: self)
+            task.request, askedKey: task.askedKey, key: task.key, imageKey: task.imageKey, options: task.options,
+            lane: .slow, queue: task.queue, loader: self, ownsFetch: false)
         live.add(newer)
         follow(bytes, for: newer, derived: nil)
         return newer
@@ -101,6 +132,7 @@ final class ImageLoader: Sendable {
 
     /// Makes the picture, or joins those who wait for the same one.
     func decode(_ task: ImageTask, _ source: DecodeWork.Source) {
+        guard !task.hasEnded else { return }
         let present = works.withLock { $0[task.imageKey] }
         if let present, present.isMade(of: source), join(task, present) { return }
         let work = DecodeWork(task, source, self)
@@ -111,6 +143,8 @@ final class ImageLoader: Sendable {
             place(run)
         } else if let number = queue.add(work.place, run) {
             work.queued(as: number)
+            // Someone may have joined, or changed their mind, before it had its number.
+            work.rearrange()
         } else {
             for task in close(work) { task.finish(.failure(.shutDown)) }
         }
@@ -159,22 +193,31 @@ final class ImageLoader: Sendable {
     struct Made {
         var image: Image
         var digest: UInt64
-        /// It was processed just now.
+        /// It was processed just now, or its file has been confirmed.
         var isProcessed = false
+        /// The file of a picture that was processed before.
+        var file: Data?
     }
 
     private func picture(_ work: DecodeWork) throws(DipperError) -> Made {
         let decode = work.options.decodeOptions(limits, isCancelled: { work.isCancelled })
         switch work.source {
         case .derived(let stored):
-            return Made(image: try plain(stored.data, decode), digest: stored.info.digestOfOriginal ?? 0)
+            let digest = stored.info.digestOfOriginal ?? 0
+            if let kept = kept(work.imageKey), kept.digest == digest, digest != 0 {
+                return Made(image: kept.image, digest: digest)
+            }
+            return Made(image: try plain(stored.data, decode), digest: digest)
         case .original(let response, let derived):
             let digest = DataCache.digest(of: response.data)
             if let kept = kept(work.imageKey), kept.digest == digest {
-                return Made(image: kept.image, digest: digest)
+                // Those who had it made may not have wanted it on disk.
+                let isOnDisk = originals(of: work.options).hasData(for: work.imageKey)
+                let isProcessed = !work.options.chain.processors.isEmpty && !isOnDisk
+                return Made(image: kept.image, digest: digest, isProcessed: isProcessed)
             }
             if let derived, derived.info.digestOfOriginal == digest, let image = try? plain(derived.data, decode) {
-                return Made(image: image, digest: digest, isProcessed: true)
+                return Made(image: image, digest: digest, isProcessed: true, file: derived.data)
             }
             let image = try codecs.decode(response.data, decode)
             let context = ProcessingContext(limits: limits, isCancelled: decode.isCancelled)
@@ -186,7 +229,7 @@ final class ImageLoader: Sendable {
     }
 
     /// A picture that is processed already.
-    private func plain(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+    func plain(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         var options = options
         options.target = nil
         return try codecs.decode(data, options)
@@ -196,39 +239,51 @@ final class ImageLoader: Sendable {
 
     private func finish(_ work: DecodeWork, _ made: Made, _ originals: DataCache) {
         let info = work.source.info
-        let request = work.request.data
-        let policy = originals.policy(of: request)
-        let mayKeep = originals.mayKeep(info, for: request) && policy != .bypass
-        let isCurrent = forget(work)
-        let waiters = work.close()
-        let isWanted = waiters.contains { $0.lane == .fast || $0.options.options.prefetchesToMemory != false }
-        if isCurrent, mayKeep, isWanted {
-            keep(made.image, digest: made.digest, info, for: work.imageKey, originals.memoryLifetime(of: request))
-        }
-        let keepsDerived =
-            made.isProcessed && mayKeep && originals.hasDisk
-            && [.useCache, .ignoreCache, .fromMemoryOrRefresh].contains(policy)
-        let patient = keepsDerived ? waiters.filter(\.request.data.waitsForDiskWrite) : []
-        for task in waiters where !patient.contains(where: { $0 === task }) { succeed(task, made.image, work) }
-        guard keepsDerived else { return }
-        let write: @Sendable () -> Void = { [self] in
-            writeDerived(work, made, originals) {
-                for task in patient { self.succeed(task, made.image, work) }
+        let isCurrent = works.withLock { $0[work.imageKey] === work }
+        let present = work.waiters
+        let policies = present.map { originals.policy(of: $0.request.data) }
+        let mayKeep = originals.mayKeep(info, for: work.request.data) && policies.contains { $0 != .bypass }
+        if isCurrent {
+            // What was made of bytes that someone has asked for anew is out of date.
+            if policies.contains(.ignoreCache), case .original(let response, _) = work.source,
+                response.source == .network
+            {
+                forgetDerived(of: work.key, but: work.imageKey, originals)
+            }
+            let isWanted =
+                memory.contains(work.imageKey)
+                || present.contains { $0.lane == .fast || $0.options.options.prefetchesToMemory != false }
+            if mayKeep, isWanted {
+                keep(
+                    made.image, digest: made.digest, info, for: work.imageKey,
+                    originals.memoryLifetime(of: work.request.data, madeOf: info))
+            } else if !mayKeep, policies.contains(where: { $0 != .bypass }) {
+                memory.remove(work.imageKey)
             }
         }
-        let isLeftForLater = patient.isEmpty && queue.add(.init(rank: .background, priority: .normal), write) != nil
-        // Who was told of the picture just now may have ended the cache already, which waits for this thread.
-        if !isLeftForLater { write() }
+        forget(work)
+        // What was removed while it was being made is not to come back.
+        let isRevoked = work.isRevoked
+        if isRevoked { memory.remove(work.imageKey) }
+        let waiters = work.close()
+        let keepsDerived =
+            made.isProcessed && mayKeep && !isRevoked && originals.hasDisk
+            && policies.contains { [.useCache, .ignoreCache, .fromMemoryOrRefresh].contains($0) }
+        let patient = keepsDerived ? waiters.filter(\.request.data.waitsForDiskWrite) : []
+        if keepsDerived { write(work, made, waiters, patient, originals) }
+        for task in waiters where !patient.contains(where: { $0 === task }) { succeed(task, made.image, work) }
     }
 
     private func succeed(_ task: ImageTask, _ image: Image, _ work: DecodeWork) {
         switch work.source {
         case .derived(let stored):
-            task.succeed(image, source: .disk, info: stored.info)
+            let use = originals(of: task.options).use(of: stored.info, for: task.request.data)
+            task.succeed(image, source: use == .fresh ? .disk : .stale, info: stored.info)
         case .original(let response, _):
             let newer = response.revalidation.map { revalidation(of: task, by: $0) }
             task.succeed(
-                image, source: response.source, info: response.info, metrics: response.metrics, revalidation: newer)
+                image, source: response.source, info: response.info, attempts: response.attempts,
+                metrics: response.metrics, revalidation: newer)
         }
     }
 
@@ -239,23 +294,52 @@ final class ImageLoader: Sendable {
             .init(KeptImage(image, digest: digest), info), for: key, cost: image.byteCount, lifetime: lifetime)
     }
 
-    private func writeDerived(
-        _ work: DecodeWork, _ made: Made, _ originals: DataCache, whenWritten: @escaping @Sendable () -> Void
+    /// Puts what was processed on disk, as those who wait for it want it.
+    private func write(
+        _ work: DecodeWork, _ made: Made, _ waiters: [ImageTask], _ patient: [ImageTask], _ originals: DataCache
     ) {
-        guard case .original(let response, _) = work.source else { return whenWritten() }
-        let serializer = work.options.options.serializer ?? .automatic
-        do throws(DipperError) {
-            let bytes = try serializer.data(for: made.image, madeOf: response.data, codecs)
-            originals.keepDerived(
-                bytes, for: work.imageKey, madeOf: response.info, digest: made.digest, work.request.data,
-                whenWritten: whenWritten)
-            if work.options.options.keepsOriginal == false, response.source == .network {
-                originals.removeData(for: work.key)
+        guard case .original(let response, _) = work.source else { return }
+        let writer = waiters.first { $0.request.data.durability == .durable } ?? waiters.first
+        let request = writer?.request.data ?? work.request.data
+        let serializer = writer?.options.options.serializer ?? .automatic
+        // The original stays where somebody else has use for it.
+        let dropsOriginal =
+            response.source == .network && waiters.allSatisfy { $0.options.options.keepsOriginal == false }
+            && !memory.contains(work.key) && live[work.key].allSatisfy { $0.options.options.keepsOriginal == false }
+        let tell: @Sendable () -> Void = { [self] in for task in patient { succeed(task, made.image, work) } }
+        let write: @Sendable () -> Void = { [self] in
+            do throws(DipperError) {
+                let bytes =
+                    if let file = made.file { file } else {
+                        try serializer.data(for: made.image, madeOf: response.data, codecs)
+                    }
+                originals.keepDerived(
+                    bytes, for: work.imageKey, madeOf: response.info, digest: made.digest, request, whenWritten: tell)
+                if dropsOriginal { originals.removeData(for: work.key) }
+            } catch {
+                logger.info("not kept", metadata: ["key": "\(work.key)", "error": "\(error)"])
+                tell()
             }
-        } catch {
-            logger.info("not kept", metadata: ["key": "\(work.key)", "error": "\(error)"])
-            whenWritten()
         }
+        writes.add(
+            .init(write: write, undo: { originals.removeData(for: work.imageKey) }, dropped: tell), for: work.imageKey,
+            atOnce: !patient.isEmpty)
+    }
+
+    // MARK: Removing
+
+    /// What is being made or written of keys like this is not to be kept. To be called before the tiers are cleaned.
+    func revoke(where condition: (CacheKey) -> Bool) {
+        let concerned = works.withLock { works in works.filter { condition($0.key) }.map(\.value) }
+        for work in concerned { work.revoke() }
+        writes.revoke(where: condition)
+    }
+
+    /// Removes what was made of the bytes of a key, but for one picture.
+    func forgetDerived(of key: CacheKey, but imageKey: CacheKey? = nil, _ originals: DataCache) {
+        writes.revoke { $0.isDerived(of: key) && $0 != imageKey }
+        originals.removeDerived(of: key)
+        memory.removeDerived(of: key)
     }
 
     // MARK: Failure
@@ -271,7 +355,9 @@ final class ImageLoader: Sendable {
             originals.removeData(for: work.imageKey)
             for task in waiters { fetch(task, derived: nil) }
         case .original(let response, _) where isBroken:
-            originals.removeData(for: work.key)
+            // What was fetched past the cache is not what it has.
+            let isKept = waiters.contains { originals.policy(of: $0.request.data) != .bypass }
+            if isKept { originals.removeData(for: work.key) }
             let wasKept = response.source != .network
             for task in waiters {
                 let fetches = wasKept && originals.policy(of: task.request.data) != .cacheOnly
@@ -284,9 +370,10 @@ final class ImageLoader: Sendable {
 
     // MARK: Previews
 
-    private func preview(_ task: ImageTask, _ bytes: Data) {
+    /// False if there will never be one.
+    private func preview(_ task: ImageTask, _ bytes: Data) -> Bool {
         let viewer = task.previewDecoder { PreviewDecoder() }
-        guard let prefix = viewer.take(bytes) else { return }
+        guard let prefix = viewer.take(bytes) else { return !viewer.isPointless }
         let run: @Sendable () -> Void = { [self] in
             defer { viewer.done() }
             var decode = task.options.decodeOptions(limits, isCancelled: { task.hasEnded })
@@ -301,6 +388,7 @@ final class ImageLoader: Sendable {
         } else {
             queue.add(.init(rank: task.lane == .fast ? .urgent : .slow, priority: .low), run)
         }
+        return true
     }
 }
 

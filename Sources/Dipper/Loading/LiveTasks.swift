@@ -1,17 +1,17 @@
 import Synchronization
 
-/// The calls that have not ended, by the key of their bytes.
+/// The calls that have not ended, by the key of the bytes that were asked for.
 final class LiveTasks: Sendable {
     private let tasks = Mutex<[CacheKey: [ObjectIdentifier: ImageTask]]>([:])
 
     func add(_ task: ImageTask) {
-        tasks.withLock { $0[task.key, default: [:]][ObjectIdentifier(task)] = task }
+        tasks.withLock { $0[task.askedKey, default: [:]][ObjectIdentifier(task)] = task }
     }
 
     func remove(_ task: ImageTask) {
         tasks.withLock { tasks in
-            tasks[task.key]?[ObjectIdentifier(task)] = nil
-            if tasks[task.key]?.isEmpty == true { tasks[task.key] = nil }
+            tasks[task.askedKey]?[ObjectIdentifier(task)] = nil
+            if tasks[task.askedKey]?.isEmpty == true { tasks[task.askedKey] = nil }
         }
     }
 

@@ -43,7 +43,7 @@ public struct ProcessorChain: ImageProcessor {
 
     /// In this order.
     public init(_ processors: [any ImageProcessor]) {
-        self.processors = processors
+        self.processors = processors.flatMap { ($0 as? ProcessorChain)?.processors ?? [$0] }
     }
 
     /// Those of its processors, with `|>` between them.

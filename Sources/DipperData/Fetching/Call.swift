@@ -40,7 +40,9 @@ final class Call: Sendable {
     /// Whether what comes from the network is kept on disk.
     var keepsOnDisk: Bool {
         switch cachePolicy {
-        case .useCache, .ignoreCache, .fromMemoryOrRefresh: true
+        case .useCache, .fromMemoryOrRefresh: true
+        // A file that is asked for anew is as much at hand as before.
+        case .ignoreCache: request.provider?.isLocal != true
         case .memoryOnly, .cacheOnly, .bypass: false
         }
     }

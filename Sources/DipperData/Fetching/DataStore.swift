@@ -172,13 +172,11 @@ final class DataStore: Sendable {
     /// Keeps a value in memory, and on disk if asked.
     func add(
         _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
-        whenWritten: (@Sendable () -> Void)? = nil
+        stored: Date? = nil, whenWritten: (@Sendable () -> Void)? = nil
     ) {
-        let request = call.request
         let now = now()
         memory.insert(value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call))
-        let lifetime = Lifetime(
-            diskExpiration(call), extendedBy: request.diskAccessExtension ?? defaults.diskAccessExtension, now: now)
+        let lifetime = diskLifetime(call, stored: stored ?? now)
         guard onDisk, let disk else {
             whenWritten?()
             return
@@ -190,6 +188,13 @@ final class DataStore: Sendable {
             disk.write(
                 EntryRecord(key: key, value: value, lifetime: lifetime), durability, whenDone: whenWritten)
         }
+    }
+
+    /// How long what a call brings is kept on disk.
+    func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
+        Lifetime(
+            diskExpiration(call), extendedBy: call.request.diskAccessExtension ?? defaults.diskAccessExtension,
+            now: stored)
     }
 
     private func diskExpiration(_ call: Call) -> Expiration {

@@ -201,7 +201,12 @@ extension FetchEngine {
                 self.showBytes(id, job)
             }
         }
-        transfer?.copyBody { [weak self] bytes, offset in
+        guard let transfer else { return }
+        guard inspect({ $0.waiters(of: id) }).contains(where: \.waiter.wantsBytes) else {
+            job.wantsBytes.store(false, ordering: .relaxed)
+            return
+        }
+        transfer.copyBody { [weak self] bytes, offset in
             guard let self, offset == 0 || offset == beginning?.count else { return }
             let whole = offset == 0 ? bytes : (beginning ?? Data()) + bytes
             for (_, task) in self.inspect({ $0.waiters(of: id) }) { task.show(whole) }

@@ -70,8 +70,8 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package func preview(
         _ preview: Event.Preview, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
     ) -> Bool {
-        let streams = log.withLock { $0.set(preview) }
-        for stream in streams { stream.yield(.preview(preview)) }
+        let set = log.withLock { $0.set(preview) }
+        for stream in set.streams { stream.yield(.preview(preview)) }
         return deliver(on: queue, flush)
     }
 

@@ -43,6 +43,8 @@ struct TaskLog<Event: TaskEvent> {
     struct Ended {
         var continuations: [CheckedContinuation<Outcome, Never>]
         var streams: [AsyncStream<Event>.Continuation]
+        /// What nobody is to see any more, to be let go of without the lock.
+        var preview: Event.Preview?
     }
 
     private struct Listener {
@@ -81,11 +83,11 @@ struct TaskLog<Event: TaskEvent> {
         return Array(streams.values)
     }
 
-    mutating func set(_ preview: Event.Preview) -> [AsyncStream<Event>.Continuation] {
-        guard outcome == nil else { return [] }
-        self.preview = preview
+    /// The preview it takes the place of is to be let go of without the lock.
+    mutating func set(_ new: Event.Preview) -> (streams: [AsyncStream<Event>.Continuation], old: Event.Preview?) {
+        guard outcome == nil else { return ([], nil) }
         previewNumber += 1
-        return Array(streams.values)
+        return (Array(streams.values), exchange(&preview, with: new))
     }
 
     /// `nil` if the task had ended before.
@@ -96,7 +98,7 @@ struct TaskLog<Event: TaskEvent> {
         entries.append(.end(result))
         return Ended(
             continuations: exchange(&continuations, with: []),
-            streams: Array(exchange(&streams, with: [:]).values))
+            streams: Array(exchange(&streams, with: [:]).values), preview: exchange(&preview, with: nil))
     }
 
     // MARK: Listening

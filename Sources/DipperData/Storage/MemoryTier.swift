@@ -66,10 +66,12 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     /// Keeps a value in place of the one its key had. A value that costs more than a tenth of the limit is not
     /// kept, and neither is the old one.
-    /// - Parameter changes: what ``changes(of:)`` said before the value was read elsewhere: if something has changed
+    /// - Parameters:
+    ///   - stored: when it was stored elsewhere, in seconds since 1970; `nil` for now.
+    ///   - changes: what ``changes(of:)`` said before the value was read elsewhere: if something has changed
     ///   since, the value may be out of date and is not kept.
     func insert(
-        _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime,
+        _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, stored: TimeInterval? = nil,
         unlessChangedSince changes: UInt64? = nil
     ) {
         let limits = limits.withLock { $0 }
@@ -78,7 +80,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
             if changes == nil { remove(key) }
             return
         }
-        let entry = MemoryEntry(key: key, value: value, cost: entryCost, lifetime: lifetime, stored: now)
+        let entry = MemoryEntry(key: key, value: value, cost: entryCost, lifetime: lifetime, stored: stored ?? now)
         let (replaced, isInserted) = shard(of: key).insert(
             entry, stamp: stamp(), unlessChangedSince: changes)
         guard isInserted else { return }

@@ -5,6 +5,11 @@ package struct StoredData: Sendable {
     package let data: Data
     package let info: EntryInfo
 
+    package init(data: Data, info: EntryInfo) {
+        self.data = data
+        self.info = info
+    }
+
     /// What the entry costs a tier, in bytes: the data, and about what surrounds it.
     func cost(for key: CacheKey) -> Int { data.count + key.string.utf8.count + 256 }
 }
@@ -16,7 +21,7 @@ package final class EntryInfo: Sendable {
     package let status: Int
     package let headers: HTTPHeaders
     /// Seconds since 1970.
-    let stored: TimeInterval
+    package let stored: TimeInterval
     let freshness: Freshness
     /// The request fields that chose this answer; `nil` if there is but one.
     let variant: Variant?

@@ -12,7 +12,7 @@
         /// The index of pixels that are not drawn; `nil` if there are none.
         private(set) var transparent: UInt8?
 
-        /// - Throws: ``DipperError/unencodable``.
+        /// - Throws: `DipperError.unencodable`.
         init(_ image: Image) throws(DipperError) {
             let colors = try Self.colors(of: image)
             let hasTransparency = colors.contains { $0 == Self.clear }

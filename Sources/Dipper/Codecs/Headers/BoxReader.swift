@@ -35,7 +35,7 @@ struct BoxReader {
     }
 
     /// The first box of a type.
-    /// - Throws: ``DipperError/undecodable`` if there is none.
+    /// - Throws: `DipperError.undecodable` if there is none.
     static func first(_ type: FourCC, in bytes: ByteReader) throws(DipperError) -> ByteReader {
         var boxes = BoxReader(bytes)
         while let box = try boxes.next() {

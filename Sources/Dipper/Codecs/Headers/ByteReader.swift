@@ -39,7 +39,7 @@ struct ByteReader {
     var available: Int { bytes.count }
 
     /// A part with an end of its own.
-    /// - Throws: ``DipperError/undecodable`` if it goes past this one's end; not if its bytes are still to come.
+    /// - Throws: `DipperError.undecodable` if it goes past this one's end; not if its bytes are still to come.
     func part(at offset: Int, count: Int) throws(DipperError) -> ByteReader {
         guard offset >= 0, count >= 0, offset <= self.count, count <= self.count - offset else { throw Self.broken }
         let start = min(offset, bytes.count)

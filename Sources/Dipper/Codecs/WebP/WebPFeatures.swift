@@ -10,7 +10,7 @@
         /// Decoded row by row; what is lossless, the library holds whole.
         let isLossy: Bool
 
-        /// - Throws: ``DipperError/undecodable``, also if the size is not among the bytes.
+        /// - Throws: `DipperError.undecodable`, also if the size is not among the bytes.
         init(_ bytes: PinnedBytes) throws(DipperError) {
             var found = WebPBitstreamFeatures()
             let status = WebPGetFeatures(bytes.base, bytes.count, &found)

@@ -1,0 +1,106 @@
+import Synchronization
+
+/// What is to be encoded and written, one after the other for each key: of several that wait the latest counts, and what
+/// was removed meanwhile does not come back.
+final class PictureWrites: Sendable {
+    struct Job: Sendable {
+        /// Encodes and stages.
+        let write: @Sendable () -> Void
+        /// Takes it back.
+        let undo: @Sendable () -> Void
+        /// It will not be written.
+        let dropped: @Sendable () -> Void
+    }
+
+    private struct Entry: Sendable {
+        var waiting: Job?
+        var running: Job?
+        var isRevoked = false
+    }
+
+    private struct State: Sendable {
+        var entries: [CacheKey: Entry] = [:]
+        var idle: [CheckedContinuation<Void, Never>] = []
+
+        /// Forgets a key that nothing is to be done for, and takes those who wait for all to be done, if it is.
+        mutating func takeIdle(_ key: CacheKey) -> [CheckedContinuation<Void, Never>] {
+            if let entry = entries[key], entry.waiting == nil, entry.running == nil { entries[key] = nil }
+            return entries.isEmpty ? exchange(&idle, with: []) : []
+        }
+    }
+
+    private let state = Mutex(State())
+    private let queue: DecodeQueue
+
+    init(queue: DecodeQueue) {
+        self.queue = queue
+    }
+
+    /// Writes in the background; at once where the caller waits for it, or the queue takes nothing more.
+    func add(_ job: Job, for key: CacheKey, atOnce: Bool) {
+        let (replaced, isFirst) = state.withLock { state -> (Job?, Bool) in
+            let isFirst = state.entries[key] == nil
+            let replaced = exchange(&state.entries[key, default: Entry()].waiting, with: job)
+            return (replaced, isFirst)
+        }
+        replaced?.dropped()
+        guard isFirst || atOnce else { return }
+        let run: @Sendable () -> Void = { self.run(key) }
+        if atOnce || queue.add(.init(rank: .background, priority: .normal), run) == nil { run() }
+    }
+
+    private func run(_ key: CacheKey) {
+        while true {
+            let job = state.withLock { state -> Job? in
+                guard let entry = state.entries[key], entry.running == nil, let job = entry.waiting else { return nil }
+                state.entries[key] = Entry(waiting: nil, running: job)
+                return job
+            }
+            guard let job else { return }
+            job.write()
+            let (isRevoked, idle) = state.withLock { state -> (Bool, [CheckedContinuation<Void, Never>]) in
+                let isRevoked = state.entries[key]?.isRevoked ?? false
+                state.entries[key]?.isRevoked = false
+                if !isRevoked { state.entries[key]?.running = nil }
+                return (isRevoked, isRevoked ? [] : state.takeIdle(key))
+            }
+            if isRevoked {
+                job.undo()
+                let idle = state.withLock { state in
+                    state.entries[key]?.running = nil
+                    return state.takeIdle(key)
+                }
+                for continuation in idle { continuation.resume() }
+            }
+            for continuation in idle { continuation.resume() }
+        }
+    }
+
+    /// What waits for keys like this is dropped, what is being written is taken back.
+    func revoke(where condition: (CacheKey) -> Bool) {
+        let dropped = state.withLock { state -> [Job] in
+            var dropped: [Job] = []
+            for key in state.entries.keys.filter(condition) {
+                if let job = exchange(&state.entries[key, default: Entry()].waiting, with: nil) { dropped.append(job) }
+                if state.entries[key]?.running != nil { state.entries[key]?.isRevoked = true }
+                if state.entries[key]?.running == nil { state.entries[key] = nil }
+            }
+            return dropped
+        }
+        for job in dropped { job.dropped() }
+        let idle = state.withLock { $0.entries.isEmpty ? exchange(&$0.idle, with: []) : [] }
+        for continuation in idle { continuation.resume() }
+    }
+
+    /// Returns when all that was asked for has been staged.
+    func finish() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let isIdle = state.withLock { state -> Bool in
+                if state.entries.isEmpty { return true }
+                state.idle.append(continuation)
+                return false
+            }
+            if isIdle { continuation.resume() }
+        }
+    }
+}
