@@ -81,9 +81,8 @@ struct ImageLaneTests {
             task.cancel()
             #expect(await task.error == .cancelled)
         }
-        let prefetch = test.cache.slowGetImage(b)
         test.transport.script(b, [.body(try picture.png)])
-        _ = try await prefetch.value
+        _ = try await test.cache.slowGetImage(b).value
         await test.cache.shutdown()
     }
 
