@@ -10,7 +10,8 @@ enum CleanUp {
     }
 
     private static let state = Mutex(State())
-    private static let signals = Mutex<[any DispatchSourceSignal]>([])
+    // Written once, before there is another thread; the sources may not be sent into a mutex.
+    nonisolated(unsafe) private static var signals: [any DispatchSourceSignal] = []
 
     /// The number to give to ``run(_:)``.
     static func add(_ action: @escaping @Sendable () -> Void) -> Int {
@@ -41,7 +42,7 @@ enum CleanUp {
                 exit(128 + number)
             }
             source.resume()
-            signals.withLock { $0.append(source) }
+            signals.append(source)
         }
     }
 }
