@@ -94,6 +94,7 @@ final class ResolvedOptions: Sendable {
         var parts = chain.processors.map(\.identifier)
         if options.firstFrameOnly == true { parts.append("first frame") }
         if options.allowsPartial == true { parts.append("partial") }
+        if options.preloadsFrames == true { parts.append("all frames") }
         keySuffix = parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
     }
 

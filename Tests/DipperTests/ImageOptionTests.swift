@@ -113,7 +113,10 @@ struct ImageOptionTests {
         #expect(try format(.automatic, .sample(alpha: 9), photo) == .png)
         #expect(try format(.png, image, photo) == .png)
         #expect(try format(.jpeg(quality: 0.5), image, nil) == .jpeg)
-        #expect(try ImageSerializer.original.data(for: image, madeOf: photo, codecs) == photo)
+        #expect(try format(.original, image, nil) == .png)
+        #expect(throws: DipperError.unencodable) {
+            try ImageSerializer.original.data(for: image, madeOf: photo, codecs)
+        }
         let small = try ImageSerializer.jpeg(quality: 0.2).data(for: image, madeOf: nil, codecs)
         let large = try ImageSerializer.jpeg(quality: 0.95).data(for: image, madeOf: nil, codecs)
         #expect(small.count < large.count)

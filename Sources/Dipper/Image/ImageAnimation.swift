@@ -24,9 +24,9 @@ public final class ImageAnimation: Sendable {
         self.preloaded = preloaded
     }
 
-    /// What it takes in memory, in bytes.
+    /// What it takes in memory beside the picture itself, which is the first frame, in bytes.
     public var byteCount: Int {
-        data.count + (preloaded?.reduce(0) { $0 + $1.image.byteCount } ?? 0)
+        data.count + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.byteCount } ?? 0)
     }
 
     /// Decodes the frames anew, from the first, each in the size of the picture.

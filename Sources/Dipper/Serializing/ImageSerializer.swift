@@ -24,9 +24,10 @@ public struct ImageSerializer: Sendable {
             ? try codecs.encode(image, as: .jpeg, EncodeOptions(quality: 0.9)) : try codecs.encode(image, as: .png)
     }
 
-    /// The bytes the picture was made of, unchanged: for pictures added by hand with their bytes. PNG if there are none.
+    /// Originals alone are kept, byte for byte: what was processed is processed again. Pictures added by hand without their
+    /// bytes, which have no original, as PNG.
     public static let original = ImageSerializer { image, original, codecs throws(DipperError) in
-        if let original { return original }
+        if original != nil { throw .unencodable.with(detail: "only originals are kept") }
         try refuseFrames(of: image)
         return try codecs.encode(image, as: .png)
     }

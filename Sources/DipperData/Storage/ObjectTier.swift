@@ -22,7 +22,8 @@ package final class ObjectTier: Sendable {
     package func entry(for key: CacheKey) -> Entry? { memory.value(for: key) }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
     package func insert(_ entry: Entry, for key: CacheKey, cost: Int, lifetime: Lifetime) {
-        memory.insert(entry, for: key, cost: cost + key.string.utf8.count + 256, lifetime: lifetime, stored: entry.info.stored)
+        memory.insert(
+            entry, for: key, cost: cost + key.string.utf8.count + 256, lifetime: lifetime, stored: entry.info.stored)
     }
 
     package func remove(_ key: CacheKey) { memory.remove(key) }
