@@ -135,14 +135,15 @@ public final class ImageCache: Sendable {
         let originals = options.options.originals ?? data
         var request = request
         let askedKey = request.data.cacheKey
+        var key = askedKey
         if request.data.hasHooks, request.data.lowDataURL != nil {
             let isThere = memory.contains(options.key(askedKey))
             request.data = isThere ? request.data.with(\.lowDataURL, nil) : originals.effective(request.data)
+            key = request.data.cacheKey
         }
-        let key = request.data.cacheKey
         let task = ImageTask(
             request, askedKey: askedKey, key: key, imageKey: options.key(key), options: options, lane: lane,
-            queue: originals.queue(of: request.data), loader: loader)
+            queue: originals.queue(of: request.data))
         if let defect = originals.defect(of: request.data) {
             task.finish(.failure(isShutDown.load(ordering: .acquiring) ? .shutDown : defect))
             return task
@@ -152,6 +153,7 @@ public final class ImageCache: Sendable {
             return task
         }
         if answer(task, originals) { return task }
+        task.attach(loader)
         loader.start(task)
         return task
     }

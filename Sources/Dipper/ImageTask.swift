@@ -54,7 +54,6 @@ public final class ImageTask: Sendable {
     private let ownsFetch: Bool
     let options: ResolvedOptions
     let queue: CallbackQueue
-    private let feed = TaskFeed<Event>()
     private let link: Mutex<Link>
 
     /// How far the call has come.
@@ -65,8 +64,18 @@ public final class ImageTask: Sendable {
         case ended
     }
 
+    /// Brings news to those who listen. Made with the first of them or the first news before the end: a call that memory
+    /// answers often has neither.
+    private final class Feed: Sendable {
+        let news = TaskFeed<Event>()
+    }
+
     private struct Link {
+        /// Knows this call among those that have not ended.
         var loader: ImageLoader?
+        var feed: Feed?
+        /// The end, while there is no feed.
+        var outcome: Result<ImageResponse, DipperError>?
         var stage = Stage.waiting(nil)
         var lane: Lane
         var priority: Priority
@@ -79,7 +88,7 @@ public final class ImageTask: Sendable {
 
     init(
         _ request: ImageRequest, askedKey: CacheKey, key: CacheKey, imageKey: CacheKey, options: ResolvedOptions,
-        lane: Lane, queue: CallbackQueue, loader: ImageLoader?, ownsFetch: Bool = true
+        lane: Lane, queue: CallbackQueue, loader: ImageLoader? = nil, ownsFetch: Bool = true
     ) {
         self.request = request
         self.askedKey = askedKey
@@ -103,7 +112,7 @@ public final class ImageTask: Sendable {
     public var response: ImageResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
-                await withCheckedContinuation { feed.wait($0) }
+                await withCheckedContinuation { feed.news.wait($0) }
             } onCancel: {
                 cancel()
             }
@@ -161,7 +170,7 @@ public final class ImageTask: Sendable {
     /// All that happens from now on, after the present state. Ends with the task.
     public var events: AsyncStream<Event> {
         wantProgress()
-        return feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
+        return feed.news.events(present: state) { [weak self] in self?.feed.news.forget(stream: $0) }
     }
 
     // MARK: Changing one's mind
@@ -220,7 +229,8 @@ public final class ImageTask: Sendable {
 
     /// What the task is doing now.
     public var state: State {
-        if let outcome = feed.outcome {
+        let (feed, end) = link.withLock { ($0.feed, $0.outcome) }
+        if let outcome = end ?? feed?.news.outcome {
             switch outcome {
             case .success: return .finished
             case .failure(let error): return .failed(error)
@@ -241,6 +251,20 @@ public final class ImageTask: Sendable {
     }
 
     // MARK: The loader's side
+
+    /// The call is about to be started: it is the loader's until it ends.
+    func attach(_ loader: ImageLoader) { link.withLock { $0.loader = loader } }
+
+    private var feed: Feed {
+        link.withLock { link in
+            if let feed = link.feed { return feed }
+            let feed = Feed()
+            // Nobody listens yet, so there is nobody to call.
+            if let end = exchange(&link.outcome, with: nil) { _ = feed.news.end(end, on: queue) {} }
+            link.feed = feed
+            return feed
+        }
+    }
 
     var hasEnded: Bool {
         if case .ended = link.withLock({ $0.stage }) { true } else { false }
@@ -327,12 +351,14 @@ public final class ImageTask: Sendable {
 
     /// Ends the task, once, and lets go of what it waited for.
     func finish(_ result: Result<ImageResponse, DipperError>) {
-        let (stage, loader) = link.withLock { link -> (Stage, ImageLoader?) in
+        let (stage, loader, feed) = link.withLock { link -> (Stage, ImageLoader?, Feed?) in
             let stage = link.stage
+            if case .ended = stage { return (stage, nil, nil) }
             if case .fetching(let task) = stage { link.attempts = task.attempts }
             link.stage = .ended
             link.viewer = nil
-            return (stage, exchange(&link.loader, with: nil))
+            if link.feed == nil { link.outcome = result }
+            return (stage, exchange(&link.loader, with: nil), link.feed)
         }
         switch stage {
         case .ended: return
@@ -341,19 +367,19 @@ public final class ImageTask: Sendable {
         case .decoding(let work): work.leave(self)
         }
         loader?.live.remove(self)
-        if feed.end(result, on: queue, { self.flush() }) { flush() }
+        if let feed, feed.news.end(result, on: queue, { self.flush() }) { flush() }
     }
 
     func tellPreview(_ image: Image) {
-        if feed.preview(options.handOut(image), on: queue, { self.flush() }) { flush() }
+        if feed.news.preview(options.handOut(image), on: queue, { self.flush() }) { flush() }
     }
 
     private func tellFailure(_ error: DipperError) {
-        if feed.fail(error, on: queue, { self.flush() }) { flush() }
+        if feed.news.fail(error, on: queue, { self.flush() }) { flush() }
     }
 
     private func tellRetry() {
-        if feed.retry(on: queue, { self.flush() }) { flush() }
+        if feed.news.retry(on: queue, { self.flush() }) { flush() }
     }
 
     private func wantProgress() {
@@ -368,16 +394,16 @@ public final class ImageTask: Sendable {
 
     private func forwardProgress(of task: DataTask) {
         task.onProgress { progress in
-            if self.feed.progress(progress, on: self.queue, { self.flush() }) { self.flush() }
+            if self.feed.news.progress(progress, on: self.queue, { self.flush() }) { self.flush() }
         }
     }
 
     private func add(_ hook: TaskHook<Event>) -> ImageTask {
-        if feed.add(hook, on: queue, { self.flush() }) { flush() }
+        if feed.news.add(hook, on: queue, { self.flush() }) { flush() }
         return self
     }
 
-    private func flush() { feed.flush() }
+    private func flush() { feed.news.flush() }
 }
 
 extension ImageTask.Event: TaskEvent {
