@@ -19,7 +19,8 @@ final class PicturePeer {
         answers = LineReader(output.fileHandleForReading)
         try process.run()
         cleanUp = CleanUp.add { [process] in
-            process.terminate()
+            // Not SIGTERM: what this program ignores its children do too.
+            kill(process.processIdentifier, SIGKILL)
             process.waitUntilExit()
         }
     }
