@@ -70,7 +70,7 @@
                 #expect(try Difference(frame.image, Golden("gif/mixed.\(index).rgba")).largest == 0)
             }
             let file = try Pictures.data("gif/mixed.gif").count
-            #expect(animation.byteCount == file + 6 * 4800)
+            #expect(animation.byteCount == file + 5 * 4800)
             #expect(try moving().byteCount == file + 4800)
         }
 
