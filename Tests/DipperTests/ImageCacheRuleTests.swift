@@ -596,6 +596,44 @@ struct ImageCacheRuleTests {
         await test.cache.shutdown()
     }
 
+    @Test("prefetches wait for the decoder, so that what waits for it stays bounded")
+    func backpressure() async throws {
+        let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
+        // Ten megabytes that are no picture behind the picture.
+        let file = try picture.png + Data(count: 10 << 20)
+        for index in 0..<40 {
+            test.transport.script(url("\(index)"), [.body(file)])
+            test.cache.slowGetImage(url("\(index)"))
+        }
+        #expect(await settle { test.decoder.decodes > 0 })
+        #expect(await stays { test.transport.transfers.count < 10 }, "\(test.transport.transfers.count)")
+        // With the decoder they go on.
+        for _ in 0..<40 { test.decoder.release() }
+        #expect(await settle { test.transport.transfers.count == 40 && test.cache.loader.live.all.isEmpty })
+        await test.cache.shutdown()
+    }
+
+    @Test("what is to be written stays bounded, whatever is decoded meanwhile")
+    func boundedWrites() async throws {
+        let gate = Gate()
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            $0.decodingThreads = 1
+            $0.options.serializer = gate.serializer
+        }
+        let tasks = try (0..<20).map { index -> ImageTask in
+            test.transport.script(url("\(index)"), [.body(try picture.png)])
+            return test.cache.getImage(ImageRequest(url("\(index)")).processed(by: Inverting()))
+        }
+        // The one thread encodes when too much waits.
+        #expect(await settle { gate.entered.value == 1 })
+        #expect(await stays { tasks.count { $0.state == .finished } < 12 })
+        gate.open(20)
+        for task in tasks { _ = try await task.value }
+        await test.cache.synchronize()
+        #expect(test.cache.data.diskCount == 40)
+        await test.cache.shutdown()
+    }
+
     // MARK: The end
 
     @Test("a shared data cache outlives one of two image caches; shutting down twice at once is fine")

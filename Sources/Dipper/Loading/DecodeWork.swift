@@ -27,6 +27,7 @@ final class DecodeWork: Sendable {
     /// Nobody waits any more.
     private let cancelled = Atomic(false)
     private let revoked = Atomic(false)
+    private let isCounted = Atomic(false)
     private let state = Mutex(State())
 
     private struct State {
@@ -58,6 +59,25 @@ final class DecodeWork: Sendable {
     /// What comes of it is not to be kept.
     func revoke() { revoked.store(true, ordering: .relaxed) }
     var isRevoked: Bool { revoked.load(ordering: .relaxed) }
+
+    /// Bytes that are held for it.
+    private var size: Int {
+        switch source {
+        case .original(let response, let derived): response.data.count + (derived?.data.count ?? 0)
+        case .derived(let stored): stored.data.count
+        }
+    }
+
+    /// It waits for the decoder.
+    func count(_ originals: DataCache) {
+        isCounted.store(true, ordering: .relaxed)
+        loader.backlog.add(size, originals)
+    }
+
+    /// It no longer does.
+    func discount() {
+        if isCounted.exchange(false, ordering: .relaxed) { loader.backlog.remove(size) }
+    }
 
     // MARK: Those who wait
 

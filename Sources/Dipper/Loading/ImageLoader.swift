@@ -16,6 +16,7 @@ final class ImageLoader: Sendable {
     /// Those who wait for a look at the disk, by the key of the picture.
     private let lookups = Mutex<[CacheKey: [ImageTask]]>([:])
     let writes: PictureWrites
+    let backlog = DecodeBacklog(limit: 32 << 20)
 
     init(
         data: DataCache, memory: ObjectTier, queue: DecodeQueue, codecs: CodecRegistry, limits: DecodeLimits,
@@ -138,6 +139,7 @@ final class ImageLoader: Sendable {
         let work = DecodeWork(task, source, self)
         works.withLock { $0[task.imageKey] = work }
         guard join(task, work) else { return }
+        work.count(originals(of: task.options))
         let run: @Sendable () -> Void = { [self] in make(work) }
         if let place = task.options.options.processingQueue?.run {
             place(run)
@@ -146,6 +148,7 @@ final class ImageLoader: Sendable {
             // Someone may have joined, or changed their mind, before it had its number.
             work.rearrange()
         } else {
+            work.discount()
             for task in close(work) { task.finish(.failure(.shutDown)) }
         }
     }
@@ -160,6 +163,7 @@ final class ImageLoader: Sendable {
     /// Nobody waits for the work any more.
     func dropped(_ work: DecodeWork, number: Int?) {
         forget(work)
+        work.discount()
         if let number { queue.remove(number) }
     }
 
@@ -179,6 +183,7 @@ final class ImageLoader: Sendable {
 
     /// On a decoding thread.
     private func make(_ work: DecodeWork) {
+        defer { work.discount() }
         guard !work.isCancelled else { return }
         let originals = originals(of: work.options)
         do throws(DipperError) {

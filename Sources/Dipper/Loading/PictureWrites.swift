@@ -36,12 +36,17 @@ final class PictureWrites: Sendable {
         self.queue = queue
     }
 
-    /// Writes in the background; at once where the caller waits for it, or the queue takes nothing more.
-    func add(_ job: Job, for key: CacheKey, atOnce: Bool) {
-        let (replaced, isFirst) = state.withLock { state -> (Job?, Bool) in
+    /// So many may wait: each holds a picture and the bytes it was made of.
+    private static let mostWaiting = 8
+
+    /// Writes in the background; at once where the caller waits for it, where too much waits already, or where the queue
+    /// takes nothing more.
+    func add(_ job: Job, for key: CacheKey, atOnce isWaitedFor: Bool) {
+        let (replaced, isFirst, atOnce) = state.withLock { state -> (Job?, Bool, Bool) in
             let isFirst = state.entries[key] == nil
+            let atOnce = isWaitedFor || state.entries.count >= Self.mostWaiting
             let replaced = exchange(&state.entries[key, default: Entry()].waiting, with: job)
-            return (replaced, isFirst)
+            return (replaced, isFirst, atOnce)
         }
         replaced?.dropped()
         guard isFirst || atOnce else { return }
