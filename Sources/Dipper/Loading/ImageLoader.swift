@@ -311,23 +311,27 @@ final class ImageLoader: Sendable {
         let dropsOriginal =
             response.source == .network && waiters.allSatisfy { $0.options.options.keepsOriginal == false }
             && !memory.contains(work.key) && live[work.key].allSatisfy { $0.options.options.keepsOriginal == false }
-        let tell: @Sendable () -> Void = { [self] in for task in patient { succeed(task, made.image, work) } }
-        let write: @Sendable () -> Void = { [self] in
+        // What waits to be written must not hold the whole file.
+        let original = serializer.readsOriginal ? response.data : Data(response.data.prefix(CodecRegistry.sniffLength))
+        let (info, key, imageKey) = (response.info, work.key, work.imageKey)
+        var tell: @Sendable () -> Void = {}
+        if !patient.isEmpty { tell = { [self] in for task in patient { succeed(task, made.image, work) } } }
+        let write: @Sendable () -> Void = { [self, tell] in
             do throws(DipperError) {
                 let bytes =
                     if let file = made.file { file } else {
-                        try serializer.data(for: made.image, madeOf: response.data, codecs)
+                        try serializer.data(for: made.image, madeOf: original, codecs)
                     }
                 originals.keepDerived(
-                    bytes, for: work.imageKey, madeOf: response.info, digest: made.digest, request, whenWritten: tell)
-                if dropsOriginal { originals.removeData(for: work.key) }
+                    bytes, for: imageKey, madeOf: info, digest: made.digest, request, whenWritten: tell)
+                if dropsOriginal { originals.removeData(for: key) }
             } catch {
-                logger.info("not kept", metadata: ["key": "\(work.key)", "error": "\(error)"])
+                logger.info("not kept", metadata: ["key": "\(key)", "error": "\(error)"])
                 tell()
             }
         }
         writes.add(
-            .init(write: write, undo: { originals.removeData(for: work.imageKey) }, dropped: tell), for: work.imageKey,
+            .init(write: write, undo: { originals.removeData(for: imageKey) }, dropped: tell), for: imageKey,
             atOnce: !patient.isEmpty)
     }
 

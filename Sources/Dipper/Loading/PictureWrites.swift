@@ -36,7 +36,7 @@ final class PictureWrites: Sendable {
         self.queue = queue
     }
 
-    /// So many may wait: each holds a picture and the bytes it was made of.
+    /// So many may wait: each holds a picture.
     private static let mostWaiting = 8
 
     /// Writes in the background; at once where the caller waits for it, where too much waits already, or where the queue
