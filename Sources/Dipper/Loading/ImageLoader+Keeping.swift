@@ -1,0 +1,110 @@
+import Foundation
+
+/// What is kept of a picture, what is taken back, and what becomes of those that cannot be made.
+extension ImageLoader {
+    func keep(_ image: Image, digest: UInt64, _ info: EntryInfo, for key: CacheKey, _ lifetime: Lifetime) {
+        memory.insert(
+            .init(KeptImage(image, digest: digest), info), for: key, cost: image.byteCount, lifetime: lifetime)
+    }
+
+    /// Puts what was processed on disk, as those who wait for it want it.
+    func write(
+        _ work: DecodeWork, _ made: Made, _ waiters: [ImageTask], _ patient: [ImageTask], _ originals: DataCache
+    ) {
+        guard case .original(let response, _) = work.source else { return }
+        let writer = waiters.first { $0.request.data.durability == .durable } ?? waiters.first
+        let request = writer?.request.data ?? work.request.data
+        let serializer = writer?.options.options.serializer ?? .automatic
+        // The original stays where somebody else has use for it.
+        let dropsOriginal =
+            response.source == .network && waiters.allSatisfy { $0.options.options.keepsOriginal == false }
+            && !memory.contains(work.key) && live[work.key].allSatisfy { $0.options.options.keepsOriginal == false }
+        // What waits to be written must not hold the whole file.
+        let original = serializer.readsOriginal ? response.data : Data(response.data.prefix(CodecRegistry.sniffLength))
+        let (info, key, imageKey) = (response.info, work.key, work.imageKey)
+        var tell: @Sendable () -> Void = {}
+        if !patient.isEmpty { tell = { [self] in for task in patient { succeed(task, made.image, work) } } }
+        let write: @Sendable () -> Void = { [self, tell] in
+            do throws(DipperError) {
+                let bytes =
+                    if let file = made.file { file } else {
+                        try serializer.data(for: made.image, madeOf: original, codecs)
+                    }
+                originals.keepDerived(
+                    bytes, for: imageKey, madeOf: info, digest: made.digest, request, whenWritten: tell)
+                if dropsOriginal { originals.removeData(for: key) }
+            } catch {
+                logger.info("not kept", metadata: ["key": "\(key)", "error": "\(error)"])
+                tell()
+            }
+        }
+        writes.add(
+            .init(write: write, undo: { originals.removeData(for: imageKey) }, dropped: tell), for: imageKey,
+            atOnce: !patient.isEmpty)
+    }
+
+    // MARK: Removing
+
+    /// What is being made or written of keys like this is not to be kept. To be called before the tiers are cleaned.
+    func revoke(where condition: (CacheKey) -> Bool) {
+        let concerned = works.withLock { works in works.filter { condition($0.key) }.map(\.value) }
+        for work in concerned { work.revoke() }
+        writes.revoke(where: condition)
+    }
+
+    /// Removes what was made of the bytes of a key, but for one picture.
+    func forgetDerived(of key: CacheKey, but imageKey: CacheKey? = nil, _ originals: DataCache) {
+        writes.revoke { $0.isDerived(of: key) && $0 != imageKey }
+        originals.removeDerived(of: key)
+        memory.removeDerived(of: key)
+    }
+
+    // MARK: Failure
+
+    func fail(_ work: DecodeWork, _ error: DipperError, _ originals: DataCache) {
+        let waiters = close(work)
+        let isBroken = error == .undecodable || error == .unsupportedFormat
+        if isBroken {
+            logger.info("undecodable", metadata: ["key": "\(work.key)", "error": "\(error)"])
+        }
+        switch work.source {
+        case .derived where isBroken:
+            originals.removeData(for: work.imageKey)
+            for task in waiters { fetch(task, derived: nil) }
+        case .original(let response, _) where isBroken:
+            // What was fetched past the cache is not what it has.
+            let isKept = waiters.contains { originals.policy(of: $0.request.data) != .bypass }
+            if isKept { originals.removeData(for: work.key) }
+            let wasKept = response.source != .network
+            for task in waiters {
+                let fetches = wasKept && originals.policy(of: task.request.data) != .cacheOnly
+                if fetches, task.mayRefetch() { fetch(task, derived: nil) } else { task.finish(.failure(error)) }
+            }
+        case .derived, .original:
+            for task in waiters { task.finish(.failure(error)) }
+        }
+    }
+
+    // MARK: Previews
+
+    /// False if there will never be one.
+    func preview(_ task: ImageTask, _ bytes: Data) -> Bool {
+        let viewer = task.previewDecoder { PreviewDecoder() }
+        guard let prefix = viewer.take(bytes) else { return !viewer.isPointless }
+        let run: @Sendable () -> Void = { [self] in
+            defer { viewer.done() }
+            var decode = task.options.decodeOptions(limits, isCancelled: { task.hasEnded })
+            decode.allowsPartial = true
+            guard let image = try? codecs.decode(prefix, decode) else { return }
+            let context = ProcessingContext(limits: limits, isCancelled: decode.isCancelled)
+            guard let processed = try? task.options.chain.process(image, context) else { return }
+            task.tellPreview(processed)
+        }
+        if let place = task.options.options.processingQueue?.run {
+            place(run)
+        } else {
+            queue.add(.init(rank: task.lane == .fast ? .urgent : .slow, priority: .low), run)
+        }
+        return true
+    }
+}
