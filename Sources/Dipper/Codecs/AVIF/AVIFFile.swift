@@ -8,12 +8,18 @@
         private let bytes: PinnedBytes
         private let decoder: UnsafeMutablePointer<avifDecoder>
 
+        /// libaom where it is there: versions of dav1d that are in use write outside their memory for broken files.
+        private static let codec =
+            avifCodecName(AVIF_CODEC_CHOICE_AOM, AVIF_CODEC_FLAG_CAN_DECODE.rawValue) == nil
+            ? AVIF_CODEC_CHOICE_AUTO : AVIF_CODEC_CHOICE_AOM
+
         /// Reads what stands around the pictures; nothing is decoded.
         init(_ data: Data, _ limits: DecodeLimits) throws(DipperError) {
             bytes = PinnedBytes(data)
             guard let decoder = avifDecoderCreate() else { throw .imageTooLarge.with(detail: "AVIF: no memory") }
             self.decoder = decoder
             decoder.pointee.maxThreads = 1
+            decoder.pointee.codecChoice = Self.codec
             decoder.pointee.ignoreExif = 1
             decoder.pointee.ignoreXMP = 1
             // Files of older encoders lack what the standard asks for and decoding does not need.
