@@ -229,12 +229,10 @@ public final class ImageTask: Sendable {
 
     /// What the task is doing now.
     public var state: State {
-        let (feed, end) = link.withLock { ($0.feed, $0.outcome) }
-        if let outcome = end ?? feed?.news.outcome {
-            switch outcome {
-            case .success: return .finished
-            case .failure(let error): return .failed(error)
-            }
+        switch answer {
+        case .success: return .finished
+        case .failure(let error): return .failed(error)
+        case nil: break
         }
         switch link.withLock({ $0.stage }) {
         case .waiting: return .waiting
@@ -264,6 +262,12 @@ public final class ImageTask: Sendable {
             link.feed = feed
             return feed
         }
+    }
+
+    /// The end, once there is one.
+    var answer: Result<ImageResponse, DipperError>? {
+        let (feed, end) = link.withLock { ($0.feed, $0.outcome) }
+        return end ?? feed?.news.outcome
     }
 
     var hasEnded: Bool {

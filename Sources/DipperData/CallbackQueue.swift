@@ -6,6 +6,10 @@ import Dispatch
 public struct CallbackQueue: Sendable {
     package let run: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
 
+    package func perform(_ work: @escaping @Sendable () -> Void) {
+        if let run { run(work) } else { work() }
+    }
+
     /// In place: on whichever thread learns of the event, often one that moves bytes. Only for closures that
     /// return at once.
     public static let inPlace = CallbackQueue(run: nil)

@@ -10,6 +10,7 @@ public struct DipperError: Error, Sendable, Hashable {
         case tlsRejected, addressRefused, tooLarge, tooManyRedirects, malformedResponse, rejected, transport
         case unsupportedFormat, undecodable, imageTooLarge, unencodable, processingFailed
         case unreadable, invalidData
+        case replaced, noSource
         case status(Int)
     }
 
@@ -80,6 +81,10 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let unreadable = DipperError(.unreadable)
     /// Text that should hold bytes, such as a data URL or Base64, does not.
     public static let invalidData = DipperError(.invalidData)
+    /// A display was given another picture before this one was there.
+    public static let replaced = DipperError(.replaced)
+    /// A display was given nothing to show.
+    public static let noSource = DipperError(.noSource)
     /// Anything else the transport reports.
     public static let transport = DipperError(.transport)
 
@@ -146,6 +151,8 @@ extension DipperError {
         case .processingFailed: "processing failed"
         case .unreadable: "unreadable file"
         case .invalidData: "invalid data"
+        case .replaced: "replaced"
+        case .noSource: "no source"
         case .status(let status): (100...599).contains(status) ? "status \(status)" : "status out of range"
         }
     }

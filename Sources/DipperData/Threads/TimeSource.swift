@@ -1,11 +1,11 @@
 import Foundation
 
 /// A clock reduced to what the cache asks of it: the time since some fixed moment, and sleeping.
-struct TimeSource: Sendable {
-    let now: @Sendable () -> Duration
+package struct TimeSource: Sendable {
+    package let now: @Sendable () -> Duration
     let sleep: @Sendable (Duration) async throws -> Void
 
-    init(_ clock: any Clock<Duration>) {
+    package init(_ clock: any Clock<Duration>) {
         self = Self.make(clock)
     }
 

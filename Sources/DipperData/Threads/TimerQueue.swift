@@ -2,7 +2,7 @@ import HeapModule
 import Synchronization
 
 /// Runs closures at given times on an injected clock, with one sleeper for all of them.
-final class TimerQueue: Sendable {
+package final class TimerQueue: Sendable {
     private struct Entry: Comparable, Sendable {
         let due: Duration
         let number: UInt64
@@ -23,12 +23,12 @@ final class TimerQueue: Sendable {
     private let time: TimeSource
     private let state = Mutex(State())
 
-    init(_ time: TimeSource) {
+    package init(_ time: TimeSource) {
         self.time = time
     }
 
     /// Runs `work` once after the wait. Nothing runs after ``end()``.
-    func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
+    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
         // Clocks trap where a sum does not fit.
         let due = time.now() + min(delay, .seconds(1_000_000_000))
         let replaced = state.withLock { state -> Task<Void, Never>? in
@@ -42,7 +42,7 @@ final class TimerQueue: Sendable {
     }
 
     /// Forgets all that is scheduled.
-    func end() {
+    package func end() {
         let (sleeper, entries) = state.withLock { state in
             state.isEnded = true
             return (exchange(&state.sleeper, with: nil), exchange(&state.entries, with: Heap()))

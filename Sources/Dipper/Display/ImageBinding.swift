@@ -1,0 +1,246 @@
+import DipperData
+import Foundation
+import Synchronization
+
+/// Brings pictures of a cache to one display: the newest that was asked for, and only that.
+///
+/// A binding belongs to one ``ImageDisplay``, which it does not keep alive, and has one queue on which the display is
+/// called; its own calls are made there too. A picture in memory is shown before ``setImage(_:placeholder:options:then:)``
+/// returns. While the display is off screen what it waits for goes on as a prefetch (``didDisappear()``), and is urgent
+/// again when it comes back (``willAppear()``).
+public final class ImageBinding: Sendable {
+    /// Told once what has become of a picture that was set.
+    public typealias Completion = @Sendable (Result<ImageResponse, DipperError>) -> Void
+
+    // The display is touched on its own queue alone.
+    private struct Target: @unchecked Sendable {
+        weak var display: (any ImageDisplay)?
+    }
+
+    private struct Link {
+        var state: DisplayState
+        var request: ImageRequest?
+        var completion: Completion?
+        var task: ImageTask?
+        /// Changes with every call: what an older one tells is not heard.
+        var token = 0
+        /// Changes with every picture that is set.
+        var setting = 0
+    }
+
+    private let target: Target
+    private let cache: ImageCache
+    private let queue: CallbackQueue
+    /// For pictures that are set without any.
+    public let options: DisplayOptions
+    private let link: Mutex<Link>
+    private let pressure = Mutex<MemoryPressureObservation?>(nil)
+
+    /// A binding for a display that is on screen.
+    /// - Parameters:
+    ///   - display: what shows the pictures.
+    ///   - cache: where they come from.
+    ///   - queue: where the display is called, a serial one: for a widget a `CallbackQueue.custom` that adds an idle call
+    ///     to the loop of the user interface.
+    ///   - options: for pictures that are set without any.
+    public init(
+        _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue,
+        options: DisplayOptions = DisplayOptions()
+    ) {
+        target = Target(display: display)
+        self.cache = cache
+        self.queue = queue
+        self.options = options
+        link = Mutex(Link(state: DisplayState(pressure: cache.data.memoryPressure)))
+        let observation = cache.data.observeMemoryPressure { [weak self] in self?.press($0) }
+        pressure.withLock { $0 = observation }
+    }
+
+    deinit {
+        let (task, completion) = link.withLock { ($0.task, $0.completion) }
+        task?.cancel()
+        if let completion { queue.perform { completion(.failure(.cancelled)) } }
+    }
+
+    // MARK: What is shown
+
+    /// Shows a picture in place of what is shown now.
+    /// - Parameters:
+    ///   - request: which one; `nil` for none, which shows the placeholder.
+    ///   - placeholder: shown until it is there.
+    ///   - options: `nil` for those of the binding.
+    ///   - completion: called once, on the display's queue: with the picture that is shown now, or why there is none.
+    ///     `DipperError.replaced` if another one was set meanwhile, `DipperError.noSource` if there was no request.
+    public func setImage(
+        _ request: ImageRequest?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
+        then completion: Completion? = nil
+    ) {
+        set(request, placeholder, options ?? self.options, presence, completion)
+    }
+
+    func set(
+        _ request: ImageRequest?, _ placeholder: Placeholder?, _ options: DisplayOptions,
+        _ presence: DisplayState.Presence, _ completion: Completion?
+    ) {
+        let request = request?.with(\.callbackQueue, queue)
+        if let request, options.loadsFromDiskAtOnce, presence == .visible {
+            // Puts it into memory, where it is found at once.
+            _ = cache.image(for: request)
+        }
+        let (replaced, setting) = link.withLock { link in
+            link.request = request
+            link.setting += 1
+            return (exchange(&link.completion, with: completion), link.setting)
+        }
+        replaced?(.failure(.replaced))
+        // Whoever was told may have set another one.
+        guard link.withLock({ $0.setting == setting }) else { return }
+        change { $0.set(isWanted: request != nil, placeholder, options, presence) }
+    }
+
+    /// The same for a URL.
+    public func setImage(
+        _ url: URL, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
+        then completion: Completion? = nil
+    ) {
+        setImage(ImageRequest(url), placeholder: placeholder, options: options, then: completion)
+    }
+
+    /// The same from any task, returning when the picture is shown.
+    /// - Throws: `DipperError.replaced` if another one was set meanwhile, and all that a call of the cache may end as.
+    @discardableResult
+    public func setImageAndWait(
+        _ request: ImageRequest, placeholder: Placeholder? = nil, options: DisplayOptions? = nil
+    ) async throws(DipperError) -> ImageResponse {
+        let result = await withCheckedContinuation { continuation in
+            queue.perform {
+                self.setImage(request, placeholder: placeholder, options: options) {
+                    continuation.resume(returning: $0)
+                }
+            }
+        }
+        return try result.get()
+    }
+
+    /// Gives up the picture that is waited for; what is shown stays.
+    public func cancel() { change { $0.cancel() } }
+
+    // MARK: Where the display is
+
+    /// Whether someone can see the display, as far as this binding has been told.
+    public var isOnScreen: Bool { presence != .offScreen }
+
+    /// The display comes on screen: what it waits for is urgent, what it let go of comes back, what moves goes on.
+    public func willAppear() { move(to: .visible) }
+
+    /// The display has gone off screen: what it waits for goes on as a prefetch, what moves stops, and the picture is let
+    /// go of if the system is short of memory.
+    public func didDisappear() { move(to: .offScreen) }
+
+    private var presence: DisplayState.Presence { link.withLock { $0.state.presence } }
+
+    func move(to presence: DisplayState.Presence) { change { $0.move(to: presence) } }
+
+    func onQueue(_ work: @escaping @Sendable () -> Void) { queue.perform(work) }
+
+    /// On any thread.
+    private func press(_ level: MemoryPressure) {
+        queue.perform { [weak self] in self?.change { $0.press(level) } }
+    }
+
+    // MARK: Carrying out
+
+    /// - Parameter token: of the call that tells it; `nil` for what no call tells.
+    private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
+        guard target.display != nil else { return giveUp() }
+        let (actions, setting) = link.withLock { link in
+            (token == nil || token == link.token ? event(&link.state) : [], link.setting)
+        }
+        for action in actions { perform(action, setting) }
+    }
+
+    /// The display is gone.
+    private func giveUp() {
+        let (task, completion) = link.withLock { link in
+            link.token += 1
+            return (exchange(&link.task, with: nil), exchange(&link.completion, with: nil))
+        }
+        task?.cancel()
+        completion?(.failure(.cancelled))
+    }
+
+    /// - Parameter setting: of the picture that it is about. A display or a completion may have set another one meanwhile.
+    private func perform(_ action: DisplayState.Action, _ setting: Int) {
+        switch action {
+        case .complete(let result):
+            let completion = link.withLock { link in
+                link.setting == setting ? exchange(&link.completion, with: nil) : nil
+            }
+            completion?(result)
+        case _ where link.withLock({ $0.setting != setting }): return
+        case .fetch(let fetch, let disposal): self.fetch(fetch, disposal)
+        case .demote: link.withLock { $0.task }?.moveToSlowQueue()
+        case .dispose(let disposal):
+            let task = link.withLock { link in
+                link.token += 1
+                return exchange(&link.task, with: nil)
+            }
+            dispose(of: task, disposal)
+        case .show(let content, let transition):
+            target.display?.show(content, transition)
+        case .activity(let activity): target.display?.showActivity(activity)
+        case .play, .pause, .resume, .stop, .releaseFrames: break
+        }
+    }
+
+    private func fetch(_ fetch: DisplayState.Fetch, _ disposal: DisplayOptions.Abandonment) {
+        guard let request = link.withLock({ $0.request }) else { return }
+        let task =
+            switch fetch {
+            case .urgent: cache.getImage(request)
+            case .cached: cache.getImage(request.with(\.cachePolicy, .cacheOnly))
+            case .slow: cache.slowGetImage(request)
+            }
+        let (token, old) = link.withLock { link in
+            link.token += 1
+            return (link.token, exchange(&link.task, with: task))
+        }
+        if let answer = task.answer {
+            end(answer, token)
+        } else {
+            change(token: token) { $0.began() }
+            listen(to: task, token)
+        }
+        dispose(of: old, disposal)
+    }
+
+    private func dispose(of task: ImageTask?, _ disposal: DisplayOptions.Abandonment) {
+        switch disposal {
+        case .moveToSlowQueue: task?.moveToSlowQueue()
+        case .cancel: task?.cancel()
+        }
+    }
+
+    private func listen(to task: ImageTask, _ token: Int) {
+        if task.options.options.showsPreviews == true {
+            task.onPreview { [weak self] image in self?.change(token: token) { $0.preview(image) } }
+        }
+        task.onProgress { [weak self] progress in
+            self?.change(token: token) { $0.progress { $0.fraction = progress.expected == nil ? nil : progress.fraction } }
+        }
+        task.onFail { [weak self] _, isFatal in
+            if !isFatal { self?.change(token: token) { $0.progress { $0.isWaiting = true } } }
+        }
+        task.onRetry { [weak self] in self?.change(token: token) { $0.progress { $0.isWaiting = false } } }
+        task.onEnd { [weak self] in self?.end($0, token) }
+    }
+
+    private func end(_ result: Result<ImageResponse, DipperError>, _ token: Int) {
+        change(token: token) { $0.end(result) }
+        // A picture that is out of date may be followed by a newer one.
+        guard case .success(let response) = result, let revalidation = response.revalidation else { return }
+        revalidation.onEnd { [weak self] newer in
+            if case .success(let response) = newer { self?.change(token: token) { $0.renew(response.image) } }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+@testable import Dipper
+import DipperTesting
+import Foundation
+import Testing
+
+@Suite("A list and its loader")
+struct ListLoaderTests {
+    private static func request(_ row: Int) -> ImageRequest { ImageRequest(url("row/\(row)")) }
+
+    private func list(
+        _ test: TestImageCache, count: Int = 1000, _ change: (inout ListOptions) -> Void = { _ in }
+    ) -> ListLoader {
+        var options = ListOptions()
+        change(&options)
+        return ListLoader(test.cache, count: count, options: options, clock: test.clock) { [Self.request($0)] }
+    }
+
+    private func row(_ transfer: ScriptedTransfer) -> Int { Int(transfer.request.url.lastPathComponent) ?? -1 }
+
+    private func rows(_ test: TestImageCache, _ lane: Lane? = nil) -> [Int] {
+        test.transport.transfers.filter { lane == nil || $0.lane == lane }.map(row)
+    }
+
+    private func answerAll(_ test: TestImageCache) throws {
+        let file = try Image.sample().png
+        for row in 0..<1000 { test.transport.script(url("row/\(row)"), [.body(file)]) }
+    }
+
+    @Test("rows on screen are fetched urgently and at once, the next ones one by one behind them")
+    func order() async throws {
+        let test = TestImageCache { $0.data.fastLane.maxConcurrent = 4 }
+        try answerAll(test)
+        let list = list(test) { $0.maxPrefetches = 1 }
+        list.update(visible: 10..<14)
+        #expect(await settle { test.transport.transfers.count == 4 + 8 })
+        #expect(Set(rows(test).prefix(4)) == Set(10..<14))
+        #expect(Array(rows(test).dropFirst(4).prefix(4)) == [14, 9, 15, 8])
+        #expect(Set(rows(test)) == Set(6..<18))
+        await test.cache.shutdown()
+    }
+
+    @Test("scrolling on demotes what left the screen, promotes what came, and fetches nothing twice")
+    func scrolling() async throws {
+        let test = TestImageCache()
+        let list = list(test)
+        list.update(visible: 0..<2)
+        let first = await test.transport.nextTransfer(), second = await test.transport.nextTransfer()
+        #expect(Set([row(first), row(second)]) == [0, 1])
+        test.clock.advance(by: .seconds(1))
+        list.update(visible: 1..<3)
+        let third = await test.transport.nextTransfer()
+        #expect(row(third) == 2 && third.lane == .fast)
+        let zero = row(first) == 0 ? first : second
+        #expect(await settle { zero.lane == .slow })
+        #expect(!zero.isCancelled)
+        // Far away, it is cancelled.
+        test.clock.advance(by: .seconds(1))
+        list.update(visible: 500..<502)
+        #expect(await settle { zero.isCancelled && third.isCancelled })
+        test.clock.advance(by: .seconds(1))
+        list.update(visible: 0..<1)
+        #expect(await settle { test.transport.transfers(of: url("row/0")).count == 2 })
+        await test.cache.shutdown()
+    }
+
+    @Test("a prefetched row that comes on screen is promoted in place")
+    func promotion() async throws {
+        let test = TestImageCache()
+        let list = list(test) { $0.maxPrefetches = 1 }
+        list.update(visible: 0..<1)
+        (await test.transport.nextTransfer()).finish(with: try Image.sample().png)
+        let prefetch = await test.transport.nextTransfer()
+        #expect(row(prefetch) == 1 && prefetch.lane == .slow)
+        test.clock.advance(by: .seconds(1))
+        list.update(visible: 1..<2)
+        #expect(await settle { prefetch.lane == .fast })
+        #expect(!prefetch.isCancelled && test.transport.transfers(of: url("row/1")).count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("nothing is fetched while the list rushes by; what it comes to rest at is, and at once")
+    func rushing() async throws {
+        let test = TestImageCache { $0.data.fastLane.maxConcurrent = 20 }
+        let list = list(test)
+        for step in 1..<20 {
+            test.clock.advance(by: .milliseconds(16))
+            list.update(visible: step * 5..<step * 5 + 10)
+        }
+        await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .milliseconds(200))
+        #expect(await settle { test.transport.transfers.filter { $0.lane == .fast && !$0.isCancelled }.count == 10 })
+        let open = test.transport.transfers.filter { !$0.isCancelled }
+        #expect(Set(open.map(row)) == Set(95..<105))
+        // The first screen was at rest until the second call came.
+        #expect(rows(test).allSatisfy { $0 < 15 || $0 >= 95 })
+        await test.cache.shutdown()
+    }
+
+    @Test("displays follow their rows: a glimpse of what the cache has, the rest once the list stays")
+    func displays() async throws {
+        let test = TestImageCache()
+        let known = url("row/50")
+        test.transport.script(known, [.body(try Image.sample().png)])
+        _ = try await test.cache.getImage(known).value
+        let list = list(test) { $0.maxPrefetches = 0 }
+        let shown = TestDisplay(test.cache), other = TestDisplay(test.cache)
+        for step in 0..<10 {
+            test.clock.advance(by: .milliseconds(16))
+            list.update(visible: step * 5..<step * 5 + 10)
+        }
+        shown.perform { list.attach($0, to: 50, placeholder: .color(.black)) }
+        other.perform { list.attach($0, to: 51, placeholder: .color(.black)) }
+        #expect(shown.told == ["image 16x12"])
+        #expect(other.told == ["placeholder 000000ff"])
+        #expect(test.transport.transfers(of: url("row/51")).isEmpty)
+        await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .milliseconds(200))
+        #expect(await settle { test.transport.transfers(of: url("row/51")).first?.lane == .fast })
+        test.transport.transfers(of: url("row/51")).first?.finish(with: try Image.sample().png)
+        #expect(await settle { other.told.last == "image 16x12" })
+        #expect(other.told.contains("activity"))
+        // Attached to a row that cannot be seen, a display waits.
+        other.perform { list.attach($0, to: 900) }
+        #expect(other.told.last == "nothing" && test.transport.transfers(of: url("row/900")).isEmpty)
+        other.perform { list.detach($0) }
+        test.clock.advance(by: .seconds(1))
+        list.update(visible: 900..<910)
+        #expect(await settle { test.transport.transfers(of: url("row/900")).count == 1 })
+        #expect(!other.binding.isOnScreen)
+        await test.cache.shutdown()
+    }
+
+    @Test("letting go of the loader ends its calls; a reload makes them anew")
+    func ends() async throws {
+        let test = TestImageCache()
+        var list: ListLoader? = list(test)
+        list?.update(visible: 0..<1)
+        let first = await test.transport.nextTransfer()
+        list?.reload(count: 1)
+        list?.update(visible: 0..<1)
+        #expect(await settle { test.transport.transfers.count { !$0.isCancelled } == 1 })
+        list = nil
+        #expect(await settle { test.transport.transfers.allSatisfy(\.isCancelled) })
+        #expect(first.isCancelled)
+        await test.cache.shutdown()
+    }
+
+    @Test("many updates from many threads leave no call behind for rows that nobody sees")
+    func stress() async throws {
+        let test = TestImageCache()
+        try answerAll(test)
+        let list = list(test)
+        await withTaskGroup(of: Void.self) { group in
+            for thread in 0..<8 {
+                group.addTask {
+                    for step in 0..<200 {
+                        let first = (thread * 131 + step * 7) % 990
+                        list.update(visible: first..<first + 10)
+                    }
+                }
+            }
+        }
+        test.clock.advance(by: .seconds(1))
+        list.update(visible: 500..<510)
+        #expect(await settle { (500..<510).allSatisfy { test.cache.memory.contains(CacheKey(url("row/\($0)"))) } })
+        #expect(await settle { test.cache.loader.live.all.isEmpty })
+        await test.cache.shutdown()
+    }
+}
