@@ -82,6 +82,12 @@
             decoder.survivesDamage(to: try Pictures.data("avif/\(name).avif"))
         }
 
+        @Test("a file whose loop restoration leads outside the picture is refused")
+        func restoration() throws {
+            let data = try Pictures.data("avif/broken-restoration.avif")
+            expectError(.undecodable) { _ = try decoder.decode(data, .init()) }
+        }
+
         @Test("what a header announces is refused before memory is taken")
         func huge() throws {
             var data = try Pictures.data("avif/tiny.avif")
