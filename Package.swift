@@ -111,6 +111,9 @@ let package = Package(
             name: "StoreTorture", dependencies: ["DipperData"], path: "Tests/StoreTorture"),
         .executableTarget(
             name: "NetworkProbe", dependencies: ["DipperData", "FaultServer"], path: "Tests/NetworkProbe"),
+        .executableTarget(
+            name: "MemoryProbe",
+            dependencies: ["DipperData", .product(name: "Logging", package: "swift-log")], path: "Tests/MemoryProbe"),
         // A link between network namespaces for tests and benchmarks; a program in C.
         .executableTarget(name: "ShapedLink", path: "Tests/ShapedLink"),
         // Tells which files were flushed to the device; C, because its calls stand in for those of the C library.
@@ -118,7 +121,8 @@ let package = Package(
         .testTarget(
             name: "DipperDataTests",
             dependencies: [
-                "DipperCLI", "DipperData", "DipperTesting", "FaultServer", "FlushLog", "NetworkProbe", "StoreTorture",
+                "DipperCLI", "DipperData", "DipperTesting", "FaultServer", "FlushLog", "MemoryProbe",
+                "NetworkProbe", "StoreTorture",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ]),

@@ -3,4 +3,5 @@
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
 /* Not part of the C library's module. */
+#include <malloc.h>
 #include <sys/eventfd.h>

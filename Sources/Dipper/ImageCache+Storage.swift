@@ -158,7 +158,18 @@ extension ImageCache {
         PixelMemory.trim()
     }
 
-    /// Changes the limits of decoded pictures in memory, in bytes and in pictures; what is too much goes at once.
+    /// How short memory is, as the data cache's `memoryPressure` tells. While it is moderate half as much is kept in memory
+    /// as otherwise, while it is severe nothing.
+    public var memoryPressure: MemoryPressure { data.memoryPressure }
+
+    /// Calls back with the level as it is now, unless that is `normal`, and with each one that follows, from any thread,
+    /// after the tiers of this cache have followed it, until the observation is let go of. The same level may come twice.
+    package func observeMemoryPressure(
+        _ onChange: @escaping @Sendable (MemoryPressure) -> Void
+    ) -> MemoryPressureObservation { data.observeMemoryPressure(onChange) }
+
+    /// Changes the limits of decoded pictures in memory, in bytes and in pictures; what is too much goes at once. While
+    /// memory is short half of them hold, or none; afterwards all.
     public func setMemoryLimit(_ bytes: Int, count: Int? = nil) { memory.setLimits(bytes: bytes, count: count) }
 
     /// Bytes of decoded pictures in memory.

@@ -21,6 +21,7 @@ public final class ImageCache: Sendable {
     let memory: ObjectTier
     let configuration: Configuration
     let defaults: ResolvedOptions
+    private let pixelsFollowPressure: MemoryPressureObservation
     private let ownsData: Bool
     private let isShutDown = Atomic(false)
     private let ending = Mutex<Task<Void, Never>?>(nil)
@@ -32,6 +33,9 @@ public final class ImageCache: Sendable {
         ownsData = configuration.originals == nil
         data = configuration.originals ?? DataCache(configuration.dataConfiguration)
         memory = data.makeObjectTier(limit: configuration.memoryLimit, count: configuration.memoryCountLimit)
+        // After displays have let go of pictures, whose memory would be kept for others.
+        let pixels = PixelPressure()
+        pixelsFollowPressure = data.observeMemoryPressure(last: true, pixels.follow)
         defaults = ResolvedOptions(configuration.options)
         var logger = configuration.data.logger
         logger[metadataKey: "category"] = "images"

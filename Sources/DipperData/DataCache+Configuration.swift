@@ -63,6 +63,10 @@ extension DataCache {
         /// Tells whether hosts can be reached; by default the kernel is asked.
         public var networkMonitor: any NetworkMonitor = NetlinkMonitor.shared
 
+        /// Tells how short memory is: while pressure is moderate the memory tier keeps half of its limit, while it is
+        /// severe nothing. By default the kernel is asked; `nil` for memory that is never short.
+        public var memoryPressure: (any MemoryPressureMonitor)? = KernelMemoryPressure.shared
+
         /// Waits, back-offs and time limits run on this clock.
         public var clock: any Clock<Duration> = ContinuousClock()
         /// The time that expirations are measured by.
@@ -98,43 +102,5 @@ extension DataCache {
             return base.appendingPathComponent(ProcessInfo.processInfo.processName)
                 .appendingPathComponent("dipper")
         }
-    }
-}
-
-/// How much memory there is for this process.
-enum MemoryLimit {
-    static var available: Int {
-        let machine = Int(clamping: ProcessInfo.processInfo.physicalMemory)
-        return [cgroup2, cgroup1].compactMap { $0() }.reduce(machine, min)
-    }
-
-    private static let cgroup2: @Sendable () -> Int? = {
-        // "0::/path": the limit of a group is that of its tightest ancestor.
-        guard let line = groups.first(where: { $0.hasPrefix("0::") }) else { return nil }
-        var path = String(line.dropFirst(3))
-        var limit: Int?
-        while true {
-            if let own = number("/sys/fs/cgroup" + path + "/memory.max") { limit = min(limit ?? own, own) }
-            guard path.count > 1, let slash = path.lastIndex(of: "/") else { return limit }
-            path = String(path[..<slash])
-        }
-    }
-
-    private static let cgroup1: @Sendable () -> Int? = {
-        guard let line = groups.first(where: { $0.contains(":memory:") }),
-            let path = line.split(separator: ":", maxSplits: 2).last
-        else { return nil }
-        return number("/sys/fs/cgroup/memory\(path)/memory.limit_in_bytes")
-            ?? number("/sys/fs/cgroup/memory/memory.limit_in_bytes")
-    }
-
-    private static var groups: [String] {
-        (try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8))?
-            .split(separator: "\n").map(String.init) ?? []
-    }
-
-    private static func number(_ path: String) -> Int? {
-        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }
-        return Int(text.trimmingCharacters(in: .whitespacesAndNewlines))
     }
 }

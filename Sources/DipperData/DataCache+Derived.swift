@@ -36,10 +36,19 @@ extension DataCache {
         EntryInfo(url: request.urlString, stored: now.timeIntervalSince1970)
     }
 
-    /// A memory tier with this cache's sense of time.
+    /// A memory tier with this cache's sense of time, which follows its memory pressure.
     package func makeObjectTier(limit: Int, count: Int?) -> ObjectTier {
-        ObjectTier(limit: limit, count: count, now: configuration.now)
+        ObjectTier(limit: limit, count: count, now: configuration.now, pressure: pressure) {
+            [reporter = engine.reporter] in reporter.cleaned($0)
+        }
     }
+
+    /// Calls back with the level as it is now, unless that is `normal`, and with each one that follows, from any thread,
+    /// after the memory tiers have followed it, until the observation is let go of. The same level may come twice.
+    /// - Parameter last: to be called after all those that need not be.
+    package func observeMemoryPressure(
+        last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
+    ) -> MemoryPressureObservation { pressure.follow(last: last, onChange) }
 
     /// How the request may use something made of an answer.
     @inline(__always)

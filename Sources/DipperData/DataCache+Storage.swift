@@ -196,7 +196,11 @@ extension DataCache {
     /// Entries on disk, those still to be written not included.
     public var diskCount: Int { store.disk?.totals.entries ?? 0 }
 
-    /// Changes the memory tier's limits; what is too much goes at once.
+    /// How short memory is, as ``Configuration/memoryPressure`` tells.
+    public var memoryPressure: MemoryPressure { pressure.level }
+
+    /// Changes the memory tier's limits; what is too much goes at once. While memory is short half of them hold, or none;
+    /// afterwards all.
     public func setMemoryLimit(_ bytes: Int, count: Int? = nil) {
         store.memory.setLimits(.init(cost: bytes, count: count))
     }

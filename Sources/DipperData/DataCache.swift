@@ -18,6 +18,9 @@ public final class DataCache: Sendable {
     let store: DataStore
     let configuration: Configuration
     let defaults: Call.Defaults
+    let pressure: PressureRelay
+    /// Keeps the memory tier's limits in step with the memory there is.
+    private let followsPressure: MemoryPressureObservation
     let isShutDown = Atomic(false)
     private let ending = Mutex<Task<Void, Never>?>(nil)
 
@@ -45,7 +48,7 @@ public final class DataCache: Sendable {
         store = DataStore(
             memory: MemoryTier(
                 limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
-                now: configuration.now, onCleaned: onCleaned),
+                now: configuration.now, onCleaned: reporter.cleaned),
             disk: disk, defaults: StoreDefaults(configuration), now: configuration.now)
         var scheduler = FetchEngine.Scheduler(fast: configuration.fastLane, slow: configuration.slowLane)
         scheduler.makesNotes = reporter.wantsNotes
@@ -57,6 +60,8 @@ public final class DataCache: Sendable {
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects),
             reporter: reporter)
         backlog.connect(engine)
+        pressure = PressureRelay(configuration.memoryPressure, onChange: reporter.memory)
+        followsPressure = pressure.follow { [weak memory = store.memory] in memory?.setPressure($0) }
     }
 
     deinit {
@@ -69,6 +74,7 @@ public final class DataCache: Sendable {
     /// ``DipperError/shutDown``.
     public func shutdown() async {
         isShutDown.store(true, ordering: .releasing)
+        pressure.end()
         let ending = ending.withLock { [engine] ending in
             let task = ending ?? Task { await engine.shutdown() }
             ending = task

@@ -38,6 +38,15 @@ enum PixelMemory {
         release(pool.empty())
     }
 
+    /// Keeps nothing for reuse until as many ``resumePooling()`` have come.
+    static func pausePooling() {
+        release(pool.pause())
+    }
+
+    static func resumePooling() {
+        pool.resume()
+    }
+
     /// Bytes kept for reuse.
     static var pooled: Int { pool.byteCount }
 

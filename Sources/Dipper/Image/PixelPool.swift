@@ -14,6 +14,8 @@ final class PixelPool: Sendable {
         /// The oldest in front.
         var blocks: [Block] = []
         var byteCount = 0
+        /// How many want no block to be kept.
+        var pauses = 0
     }
 
     /// In bytes.
@@ -39,6 +41,7 @@ final class PixelPool: Sendable {
         let block = Block(address: UInt(bitPattern: start), capacity: capacity)
         guard capacity <= limit else { return [block] }
         return state.withLock { state in
+            if state.pauses > 0 { return [block] }
             state.blocks.append(block)
             state.byteCount += capacity
             var count = 0
@@ -57,9 +60,23 @@ final class PixelPool: Sendable {
     func empty() -> [Block] {
         state.withLock { state in
             let blocks = state.blocks
-            state = State()
+            state = State(pauses: state.pauses)
             return blocks
         }
+    }
+
+    /// Keeps no block any more until each pause has ended.
+    /// - Returns: all blocks, which are to be freed.
+    func pause() -> [Block] {
+        state.withLock { state in
+            let blocks = state.blocks
+            state = State(pauses: state.pauses + 1)
+            return blocks
+        }
+    }
+
+    func resume() {
+        state.withLock { $0.pauses -= 1 }
     }
 
     /// Bytes of all blocks.

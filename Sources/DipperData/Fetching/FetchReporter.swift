@@ -7,6 +7,7 @@ struct FetchReporter: Sendable {
     let requests: Logger
     let responses: Logger
     let queues: Logger
+    let memory: Logger
     let time: TimeSource
     let start: Duration
     let observer: (@Sendable (CacheEvent) -> Void)?
@@ -18,6 +19,7 @@ struct FetchReporter: Sendable {
         requests = logger.category("requests")
         responses = logger.category("responses")
         queues = logger.category("queues")
+        memory = logger.category("memory")
         self.time = time
         start = time.now()
         self.observer = observer
@@ -91,7 +93,17 @@ struct FetchReporter: Sendable {
     }
 
     func cleaned(_ cleaning: CacheEvent.Cleaning) {
+        if cleaning.reason == .memoryPressure {
+            memory.info(
+                "let go of memory", metadata: ["entries": "\(cleaning.entries)", "bytes": "\(cleaning.bytes)"])
+        }
+        guard observer != nil else { return }
         observe(CacheKey(""), .cleaned(cleaning))
+    }
+
+    func memory(_ level: MemoryPressure) {
+        metrics.pressed(level)
+        memory.info("memory pressure", metadata: ["level": "\(level.rawValue)"])
     }
 
     private func observe(_ key: CacheKey, _ kind: CacheEvent.Kind) {

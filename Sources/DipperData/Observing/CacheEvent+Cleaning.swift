@@ -13,6 +13,8 @@ extension CacheEvent {
             case expired
             /// They were used longest ago, and a limit had to be kept, or the caller asked for less.
             case overLimit
+            /// They were used longest ago, and memory got short.
+            case memoryPressure
             /// They were older than ``DataCache/flush(olderThan:)`` leaves.
             case flushed
             /// All were to go.

@@ -29,6 +29,10 @@ struct CacheMetrics: Sendable {
             .increment()
     }
 
+    func pressed(_ level: MemoryPressure) {
+        Counter(label: "dipper_memory_pressure", dimensions: [("cache", label), ("level", level.rawValue)]).increment()
+    }
+
     func requested() { requests.increment() }
 
     func transferred(_ metrics: TransferMetrics) {

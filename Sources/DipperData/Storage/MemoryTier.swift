@@ -14,12 +14,28 @@ final class MemoryTier<Value: Sendable>: Sendable {
         var count: Int?
         /// A single entry may take no more than this share of `cost`.
         static var largestShare: Int { 10 }
+
+        /// What holds while memory is short. Made of what was set, so that nothing adds up and nothing is left behind.
+        func during(_ pressure: MemoryPressure) -> Limits {
+            switch pressure {
+            case .normal: self
+            case .moderate: Limits(cost: cost / 2, count: count.map { $0 / 2 + $0 % 2 })
+            case .severe: Limits(cost: 0, count: 0)
+            }
+        }
+    }
+
+    /// What was set, and how short memory is.
+    private struct Bounds {
+        var given: Limits
+        var pressure = MemoryPressure.normal
+        var present: Limits { given.during(pressure) }
     }
 
     private static var shardCount: Int { 16 }
 
     private let shards: [MemoryShard<Value>]
-    private let limits: Mutex<Limits>
+    private let bounds: Mutex<Bounds>
     private let accesses = Atomic<UInt64>(0)
     private let cost = Atomic<Int>(0)
     private let count = Atomic<Int>(0)
@@ -34,7 +50,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)? = nil
     ) {
         self.onCleaned = onCleaned
-        self.limits = Mutex(limits)
+        bounds = Mutex(Bounds(given: limits))
         self.now = now
         shards = (0..<Self.shardCount).map { _ in MemoryShard() }
     }
@@ -74,9 +90,12 @@ final class MemoryTier<Value: Sendable>: Sendable {
         _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, stored: TimeInterval? = nil,
         unlessChangedSince changes: UInt64? = nil
     ) {
-        let limits = limits.withLock { $0 }
+        let bounds = bounds.withLock { $0 }
         let now = now().timeIntervalSince1970
-        guard entryCost <= limits.cost / Limits.largestShare, !lifetime.isExpired(at: now) else {
+        // The share is one of what was set: what is worth keeping is not another while memory is short.
+        guard entryCost <= min(bounds.given.cost / Limits.largestShare, bounds.present.cost),
+            bounds.pressure < .severe, !lifetime.isExpired(at: now)
+        else {
             if changes == nil { remove(key) }
             return
         }
@@ -87,7 +106,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         cost.add(entryCost, ordering: .relaxed)
         count.add(1, ordering: .relaxed)
         if let replaced { account(removed: replaced) }
-        trim(toCost: limits.cost, count: limits.count)
+        enforceLimits(.overLimit)
     }
 
     /// A number that changes with every insertion and removal that may concern the key.
@@ -126,12 +145,26 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     /// Changes the limits; what is too much goes at once.
     func setLimits(_ new: Limits) {
-        limits.withLock { $0 = new }
-        trim(toCost: new.cost, count: new.count)
+        bounds.withLock { $0.given = new }
+        enforceLimits(.overLimit)
+    }
+
+    /// Follows how short memory is: half of the limits hold while pressure is moderate, none of them while it is severe.
+    func setPressure(_ pressure: MemoryPressure) {
+        bounds.withLock { $0.pressure = pressure }
+        enforceLimits(.memoryPressure)
+    }
+
+    /// To the limits as they are by now: they may have changed since the caller looked.
+    private func enforceLimits(_ reason: CacheEvent.Cleaning.Reason) {
+        let limits = bounds.withLock { $0.present }
+        trim(toCost: limits.cost, count: limits.count, reason)
     }
 
     /// Removes the least recently used entries until no more than this is left. The limits stay.
-    func trim(toCost maximum: Int, count maximumCount: Int? = nil) {
+    func trim(
+        toCost maximum: Int, count maximumCount: Int? = nil, _ reason: CacheEvent.Cleaning.Reason = .overLimit
+    ) {
         var (entries, bytes) = (0, 0)
         while totalCost > maximum || entryCount > maximumCount ?? .max {
             guard let oldest = shards.min(by: { $0.oldestStamp < $1.oldestStamp }), oldest.oldestStamp < .max,
@@ -141,7 +174,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
             entries += 1
             bytes += removed.cost
         }
-        if entries > 0 { onCleaned?(.init(tier: .memory, reason: .overLimit, entries: entries, bytes: bytes)) }
+        if entries > 0 { onCleaned?(.init(tier: .memory, reason: reason, entries: entries, bytes: bytes)) }
     }
 
     private func tell(_ removed: some Collection<MemoryEntry<Value>>, _ reason: CacheEvent.Cleaning.Reason) {

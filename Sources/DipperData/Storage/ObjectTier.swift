@@ -14,9 +14,16 @@ package final class ObjectTier: Sendable {
 
     private let memory: MemoryTier<Entry>
 
+    /// Keeps the tier's limits in step with the memory there is.
+    private let following: MemoryPressureObservation
+
     /// - Parameter limit: in bytes.
-    package init(limit: Int, count: Int?, now: @escaping @Sendable () -> Date) {
-        memory = MemoryTier(limits: .init(cost: limit, count: count), now: now)
+    init(
+        limit: Int, count: Int?, now: @escaping @Sendable () -> Date, pressure: PressureRelay,
+        onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
+    ) {
+        memory = MemoryTier(limits: .init(cost: limit, count: count), now: now, onCleaned: onCleaned)
+        following = pressure.follow { [weak memory] in memory?.setPressure($0) }
     }
 
     package func entry(for key: CacheKey) -> Entry? { memory.value(for: key) }

@@ -1,0 +1,194 @@
+import CMnl
+import Foundation
+import Logging
+
+/// What of the kernel's words on memory can be heard here: descriptors to wait on, and files to be looked at now and
+/// then where there is nothing to wait on.
+///
+/// - Pressure files (Documentation/accounting/psi.rst), of the process's group and of the machine: they wake who has
+///   written a trigger into them. Where that is not allowed, the times in them are read every few seconds.
+/// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst) of the group and of those around it: it
+///   changes when a limit is met.
+/// - `memory.pressure_level` of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst, section 11), for which one
+///   must be allowed to write to `cgroup.event_control`.
+///
+/// Used by one thread.
+final class PressureSources {
+    private enum Kind {
+        case trigger(PressureSign)
+        case events(isOwn: Bool, kills: Int)
+        case counter(PressureSign)
+    }
+
+    private struct Source {
+        let descriptor: Int32
+        let kind: Kind
+    }
+
+    private struct Times {
+        let path: String
+        let ofMachine: Bool
+        var latest: StallTimes
+    }
+
+    let groups: ControlGroups
+    private let root: String
+    private var sources: [Source] = []
+    private var times: [Times] = []
+    private let timing: PressureTiming
+    private var looked: Duration
+
+    /// - Parameters:
+    ///   - root: where `/proc` and `/sys` are; for tests.
+    ///   - now: on the clock of the times given later.
+    init(root: String, _ timing: PressureTiming, now: Duration) {
+        self.root = root
+        self.timing = timing
+        looked = now
+        groups = ControlGroups(root: root)
+        if let own = groups.pressureFile { listen(to: own, ofMachine: false) }
+        listen(to: root + "/proc/pressure/memory", ofMachine: true)
+        for (index, group) in groups.two.enumerated() { listenToEvents(of: group, isOwn: index == 0) }
+        listenToLevels(of: groups.one)
+    }
+
+    deinit {
+        for source in sources { close(source.descriptor) }
+    }
+
+    /// Nothing tells anything.
+    var isDeaf: Bool { sources.isEmpty && period == nil }
+    /// How often to look without having been woken; `nil` for never. The kernel tells when a limit is met, which is late.
+    var period: Duration? { times.isEmpty && groups.limit == nil ? nil : timing.period }
+
+    /// What to wait for.
+    var polled: [pollfd] {
+        sources.map { source in
+            let events = if case .counter = source.kind { POLLIN } else { POLLPRI }
+            return pollfd(fd: source.descriptor, events: Int16(events), revents: 0)
+        }
+    }
+
+    /// How much is in use.
+    var use: MemoryUse { MemoryUse(groups, memory: KernelText.read(root + "/proc/meminfo") ?? "") }
+
+    // MARK: Opening
+
+    private func listen(to path: String, ofMachine: Bool) {
+        let isWoken =
+            set(.moderate, path, ofMachine ? .machineStalled : .stalled)
+            && set(.severe, path, ofMachine ? .machineBlocked : .blocked)
+        if !isWoken, let text = KernelText.read(path), let latest = StallTimes(text) {
+            times.append(Times(path: path, ofMachine: ofMachine, latest: latest))
+        }
+    }
+
+    private func set(_ trigger: StallTrigger, _ path: String, _ sign: PressureSign) -> Bool {
+        let descriptor = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        // With the zero at its end.
+        let text = Array(trigger.text.utf8CString)
+        guard Self.isOfKernel(descriptor),
+            text.withUnsafeBytes({ write(descriptor, $0.baseAddress, $0.count) }) == text.count
+        else {
+            close(descriptor)
+            return false
+        }
+        sources.append(Source(descriptor: descriptor, kind: .trigger(sign)))
+        return true
+    }
+
+    private func listenToEvents(of group: ControlGroups.Group, isOwn: Bool) {
+        let descriptor = open(group.folder + "/memory.events", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        guard Self.isOfKernel(descriptor), let text = KernelText.read(descriptor) else {
+            close(descriptor)
+            return
+        }
+        sources.append(Source(descriptor: descriptor, kind: .events(isOwn: isOwn, kills: Self.kills(text))))
+    }
+
+    private func listenToLevels(of groups: [ControlGroups.Group]) {
+        for (level, sign) in [("medium", PressureSign.pressed), ("critical", .critical)] where !groups.isEmpty {
+            let counter = eventfd(0, Int32(EFD_CLOEXEC) | Int32(EFD_NONBLOCK))
+            guard counter >= 0 else { continue }
+            // Only what concerns this group: pressure within those beside it is theirs.
+            if groups.filter({ Self.register(counter, "\(level),local", $0) }).isEmpty {
+                close(counter)
+            } else {
+                sources.append(Source(descriptor: counter, kind: .counter(sign)))
+            }
+        }
+    }
+
+    private static func register(_ counter: Int32, _ level: String, _ group: ControlGroups.Group) -> Bool {
+        let file = open(group.folder + "/memory.pressure_level", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return false }
+        defer { close(file) }
+        let control = open(group.folder + "/cgroup.event_control", O_WRONLY | O_CLOEXEC)
+        guard control >= 0 else { return false }
+        defer { close(control) }
+        let text = Array("\(counter) \(file) \(level)".utf8CString)
+        return isOfKernel(control) && text.withUnsafeBytes { write(control, $0.baseAddress, $0.count) } == text.count
+    }
+
+    /// Files that the kernel makes as they are read have no size.
+    private static func isOfKernel(_ descriptor: Int32) -> Bool {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 && status.st_size == 0
+    }
+
+    private static func kills(_ text: String) -> Int {
+        ["oom", "oom_kill"].reduce(0) { $0.addingReportingOverflow(KernelText.number($1, in: text) ?? 0).partialValue }
+    }
+
+    // MARK: Hearing
+
+    /// What has been heard.
+    /// - Parameter polled: as ``polled`` gave it, with what `poll` found.
+    func signs(_ polled: [pollfd], at now: Duration) -> [PressureSign] {
+        var signs: [PressureSign] = []
+        for index in polled.indices.reversed() where polled[index].revents != 0 && index < sources.count {
+            if let sign = hear(index, polled[index].revents) { signs.append(sign) } else { drop(index) }
+        }
+        return signs + lookAtTimes(now)
+    }
+
+    /// `nil` if there is nothing more to be heard.
+    private func hear(_ index: Int, _ found: Int16) -> PressureSign? {
+        let source = sources[index]
+        switch source.kind {
+        case .trigger(let sign):
+            // The group is gone.
+            return found & Int16(POLLERR | POLLNVAL) == 0 ? sign : nil
+        case .events(let isOwn, let before):
+            guard let text = KernelText.read(source.descriptor) else { return nil }
+            let kills = Self.kills(text)
+            sources[index] = Source(descriptor: source.descriptor, kind: .events(isOwn: isOwn, kills: kills))
+            // The kernel counts for outer groups what happens anywhere within them.
+            return isOwn && kills > before ? .outOfMemory : .looked
+        case .counter(let sign):
+            var count: eventfd_t = 0
+            return eventfd_read(source.descriptor, &count) == 0 ? sign : nil
+        }
+    }
+
+    private func drop(_ index: Int) {
+        close(sources.remove(at: index).descriptor)
+    }
+
+    private func lookAtTimes(_ now: Duration) -> [PressureSign] {
+        guard !times.isEmpty, now - looked >= timing.period / 2 else { return [] }
+        defer { looked = now }
+        var signs: [PressureSign] = []
+        for index in times.indices {
+            guard let text = KernelText.read(times[index].path), let latest = StallTimes(text) else { continue }
+            let before = times[index].latest
+            times[index].latest = latest
+            if let sign = latest.sign(since: before, over: now - looked, ofMachine: times[index].ofMachine) {
+                signs.append(sign)
+            }
+        }
+        return signs
+    }
+}
