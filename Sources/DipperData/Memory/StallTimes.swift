@@ -52,5 +52,5 @@ struct StallTrigger: Equatable, Sendable {
     var share: Double { stall / window }
 
     /// As it is written into a pressure file.
-    var text: String { "\(kind) \(stall / .microseconds(1)) \(window / .microseconds(1))" }
+    var text: String { "\(kind) \(Int(stall / .microseconds(1))) \(Int(window / .microseconds(1)))" }
 }
