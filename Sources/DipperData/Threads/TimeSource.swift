@@ -3,7 +3,7 @@ import Foundation
 /// A clock reduced to what the cache asks of it: the time since some fixed moment, and sleeping.
 package struct TimeSource: Sendable {
     package let now: @Sendable () -> Duration
-    let sleep: @Sendable (Duration) async throws -> Void
+    package let sleep: @Sendable (Duration) async throws -> Void
 
     package init(_ clock: any Clock<Duration>) {
         self = Self.make(clock)

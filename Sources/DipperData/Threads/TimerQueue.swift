@@ -30,7 +30,11 @@ package final class TimerQueue: Sendable {
     /// Runs `work` once after the wait. Nothing runs after ``end()``.
     package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
         // Clocks trap where a sum does not fit.
-        let due = time.now() + min(delay, .seconds(1_000_000_000))
+        schedule(at: time.now() + min(delay, .seconds(1_000_000_000)), work)
+    }
+
+    /// The same at a time of the time source.
+    package func schedule(at due: Duration, _ work: @escaping @Sendable () -> Void) {
         let replaced = state.withLock { state -> Task<Void, Never>? in
             guard !state.isEnded else { return nil }
             state.entries.insert(Entry(due: due, number: state.nextNumber, run: work))
