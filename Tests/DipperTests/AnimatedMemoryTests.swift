@@ -75,9 +75,9 @@ struct AnimatedMemoryTests {
             calls.add(1, ordering: .relaxed)
             isBusy.store(false, ordering: .sequentiallyConsistent)
         }
-        player.onFrame { _, _ in alone() }.onPrepared(alone).onLoop { _ in alone() }.onFinish {
+        player.onFrame { _, _ in alone() }.onPrepared(alone).onLoop { _ in alone() }.onFinish { [weak player] in
             alone()
-            player.start()
+            player?.start()
         }
         .onFail { _ in Issue.record("no frame is broken") }
         DispatchQueue.concurrentPerform(iterations: 6) { thread in

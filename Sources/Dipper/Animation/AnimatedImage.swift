@@ -10,7 +10,8 @@ import Synchronization
 ///
 /// Hooks run on the callback queue, one at a time. A queue that is blocked finds the newest frame, not a row of them.
 /// After ``stop()`` no hook is called: none at all if it is called on the callback queue, being a serial one; from
-/// elsewhere, a hook that is being called at that moment may still run. Letting go of the player stops it.
+/// elsewhere, a hook that is being called at that moment may still run. Letting go of the player stops it; hooks that use
+/// it should hold it weakly.
 public final class AnimatedImage: Sendable {
     /// What a player is doing.
     public enum State: Sendable, Hashable {
@@ -28,7 +29,7 @@ public final class AnimatedImage: Sendable {
         case failed(DipperError)
     }
 
-    private struct Player {
+    struct Player {
         var schedule: AnimationSchedule<Image>
         var mailbox = AnimationMailbox()
         var hooks = AnimationHooks()
@@ -65,7 +66,7 @@ public final class AnimatedImage: Sendable {
     private let content: FrameSource.Content
     private let time: TimeSource
     private let timers: TimerQueue
-    private let player: Mutex<Player>
+    let player: Mutex<Player>
 
     /// A player at its beginning; it is started by ``start()``.
     /// - Parameter image: with an ``Image/animation``; another one is shown once.
@@ -225,55 +226,5 @@ public final class AnimatedImage: Sendable {
             for stream in ending { stream.finish() }
         }
         return player.withLock { $0.mailbox.endCall() }
-    }
-}
-
-extension AnimatedImage {
-    // MARK: Hooks
-
-    /// Called with each frame when it is due, and its number from 0.
-    @discardableResult
-    public func onFrame(_ body: @escaping @Sendable (Image, _ index: Int) -> Void) -> AnimatedImage {
-        add { $0.frame.append(body) }
-    }
-
-    /// Called once the first frames are decoded, just before the first one is shown; once for each start.
-    @discardableResult
-    public func onPrepared(_ body: @escaping @Sendable () -> Void) -> AnimatedImage {
-        add { $0.prepared.append(body) }
-    }
-
-    /// Called each time all frames have been shown, with how often that was.
-    @discardableResult
-    public func onLoop(_ body: @escaping @Sendable (_ count: Int) -> Void) -> AnimatedImage {
-        add { $0.looped.append(body) }
-    }
-
-    /// Called once the last frame has had its time. Nothing comes after it.
-    @discardableResult
-    public func onFinish(_ body: @escaping @Sendable () -> Void) -> AnimatedImage {
-        add { $0.finished.append(body) }
-    }
-
-    /// Called if a frame cannot be decoded or processed, when the one before it has had its time. Nothing comes after it.
-    @discardableResult
-    public func onFail(_ body: @escaping @Sendable (DipperError) -> Void) -> AnimatedImage {
-        add { $0.failed.append(body) }
-    }
-
-    /// The frames as they are due, the newest alone for a reader that is late. It ends when the player does.
-    public var frames: AsyncStream<Image> {
-        let (stream, continuation) = AsyncStream.makeStream(of: Image.self, bufferingPolicy: .bufferingNewest(1))
-        let number = player.withLock { $0.hooks.add(continuation) }
-        continuation.onTermination = { [weak self] _ in
-            let ended = self?.player.withLock { $0.hooks.streams.removeValue(forKey: number) }
-            _ = consume ended
-        }
-        return stream
-    }
-
-    private func add(_ change: (inout AnimationHooks) -> Void) -> AnimatedImage {
-        player.withLock { change(&$0.hooks) }
-        return self
     }
 }

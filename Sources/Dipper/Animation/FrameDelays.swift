@@ -3,7 +3,7 @@ public enum FrameDelays: Sendable, Hashable {
     /// As in browsers: what is 10 ms or less counts as 100 ms.
     // Such files were made for viewers that could not keep up. The rule is that of Firefox
     // (FrameTimeout::FromRawMilliseconds), WebKit (webkit.org/b/36082) and Chromium
-    // (DeferredImageDecoder::FrameDurationAtIndex), for all formats.
+    // (DeferredImageDecoder::FrameDurationAtIndex), for all formats. gdk-pixbuf 2.42 shows 0 for 100 ms and 10 for 20 ms.
     case browsers
     /// As the file says, but no shorter than this, and no shorter than 1 ms.
     case atLeast(Duration)
