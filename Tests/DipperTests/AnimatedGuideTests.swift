@@ -24,7 +24,8 @@ struct AnimatedGuideTests {
         let loops = AnimationGuide.hooks(try film.image(), hooked).onFinish { end.yield() }
         for await _ in ends { break }
         #expect(loops.state == .finished)
-        #expect(hooked.texts == ["hidden", "1 of 3", "2 of 3", "3 of 3", "finished"])
+        // A queue that comes late is told only the newest of what came meanwhile.
+        #expect(hooked.texts.first == "hidden" && hooked.texts.suffix(2) == ["3 of 3", "finished"])
     }
 
     @Test("options and the example of a test of one's own do what they say")
