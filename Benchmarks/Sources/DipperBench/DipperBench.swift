@@ -12,7 +12,7 @@ struct DipperBench: AsyncParsableCommand {
             + ".",
         subcommands: [
             Compare.self, WriteChild.self, PrefetchChild.self, LinkChild.self, ThroughputChild.self,
-            PhotographsChild.self, AnimationChild.self,
+            PhotographsChild.self, ScrollingChild.self, AnimationChild.self,
         ],
         defaultSubcommand: Compare.self)
 }
@@ -22,7 +22,7 @@ struct Compare: AsyncParsableCommand {
 
     static let comparisons: [any Comparison] = [
         MemoryHit(), SchedulerOperations(), DiskEntries(), Opening(), Fetching(), PeakMemory(), Layouts(),
-        LinkLoad(), Revalidation(), Decoding(), Resizing(), ImageHit(), Photographs(), Animating(),
+        LinkLoad(), Revalidation(), Decoding(), Resizing(), ImageHit(), Photographs(), Animating(), Scrolling(),
     ]
 
     @Argument(help: "Run these comparisons only, and leave the other sections of RESULTS.md as they are.")

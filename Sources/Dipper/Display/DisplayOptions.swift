@@ -19,6 +19,10 @@ public struct DisplayOptions: Sendable {
     /// Reads and decodes a picture that is on disk at once, on the caller's thread: nothing flickers, but the caller
     /// waits.
     public var loadsFromDiskAtOnce = false
+    /// Plays pictures that move while the display is on screen.
+    public var playsAnimations = true
+    /// How they are played. The callback queue is that of the display, whatever is set here.
+    public var animation = AnimationOptions()
     /// What becomes of a fetch when the display is given another picture.
     public var abandonment = Abandonment.moveToSlowQueue
     /// Lets go of the picture when the system is short of memory and the display is off screen; it comes back when the

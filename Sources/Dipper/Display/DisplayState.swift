@@ -228,7 +228,7 @@ struct DisplayState {
     // MARK: Showing
 
     private mutating func show(_ image: Image, _ transition: ImageTransition) -> [Action] {
-        let moves = image.animation != nil
+        let moves = image.animation != nil && options.playsAnimations
         phase = .shown(moves: moves)
         showsPicture = true
         let play: [Action] = moves ? [.play(image)] + (presence == .visible ? [] : [.pause]) : []

@@ -20,8 +20,10 @@ public final class ImageBinding: Sendable {
     private struct Link {
         var state: DisplayState
         var request: ImageRequest?
+        var options: DisplayOptions
         var completion: Completion?
         var task: ImageTask?
+        var player: AnimatedImage?
         /// Changes with every call: what an older one tells is not heard.
         var token = 0
         /// Changes with every picture that is set.
@@ -51,14 +53,15 @@ public final class ImageBinding: Sendable {
         self.cache = cache
         self.queue = queue
         self.options = options
-        link = Mutex(Link(state: DisplayState(pressure: cache.data.memoryPressure)))
-        let observation = cache.data.observeMemoryPressure { [weak self] in self?.press($0) }
+        link = Mutex(Link(state: DisplayState(pressure: cache.memoryPressure), options: options))
+        let observation = cache.observeMemoryPressure { [weak self] in self?.press($0) }
         pressure.withLock { $0 = observation }
     }
 
     deinit {
-        let (task, completion) = link.withLock { ($0.task, $0.completion) }
+        let (task, player, completion) = link.withLock { ($0.task, $0.player, $0.completion) }
         task?.cancel()
+        player?.stop()
         if let completion { queue.perform { completion(.failure(.cancelled)) } }
     }
 
@@ -87,12 +90,16 @@ public final class ImageBinding: Sendable {
             // Puts it into memory, where it is found at once.
             _ = cache.image(for: request)
         }
-        let (replaced, setting) = link.withLock { link in
+        let (old, setting) = link.withLock { link in
+            // Kept to the end, for nothing is to be freed under the lock.
+            let old = link
             link.request = request
+            link.options = options
+            link.completion = completion
             link.setting += 1
-            return (exchange(&link.completion, with: completion), link.setting)
+            return (old, link.setting)
         }
-        replaced?(.failure(.replaced))
+        old.completion?(.failure(.replaced))
         // Whoever was told may have set another one.
         guard link.withLock({ $0.setting == setting }) else { return }
         change { $0.set(isWanted: request != nil, placeholder, options, presence) }
@@ -125,6 +132,9 @@ public final class ImageBinding: Sendable {
     /// Gives up the picture that is waited for; what is shown stays.
     public func cancel() { change { $0.cancel() } }
 
+    /// What plays the picture that is shown, if it moves: for hooks on its loops and its end.
+    public var animatedImage: AnimatedImage? { link.withLock { $0.player } }
+
     // MARK: Where the display is
 
     /// Whether someone can see the display, as far as this binding has been told.
@@ -153,19 +163,26 @@ public final class ImageBinding: Sendable {
     /// - Parameter token: of the call that tells it; `nil` for what no call tells.
     private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
         guard target.display != nil else { return giveUp() }
-        let (actions, setting) = link.withLock { link in
-            (token == nil || token == link.token ? event(&link.state) : [], link.setting)
+        let (actions, setting, old) = link.withLock { link in
+            // Kept to the end, for nothing is to be freed under the lock.
+            let old = link.state
+            return (token == nil || token == link.token ? event(&link.state) : [], link.setting, old)
         }
+        defer { withExtendedLifetime(old) {} }
         for action in actions { perform(action, setting) }
     }
 
     /// The display is gone.
     private func giveUp() {
-        let (task, completion) = link.withLock { link in
+        let (task, player, completion) = link.withLock { link in
             link.token += 1
-            return (exchange(&link.task, with: nil), exchange(&link.completion, with: nil))
+            return (
+                exchange(&link.task, with: nil), exchange(&link.player, with: nil),
+                exchange(&link.completion, with: nil)
+            )
         }
         task?.cancel()
+        player?.stop()
         completion?(.failure(.cancelled))
     }
 
@@ -189,8 +206,24 @@ public final class ImageBinding: Sendable {
         case .show(let content, let transition):
             target.display?.show(content, transition)
         case .activity(let activity): target.display?.showActivity(activity)
-        case .play, .pause, .resume, .stop, .releaseFrames: break
+        case .play(let image): play(image, setting)
+        case .pause: animatedImage?.pause()
+        case .resume: animatedImage?.resume()
+        case .stop: link.withLock { exchange(&$0.player, with: nil) }?.stop()
+        case .releaseFrames: animatedImage?.releaseBuffer()
         }
+    }
+
+    private func play(_ image: Image, _ setting: Int) {
+        var options = link.withLock { $0.options.animation }
+        options.callbackQueue = queue
+        let player = AnimatedImage(image, options: options)
+        link.withLock { exchange(&$0.player, with: player) }?.stop()
+        player.onFrame { [weak self] frame, _ in
+            guard let self else { return }
+            if target.display == nil { giveUp() } else { perform(.show(.frame(frame), .none), setting) }
+        }
+        player.start()
     }
 
     private func fetch(_ fetch: DisplayState.Fetch, _ disposal: DisplayOptions.Abandonment) {
@@ -226,7 +259,9 @@ public final class ImageBinding: Sendable {
             task.onPreview { [weak self] image in self?.change(token: token) { $0.preview(image) } }
         }
         task.onProgress { [weak self] progress in
-            self?.change(token: token) { $0.progress { $0.fraction = progress.expected == nil ? nil : progress.fraction } }
+            self?.change(token: token) {
+                $0.progress { $0.fraction = progress.expected == nil ? nil : progress.fraction }
+            }
         }
         task.onFail { [weak self] _, isFatal in
             if !isFatal { self?.change(token: token) { $0.progress { $0.isWaiting = true } } }

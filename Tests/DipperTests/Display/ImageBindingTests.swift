@@ -254,6 +254,63 @@ struct ImageBindingTests {
         await test.cache.shutdown()
     }
 
+    #if GIF
+        @Test("a picture that moves is played while it is on screen, frame by frame when they are due")
+        func animation() async throws {
+            let test = TestImageCache()
+            let clock = ManualClock()
+            var options = DisplayOptions()
+            options.animation.clock = clock
+            let shown = TestDisplay(test.cache, options: options)
+            test.transport.script(a, [.body(try Pictures.data("gif/keep.gif"))])
+            shown.set(ImageRequest(a))
+            #expect(await settle { shown.told.contains { $0.hasPrefix("image") } })
+            let player = try #require(shown.binding.animatedImage)
+            @Sendable func frames() -> Int { shown.told.count { $0.hasPrefix("frame") } }
+            let first = frames()
+            await clock.waitForSleepers(1)
+            clock.advance(by: .seconds(1))
+            #expect(await settle { frames() > first })
+            shown.perform { $0.didDisappear() }
+            #expect(player.state == .paused)
+            shown.perform { $0.willAppear() }
+            #expect(player.state == .playing)
+            shown.set(nil)
+            #expect(player.state == .stopped && shown.binding.animatedImage == nil)
+            let last = frames()
+            clock.advance(by: .seconds(10))
+            #expect(frames() == last && shown.told.last == "placeholder 000000ff")
+            shown.set(ImageRequest(a), options: options.with(\.playsAnimations, false))
+            #expect(await settle { shown.told.last?.hasPrefix("image") == true })
+            #expect(shown.binding.animatedImage == nil)
+            await test.cache.shutdown()
+        }
+    #endif
+
+    @Test("short of memory, a display that nobody sees lets go of its picture, and gets it back from where it is kept")
+    func pressure() async throws {
+        let pressure = ManualMemoryPressure(), folder = TemporaryFolder()
+        let test = TestImageCache(folder: folder) { $0.data.memoryPressure = pressure }
+        test.transport.script(a, [.body(try picture.png)])
+        let shown = TestDisplay(test.cache)
+        shown.set(ImageRequest(a).with(\.waitsForDiskWrite, true))
+        #expect(await settle { shown.ends.value.count == 1 })
+        shown.perform { $0.didDisappear() }
+        #expect(shown.told.last == "image \(picture.size)")
+        pressure.level = .severe
+        #expect(await settle { shown.told.last == "placeholder 000000ff" })
+        #expect(test.cache.memory.totalCost == 0)
+        pressure.level = .normal
+        shown.perform { $0.willAppear() }
+        #expect(await settle { shown.told.last == "image \(picture.size)" })
+        #expect(test.transport.transfers.count == 1 && shown.ends.value.count == 1)
+        // What is on screen stays.
+        pressure.level = .severe
+        shown.perform { _ in }
+        #expect(shown.told.last == "image \(picture.size)")
+        await test.cache.shutdown()
+    }
+
     @Test("letting go of the binding ends what it waits for; letting go of the display, too")
     func release() async throws {
         let test = TestImageCache()

@@ -57,7 +57,8 @@ struct ListWindowTests {
     func destination() {
         var window = moved(from: 0, by: 5, every: .milliseconds(16))
         window.move(to: 55..<65, heading: 300..<310, at: .milliseconds(160))
-        #expect(window.wanted == Array(300..<310) && window.rank(of: 305) == .visible && window.rank(of: 57) == .passing)
+        #expect(
+            window.wanted == Array(300..<310) && window.rank(of: 305) == .visible && window.rank(of: 57) == .passing)
         window.rest()
         #expect(window.wanted == Array(55..<65))
     }
@@ -104,7 +105,9 @@ struct ListWindowTests {
         var negative = self.window(-3)
         negative.move(to: 0..<1, heading: nil, at: .zero)
         #expect(negative.wanted.isEmpty)
-        var huge = self.window(.max) { $0.screensAhead = .nan; $0.screensBehind = .infinity }
+        var huge = self.window(.max) {
+            $0.screensAhead = .nan; $0.screensBehind = .infinity
+        }
         huge.move(to: Int.max - 5..<Int.max, heading: nil, at: .zero)
         #expect(huge.window.upperBound == .max && huge.rank(of: 3) == .near)
     }

@@ -91,6 +91,24 @@ struct GuideTests {
         #expect(try await GettingStartedGuide.testing(a, picture.png).pixels == picture.pixels)
     }
 
+    @Test("displays, bindings and lists do what they say")
+    func displays() async throws {
+        let test = TestImageCache()
+        test.transport.script(a, [.body(try picture.png)])
+        let (view, binding) = DisplaysGuide.binding(test.cache, a, Loop())
+        #expect(await settle { test.cache.memory.contains(CacheKey(a)) })
+        let caption = Stage()
+        DisplaysGuide.completion(binding, ImageRequest(a), .sample(3, 2), DisplaysGuide.options(), caption)
+        #expect(caption.texts == ["memory"] && DisplaysGuide.PhotoView.told.value.last == "16x12 over 0.0 seconds")
+        DisplaysGuide.presence(binding)
+        let list = DisplaysGuide.list(test.cache, (0..<20).map { url("\($0)") }, binding)
+        #expect(DisplaysGuide.PhotoView.told.value.last == "000000ff")
+        withExtendedLifetime(view) {}
+        #expect(await settle { test.transport.transfers(of: url("3")).count == 1 })
+        withExtendedLifetime(list) {}
+        await test.cache.shutdown()
+    }
+
     @Test("settings are taken")
     func settings() {
         var configuration = GettingStartedGuide.callbacks(URL(fileURLWithPath: "/nowhere"), Loop())

@@ -7,6 +7,8 @@ final class LinkServer {
         let folder: String
         let count: Int
         let size: Int
+        /// What is in them, in turn, instead of random bytes.
+        var contents: [Data] = []
     }
 
     enum Version: String, CaseIterable, Sendable {
@@ -38,7 +40,17 @@ final class LinkServer {
             let folder = work.appendingPathComponent("www/\(kind.folder)")
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             for number in 0..<kind.count {
-                try random.bytes(kind.size).write(to: folder.appendingPathComponent("\(number)"))
+                let file = folder.appendingPathComponent("\(number)")
+                guard !kind.contents.isEmpty else {
+                    try random.bytes(kind.size).write(to: file)
+                    continue
+                }
+                let first = number % kind.contents.count
+                if first == number {
+                    try kind.contents[first].write(to: file)
+                } else {
+                    try FileManager.default.linkItem(at: folder.appendingPathComponent("\(first)"), to: file)
+                }
             }
         }
         certificate = work.appendingPathComponent("certificate.pem").path

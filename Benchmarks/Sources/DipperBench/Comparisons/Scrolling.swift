@@ -1,0 +1,95 @@
+import Dipper
+import Foundation
+
+/// A list that is flung about over a slow link: how long until what it comes to rest at is there.
+struct Scrolling: Comparison {
+    let name = "scrolling"
+    let title = "Scrolling through 5,000 pictures"
+
+    private static let adapter = "ListLoader"
+    private static let lanes = "two lanes, nothing demoted"
+    private static let queue = "one queue, first come"
+    private static let alone = "visible ones alone"
+    private static let modes = [(adapter, "list"), (lanes, "lanes"), (queue, "queue"), (alone, "alone")]
+
+    private struct Run {
+        var settled = 0.0
+        var complete = 0.0
+        var requests = 0.0
+    }
+
+    func run(_ bench: Bench) async throws -> [Table] {
+        let link = try ShapedLink(bench, LinkLoad.shape, congestion: bench.congestion)
+        defer { link.end() }
+        let files = LinkServer.Files(
+            folder: "picture", count: 5_000, size: 0, contents: try Self.pictures(bench))
+        let server = try await LinkServer(bench, link, [files])
+        defer { server.end() }
+        var runs: [String: [Run]] = [:]
+        for round in 0..<bench.rounds(5) {
+            for version in LinkServer.Version.allCases {
+                for (name, mode) in Self.modes {
+                    try await link.settle()
+                    let run = try Self.measure(link, server, version, mode)
+                    say("  \(round) \(version.rawValue) · \(name): \(run.settled.short) ms, \(run.complete.short) %")
+                    runs[name + version.rawValue, default: []].append(run)
+                }
+            }
+        }
+        func median(_ name: String, _ version: LinkServer.Version, _ value: (Run) -> Double) -> Double {
+            (runs[name + version.rawValue] ?? []).map(value).median
+        }
+        let versions = LinkServer.Version.allCases
+        var table = Table(
+            "Flings over a slow link",
+            says: "60 frames a second, 12 pictures of \((files.contents.map(\.count).reduce(0, +) / files.contents.count) >> 10) KB on screen, "
+                + "flings of 36 to 360 screens, reading in between. Time: from the last movement of a fling to all 12 "
+                + "pictures being there, mean of 5 flings. Frames: those in which all 12 were there, of those in which "
+                + "the list moved slowly or rested for up to a second. Link: \(LinkLoad.shape.description); nginx, "
+                + "\(bench.congestion). Medians.",
+            header: ["", "ms, HTTP/1.1", "ms, HTTP/2", "frames, HTTP/1.1", "frames, HTTP/2", "requests, HTTP/1.1"],
+            rows: Self.modes.map { name, _ in
+                [name] + versions.map { median(name, $0, \.settled).short }
+                    + versions.map { median(name, $0, \.complete).short + " %" }
+                    + [median(name, .http1, \.requests).short]
+            })
+        for version in versions {
+            let ours = median(Self.adapter, version, \.settled)
+            table.checks += [
+                Check(
+                    "\(version.rawValue): \(Self.adapter) ÷ \(Self.queue)",
+                    ours / median(Self.queue, version, \.settled), .atMost, 0.5),
+                Check(
+                    "\(version.rawValue): \(Self.adapter) ÷ \(Self.alone)",
+                    ours / median(Self.alone, version, \.settled), .atMost, 1.15),
+            ]
+        }
+        return [table]
+    }
+
+    private static func measure(
+        _ link: ShapedLink, _ server: LinkServer, _ version: LinkServer.Version, _ mode: String
+    ) throws -> Run {
+        let output = try link.runAtClient(
+            Command.myself,
+            [
+                "scrolling-child", "--base", version.base + "/picture", "--certificate", server.certificate, "--rows",
+                "5000", "--mode", mode,
+            ]
+        ).output
+        let numbers = output.split(whereSeparator: \.isWhitespace).compactMap { Double($0) }
+        guard numbers.count == 3 else { throw BenchError("the child printed \(output)") }
+        return Run(settled: numbers[0], complete: numbers[1], requests: numbers[2])
+    }
+
+    /// The sample's photographs, as small as a list shows them.
+    private static func pictures(_ bench: Bench) throws -> [Data] {
+        let folder = bench.package.deletingLastPathComponent().appendingPathComponent("Samples/Scrolling/Assets/photos")
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".jpg") }
+        return try names.sorted().map { name in
+            let image = try CodecRegistry.standard.decode(Data(contentsOf: folder.appendingPathComponent(name)))
+            let small = try Resize(width: 480, height: 360).process(image, .init())
+            return try CodecRegistry.standard.encode(small, as: .jpeg, EncodeOptions(quality: 0.85))
+        }
+    }
+}

@@ -1,0 +1,67 @@
+import Dipper
+import DipperTesting
+import Foundation
+import Synchronization
+
+/// The code of "Displays and lists".
+enum DisplaysGuide {
+    final class PhotoView: ImageDisplay {
+        func show(_ content: DisplayContent, _ transition: ImageTransition) {
+            if let image = content.image {
+                draw(image, over: transition.duration)
+            } else {
+                fill(content.color ?? .clear)
+            }
+        }
+    }
+
+    static func binding(_ cache: ImageCache, _ url: URL, _ loop: Loop) -> (PhotoView, ImageBinding) {
+        let view = PhotoView()
+        let binding = ImageBinding(view, cache: cache, queue: .custom { work in loop.runWhenIdle(work) })
+        binding.setImage(url, placeholder: .color(Color(hex: 0xe0e0e0)))
+        return (view, binding)
+    }
+
+    static func completion(
+        _ binding: ImageBinding, _ request: ImageRequest, _ blurred: Image, _ options: DisplayOptions, _ caption: Stage
+    ) {
+        binding.setImage(request, placeholder: .image(blurred), options: options) { result in
+            switch result {
+            case .success(let response): caption.show("\(response.source)")
+            case .failure(.replaced): break
+            case .failure(let error): caption.show(error)
+            }
+        }
+    }
+
+    static func options() -> DisplayOptions {
+        let options = DisplayOptions()
+            .with(\.transition, .fade(.milliseconds(200)))
+            .with(\.failure, .color(Color(hex: 0xc03030)))
+            .with(\.keepsCurrentImage, true)
+            .with(\.loadsFromDiskAtOnce, true)
+        return options
+    }
+
+    static func presence(_ binding: ImageBinding) {
+        binding.didDisappear()
+        binding.willAppear()
+    }
+
+    static func list(_ cache: ImageCache, _ photos: [URL], _ binding: ImageBinding) -> ListLoader {
+        let list = ListLoader(cache, count: photos.count) { row in
+            [ImageRequest(photos[row]).processed(by: Downsample(width: 320, height: 240))]
+        }
+        list.update(visible: 0..<12)
+        list.attach(binding, to: 3, placeholder: .color(.black))
+        return list
+    }
+}
+
+extension DisplaysGuide.PhotoView {
+    static let told = Box<[String]>([])
+
+    private func draw(_ image: Image, over time: Duration) { note("\(image.size) over \(time)") }
+    private func fill(_ color: Color) { note(color.hex) }
+    private func note(_ text: String) { Self.told.update { $0.append(text) } }
+}
