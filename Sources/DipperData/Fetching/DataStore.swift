@@ -53,6 +53,9 @@ final class DataStore: Sendable {
         }
     }
 
+    /// False, and nothing is run, if there is no thread that reads.
+    func runOnReader(_ work: @escaping @Sendable () -> Void) -> Bool { readers?.run(work) == true }
+
     /// What the tiers have under a key, on a reader's thread.
     func read(_ key: CacheKey, _ answer: @escaping @Sendable (StoredData?) -> Void) {
         let work: @Sendable () -> Void = { answer(self.peek(key)?.value) }

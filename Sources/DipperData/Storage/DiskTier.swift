@@ -146,23 +146,29 @@ final class DiskTier: Sendable {
         return record
     }
 
-    func contains(_ key: CacheKey) -> Bool {
+    func contains(_ key: CacheKey) -> Bool { info(of: key) != nil }
+
+    /// What is known of an entry. Reads no more than the head of its file, and does not count as a use.
+    func info(of key: CacheKey) -> EntryInfo? {
         let (item, isRemoved) = staged.withLock { ($0.area[key], $0.area.isBeingRemoved(key)) }
         let time = now().timeIntervalSince1970
         if let item {
-            if case .write(let record) = item.change { return !record.lifetime.isExpired(at: time) }
-            return false
+            guard case .write(let record) = item.change, !record.lifetime.isExpired(at: time) else { return nil }
+            return record.value.info
         }
-        if isRemoved { return false }
+        if isRemoved { return nil }
         let name = options.naming.name(key)
         let opened = opened
         if let file = opened.files?.readMetadata(name) {
-            guard let head = file.bytes.withUnsafeBytes({ EntryRecord.decodeMetadata($0) }) else { return false }
-            return head.key == key
-                && (!head.lifetime.isExpired(at: time) || wasExtended(name, head.lifetime, time, opened.index))
+            guard let head = file.bytes.withUnsafeBytes({ EntryRecord.decodeMetadata($0) }), head.key == key,
+                !head.lifetime.isExpired(at: time) || wasExtended(name, head.lifetime, time, opened.index)
+            else { return nil }
+            return head.info
         }
-        guard let record = smallRecord(name, opened.index), record.key == key else { return false }
-        return !record.lifetime.isExpired(at: time) || wasExtended(name, record.lifetime, time, opened.index)
+        guard let record = smallRecord(name, opened.index), record.key == key,
+            !record.lifetime.isExpired(at: time) || wasExtended(name, record.lifetime, time, opened.index)
+        else { return nil }
+        return record.value.info
     }
 
     private func fileRecord(_ name: String, _ files: BlobFiles?) -> EntryRecord? {

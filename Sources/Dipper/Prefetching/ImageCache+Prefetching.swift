@@ -1,0 +1,22 @@
+/// What a prefetcher asks of the cache.
+extension ImageCache {
+    /// Whether a picture is to be kept in memory once it is prefetched. Without a disk there is no other place.
+    func keepsPrefetched(_ request: ImageRequest, _ byDefault: Bool) -> Bool {
+        let options = request.resolved(defaults)
+        return options.options.prefetchesToMemory ?? (byDefault || !loader.originals(of: options).hasDisk)
+    }
+
+    /// Whether a request would be answered without the network as it is wanted, its processors applied. Decodes nothing.
+    func answers(_ request: ImageRequest, keepsInMemory: Bool) -> Bool {
+        let options = request.resolved(defaults)
+        let originals = loader.originals(of: options)
+        let key = request.data.cacheKey
+        let policy = originals.policy(of: request.data)
+        guard policy != .ignoreCache, policy != .bypass else { return false }
+        if let entry = memory.entry(for: options.key(key)), originals.use(of: entry.info, for: request.data) == .fresh {
+            return true
+        }
+        return !keepsPrefetched(request, keepsInMemory)
+            && originals.answers(request.data, under: options.fileKey(key))
+    }
+}

@@ -1,0 +1,29 @@
+import Dispatch
+
+/// What a prefetcher asks of the cache.
+extension DataCache {
+    /// Where closures run that belong to no request.
+    package var callbackQueue: CallbackQueue { defaults.queue }
+
+    /// Runs work that may block for as long as the disk takes, on a thread that reads.
+    package func runOnReader(_ work: @escaping @Sendable () -> Void) {
+        if !store.runOnReader(work) { DispatchQueue.global().async(execute: work) }
+    }
+
+    /// Whether what is kept under a key answers a request well and without the network. Reads no body.
+    package func answers(_ request: DataRequest, under key: CacheKey) -> Bool {
+        let policy = policy(of: request)
+        guard policy != .ignoreCache, policy != .bypass else { return false }
+        let readsDisk = policy == .useCache || policy == .cacheOnly
+        guard
+            let info = store.memory.part(of: key, { $0.info }) ?? (readsDisk ? store.disk?.info(of: key) : nil)
+        else { return false }
+        return mayShow(info, request) && use(of: info, for: request) == .fresh
+    }
+}
+
+extension Result where Failure == DipperError {
+    package var error: DipperError? {
+        if case .failure(let error) = self { error } else { nil }
+    }
+}

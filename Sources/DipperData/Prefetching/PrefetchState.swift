@@ -1,0 +1,84 @@
+import DequeModule
+
+/// Which requests wait, run and have ended: a value, without a lock or a cache.
+struct PrefetchState<Request: Sendable>: Sendable {
+    private enum Phase {
+        case idle, started, ended
+    }
+
+    private var phase = Phase.idle
+    private var waiting: Deque<Request>
+    private var running: [Int: Request] = [:]
+    private var next = 0
+    private let maxOutstanding: Int
+    var isPaused = false
+    private(set) var result = PrefetchResult<Request>()
+    private(set) var progress = PrefetchProgress()
+    private(set) var isStopped = false
+
+    init(_ requests: [Request], maxOutstanding: Int) {
+        waiting = Deque(requests)
+        self.maxOutstanding = max(1, maxOutstanding)
+        progress.total = requests.count
+    }
+
+    var hasEnded: Bool { phase == .ended }
+    var mayTake: Bool { phase == .started && !isPaused && !waiting.isEmpty && running.count < maxOutstanding }
+
+    mutating func start() {
+        if phase == .idle { phase = .started }
+        endIfDone()
+    }
+
+    /// False if it is too late for that.
+    mutating func add(_ requests: [Request]) -> Bool {
+        guard phase != .ended else { return false }
+        waiting.append(contentsOf: requests)
+        progress.total += requests.count
+        return true
+    }
+
+    /// The next request to be looked at, and its number, by which it is to be ended.
+    mutating func take() -> (number: Int, request: Request)? {
+        guard mayTake, let request = waiting.popFirst() else { return nil }
+        next += 1
+        running[next] = request
+        return (next, request)
+    }
+
+    func isRunning(_ number: Int) -> Bool { running[number] != nil }
+
+    /// Its answer was there.
+    mutating func skip(_ number: Int) {
+        guard let request = running.removeValue(forKey: number) else { return }
+        progress.skipped += 1
+        result.skipped.append(request)
+        endIfDone()
+    }
+
+    /// Its call has ended.
+    mutating func end(_ number: Int, _ error: DipperError?) {
+        guard let request = running.removeValue(forKey: number) else { return }
+        if let error {
+            progress.failed += 1
+            result.failed.append(.init(request: request, error: error))
+        } else {
+            progress.completed += 1
+            result.completed.append(request)
+        }
+        endIfDone()
+    }
+
+    mutating func stop() {
+        guard phase != .ended else { return }
+        isStopped = true
+        phase = .ended
+        result.remaining = running.sorted { $0.key < $1.key }.map(\.value) + waiting
+        running = [:]
+        waiting = []
+    }
+
+    private mutating func endIfDone() {
+        if phase == .started, waiting.isEmpty, running.isEmpty { phase = .ended }
+    }
+}
