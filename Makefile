@@ -59,7 +59,7 @@ format: ## bring the sources into form
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
 
 # Those that measure time or memory say nothing under a sanitizer that takes both.
-TSAN_SKIP := Hostile|NetworkNamespaceTests
+TSAN_SKIP := Hostile|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)
 
 tsan: deps-test ## run the tests under Thread Sanitizer
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan

@@ -55,11 +55,20 @@ struct KernelMemoryPressureTests {
             "sys/fs/cgroup/a/memory.pressure": "some avg10=0.00 total=0\nfull avg10=0.00 total=0\n",
         ])
         let heard = Heard(kernel)
-        try kernel.write("some avg10=0.00 total=9000000000\nfull total=0\n", "sys/fs/cgroup/a/memory.pressure")
-        await heard.wait(.moderate)
+        var total = 0
+        /// Tells of more and more waiting, until that has been noticed.
+        func press(_ level: MemoryPressure, full: Int) async throws {
+            while heard.monitor.level < level {
+                total += 1_000_000_000
+                try kernel.write(
+                    "some avg10=0.00 total=\(total)\nfull total=\(total * full)\n", "sys/fs/cgroup/a/memory.pressure")
+                await Task.yield()
+            }
+            await heard.wait(level)
+        }
+        try await press(.moderate, full: 0)
         await heard.wait(.normal)
-        try kernel.write("some avg10=0.00 total=9900000000\nfull total=9900000000\n", "sys/fs/cgroup/a/memory.pressure")
-        await heard.wait(.severe)
+        try await press(.severe, full: 1)
         await heard.wait(.normal)
     }
 
@@ -127,7 +136,7 @@ struct KernelMemoryPressureTests {
         probe.write("take 1\n")
         #expect(await probe.nextLine()?.hasPrefix("moderate") == true)
         #expect(await probe.nextLine() == start)
-        probe.end()
+        withExtendedLifetime(group) { probe.end() }
     }
 
     @Test(
@@ -152,7 +161,7 @@ struct KernelMemoryPressureTests {
         var line = pressed as String?
         while let next = line, next != start { line = await probe.nextLine() }
         #expect(line == start)
-        probe.end()
+        withExtendedLifetime(group) { probe.end() }
     }
 
     /// A file of which nothing is in memory.

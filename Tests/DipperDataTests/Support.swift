@@ -56,6 +56,7 @@ struct TestCache {
         configuration.transport = transport
         configuration.clock = clock
         configuration.networkMonitor = network
+        configuration.memoryPressure = nil
         configuration.now = { [date] in date.now }
         configuration.callbackQueue = .inPlace
         configuration.logger.logLevel = .critical

@@ -76,7 +76,7 @@ public final class ImagePrefetcher: Sendable {
     /// How far it has come.
     public var progress: PrefetchProgress { core.progress }
 
-    /// Called as requests end, on the cache's callback queue; with the latest state where they end faster than that.
+    /// Called at the start and as requests end, on the cache's callback queue; with the latest state where they end faster than that.
     @discardableResult
     public func onProgress(_ body: @escaping @Sendable (PrefetchProgress) -> Void) -> ImagePrefetcher {
         core.onProgress(body)

@@ -100,6 +100,7 @@ struct TestImageCache {
         configuration.data.transport = transport
         configuration.data.clock = clock
         configuration.data.networkMonitor = network
+        configuration.data.memoryPressure = nil
         configuration.data.now = { [date] in date.now }
         configuration.data.callbackQueue = .inPlace
         configuration.data.logger.logLevel = .critical
