@@ -8,7 +8,7 @@ SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmar
 	Fuzzing/Sources
 # What the library links, what the tests run against, what the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
-	libpng-dev libjpeg-dev liblcms2-dev libgif-dev libwebp-dev libavif-dev
+	libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs chromium \
 	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev

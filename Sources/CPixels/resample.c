@@ -1,5 +1,5 @@
 #include "CPixels.h"
-#include "clones.h"
+#include "rounding.h"
 
 CLONES void pixels_add_rows(
     uint16_t *sums, const uint8_t *rows, size_t stride, size_t height, size_t width, bool begins) {
@@ -62,18 +62,6 @@ CLONES void pixels_weigh_row(
         memcpy(to + x * 4, &result, 16);
     }
 }
-
-// Two pixels: alpha into 0…255, colours into 0…alpha, rounded to nearest.
-#define ROUND(sum, to)                                                                     \
-    do {                                                                                   \
-        f32x8 value = sum + 0.5f;                                                          \
-        f32x8 top = __builtin_shufflevector(value, value, 3, 3, 3, 3, 7, 7, 7, 7);         \
-        top = __builtin_elementwise_min(top, (f32x8){0} + 255.0f);                         \
-        value = __builtin_elementwise_min(value, top);                                     \
-        value = __builtin_elementwise_max(value, (f32x8){0});                              \
-        u8x8 bytes = __builtin_convertvector(__builtin_convertvector(value, i32x8), u8x8); \
-        memcpy(to, &bytes, 8);                                                             \
-    } while (0)
 
 CLONES void pixels_weigh_rows(
     uint8_t *to, size_t width, const float *ring, size_t rows, size_t first, const float *weights, size_t count) {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "pixel_filters.h"
 
 // Multiplies colours by alpha, c × a / 255 rounded to nearest, in place; true if every alpha is 255.
 // pixels: count × 4 bytes.

@@ -9,12 +9,14 @@ public final class ImageAnimation: Sendable {
     private let data: Data
     private let decoder: any ImageDecoder
     private let options: DecodeOptions
+    /// What is made of each frame.
+    private let chain: ProcessorChain?
     /// All frames, if they were decoded ahead.
     public let preloaded: [AnimationFrame]?
 
     init(
         frameCount: Int, loopCount: Int, data: Data, decoder: any ImageDecoder, options: DecodeOptions,
-        preloaded: [AnimationFrame]? = nil
+        preloaded: [AnimationFrame]? = nil, chain: ProcessorChain? = nil
     ) {
         self.frameCount = frameCount
         self.loopCount = loopCount
@@ -22,6 +24,7 @@ public final class ImageAnimation: Sendable {
         self.decoder = decoder
         self.options = options
         self.preloaded = preloaded
+        self.chain = chain
     }
 
     /// What it takes in memory beside the picture itself, which is the first frame, in bytes.
@@ -29,11 +32,44 @@ public final class ImageAnimation: Sendable {
         data.count + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.byteCount } ?? 0)
     }
 
-    /// Decodes the frames anew, from the first, each in the size of the picture.
+    /// Decodes the frames anew, from the first, each in the size of the picture, and processed like it.
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     public func makeFrameDecoder() throws(DipperError) -> any FrameDecoder {
         guard let frames = try decoder.frames(of: data, options) else {
             throw .undecodable.with(detail: "there are no frames")
+        }
+        guard let chain else { return frames }
+        return ProcessedFrames(frames, chain, ProcessingContext(limits: options.limits))
+    }
+
+    /// The same with one more processing for each frame.
+    /// - Parameters:
+    ///   - first: the first frame, processed already.
+    ///   - context: its limits are those of all frames that were decoded ahead; where they are not enough, frames are
+    ///     decoded again when they are asked for.
+    /// - Throws: what the processors throw for a frame that was decoded ahead.
+    func processed(
+        by chain: ProcessorChain, first: Image, _ context: ProcessingContext
+    ) throws(DipperError) -> ImageAnimation {
+        var options = options
+        options.limits = context.limits
+        return ImageAnimation(
+            frameCount: frameCount, loopCount: loopCount, data: data, decoder: decoder, options: options,
+            preloaded: try processedAhead(by: chain, first: first, context),
+            chain: ProcessorChain((self.chain?.processors ?? []) + [chain]))
+    }
+
+    private func processedAhead(
+        by chain: ProcessorChain, first: Image, _ context: ProcessingContext
+    ) throws(DipperError) -> [AnimationFrame]? {
+        guard let preloaded, let start = preloaded.first else { return nil }
+        let (bytes, overflows) = first.byteCount.multipliedReportingOverflow(by: preloaded.count)
+        guard !overflows, bytes <= context.limits.bytes else { return nil }
+        var frames = [AnimationFrame(image: first, duration: start.duration)]
+        for frame in preloaded.dropFirst() {
+            try context.checkCancelled()
+            let image = try chain.processStill(frame.image, context)
+            frames.append(AnimationFrame(image: image, duration: frame.duration))
         }
         return frames
     }
@@ -56,7 +92,7 @@ public struct AnimationFrame: Sendable {
 /// Decodes the frames of one picture in order. For one thread at a time.
 public protocol FrameDecoder: AnyObject {
     /// The next frame, of the whole picture's size; `nil` after the last.
-    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
+    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`; what processors throw.
     func next() throws(DipperError) -> AnimationFrame?
     /// Begins with the first again.
     /// - Throws: `DipperError.undecodable`.

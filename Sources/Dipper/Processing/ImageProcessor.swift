@@ -7,13 +7,19 @@ public protocol ImageProcessor: Sendable {
     /// decoded to it at once, and ``process(_:_:)`` is given one that has it already.
     var decodeTarget: TargetSize? { get }
 
-    /// The processed picture. Called on a decoding thread.
-    /// - Throws: `DipperError.processingFailed`, `DipperError.cancelled`.
+    /// Whether the result depends on ``Image/scale``, as lengths in points do; by default not. The scale that a request
+    /// asks for is then a part of the key.
+    var usesScale: Bool { get }
+
+    /// The processed picture. Called on a decoding thread, also for each frame of a picture that moves, which then comes
+    /// without ``Image/animation``.
+    /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image
 }
 
 extension ImageProcessor {
     public var decodeTarget: TargetSize? { nil }
+    public var usesScale: Bool { false }
 }
 
 /// What surrounds a processing.
@@ -34,41 +40,4 @@ public struct ProcessingContext: Sendable {
     public func checkCancelled() throws(DipperError) {
         if isCancelled() { throw .cancelled }
     }
-}
-
-/// One processor after the other.
-public struct ProcessorChain: ImageProcessor {
-    /// In the order they are applied.
-    public let processors: [any ImageProcessor]
-
-    /// In this order.
-    public init(_ processors: [any ImageProcessor]) {
-        self.processors = processors.flatMap { ($0 as? ProcessorChain)?.processors ?? [$0] }
-    }
-
-    /// Those of its processors, with `|>` between them.
-    public var identifier: String { processors.map(\.identifier).joined(separator: "|>") }
-    /// That of its first processor.
-    public var decodeTarget: TargetSize? { processors.first?.decodeTarget }
-
-    public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-        var image = image
-        for processor in processors {
-            try context.checkCancelled()
-            image = try processor.process(image, context)
-        }
-        return image
-    }
-}
-
-infix operator |> : AdditionPrecedence
-
-/// One processor, then the other.
-public func |> (first: some ImageProcessor, then: some ImageProcessor) -> ProcessorChain {
-    ProcessorChain([first, then])
-}
-
-/// A chain, then one more.
-public func |> (first: ProcessorChain, then: some ImageProcessor) -> ProcessorChain {
-    ProcessorChain(first.processors + [then])
 }

@@ -20,10 +20,20 @@ public struct Resize: ImageProcessor, Hashable {
         self.init(to: TargetSize(PixelSize(width: width, height: height), mode, allowsUpscaling: allowsUpscaling))
     }
 
+    /// To a width in pixels; the height follows.
+    public init(width: Int, allowsUpscaling: Bool = false) {
+        self.init(width: width, height: .max, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// To a height in pixels; the width follows.
+    public init(height: Int, allowsUpscaling: Bool = false) {
+        self.init(width: .max, height: height, allowsUpscaling: allowsUpscaling)
+    }
+
     /// Such as `resize(400x300,fit)`.
     public var identifier: String { "resize(\(target.identifier))" }
 
-    /// A picture that has the size already is given back as it is.
+    /// A picture that has the size already is given back as it is, as are all for a target without pixels.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try image.resized(to: target.size(for: image.size), context)

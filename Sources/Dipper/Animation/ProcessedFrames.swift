@@ -1,0 +1,19 @@
+/// The frames of another decoder, each processed when it is asked for.
+final class ProcessedFrames: FrameDecoder {
+    private let frames: any FrameDecoder
+    private let chain: ProcessorChain
+    private let context: ProcessingContext
+
+    init(_ frames: any FrameDecoder, _ chain: ProcessorChain, _ context: ProcessingContext) {
+        self.frames = frames
+        self.chain = chain
+        self.context = context
+    }
+
+    func next() throws(DipperError) -> AnimationFrame? {
+        guard let frame = try frames.next() else { return nil }
+        return AnimationFrame(image: try chain.processStill(frame.image, context), duration: frame.duration)
+    }
+
+    func rewind() throws(DipperError) { try frames.rewind() }
+}

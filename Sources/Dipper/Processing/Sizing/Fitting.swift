@@ -1,0 +1,101 @@
+import CPixels
+
+/// Puts a picture into a frame of a fixed size, as views do.
+public struct Fitting: ImageProcessor, Hashable {
+    /// Of the frame, in pixels.
+    public let frame: PixelSize
+    /// How the picture comes into it.
+    public let mode: ContentMode
+    /// Where the picture is not, and behind what is transparent of it.
+    public let background: Color
+    /// Whether smaller pictures are made larger.
+    public let allowsUpscaling: Bool
+
+    /// Into a frame of so many pixels.
+    public init(
+        width: Int, height: Int, _ mode: ContentMode = .aspectFit, background: Color = .clear,
+        allowsUpscaling: Bool = true
+    ) {
+        frame = PixelSize(width: width, height: height)
+        self.mode = mode
+        self.background = background
+        self.allowsUpscaling = allowsUpscaling
+    }
+
+    /// Such as `fitting(400x300,aspectFit,0.5:0.5,000000ff)`.
+    public var identifier: String {
+        "fitting(\(frame),\(mode.identifier),\(background.identifier)\(allowsUpscaling ? "" : ",down"))"
+    }
+
+    /// The frame, for modes that scale.
+    public var decodeTarget: TargetSize? {
+        guard !frame.isEmpty else { return nil }
+        return switch mode.scaling {
+        case .original, .unscaled: nil
+        case .scaleToFill: TargetSize(frame, .stretch, allowsUpscaling: allowsUpscaling)
+        case .aspectFit: TargetSize(frame, .fit, allowsUpscaling: allowsUpscaling)
+        case .aspectFill: TargetSize(frame, .fill, allowsUpscaling: allowsUpscaling)
+        }
+    }
+
+    /// The frame with the picture in it; a picture that is the frame already is given back as it is.
+    /// - Throws: `DipperError.processingFailed` for a frame without pixels; `DipperError.imageTooLarge`,
+    ///   `DipperError.cancelled`.
+    public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+        guard mode.scaling != .original else { return try image.on(background, context) }
+        guard !frame.isEmpty else { throw .processingFailed.with(detail: "a frame of \(frame) pixels") }
+        try context.limits.check(frame)
+        try context.limits.checkMemory(frame)
+        var image = image
+        if let target = decodeTarget { image = try image.resized(to: target.size(for: image.size), context) }
+        guard image.size != frame else { return try image.on(background, context) }
+        return try framed(image, context)
+    }
+
+    private func framed(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+        let (x, y) = mode.anchor.offset(of: image.size, in: frame)
+        let place = PixelRect(x: x, y: y, width: image.width, height: image.height)
+        guard let seen = place.clipped(to: frame) else { throw .processingFailed }
+        let buffer = try PixelBuffer(frame)
+        let color = background.premultiplied
+        let step = max(1, Image.pixelsAtATime / frame.width)
+        for row in 0..<frame.height {
+            if row % step == 0 { try context.checkCancelled() }
+            let to = buffer.row(row).assumingMemoryBound(to: SIMD4<UInt8>.self)
+            guard row >= seen.y, row < seen.y + seen.size.height, let base = image.storage.bytes.baseAddress else {
+                to.update(repeating: color, count: frame.width)
+                continue
+            }
+            to.update(repeating: color, count: seen.x)
+            let end = seen.x + seen.size.width
+            (to + end).update(repeating: color, count: frame.width - end)
+            UnsafeMutableRawPointer(to + seen.x).copyMemory(
+                from: base + (row - y) * image.rowStride + (seen.x - x) * 4, byteCount: seen.size.width * 4)
+            if !image.isOpaque, color.w > 0 { (to + seen.x).layBehind(color, count: seen.size.width) }
+        }
+        let covers = seen.size == frame
+        let isOpaque = (image.isOpaque && (covers || color.w == 255)) || color.w == 255
+        return buffer.image(isOpaque: isOpaque, scale: image.scale)
+    }
+}
+
+extension Image {
+    /// The picture with a colour behind it; itself if that is not to be seen.
+    func on(_ background: Color, _ context: ProcessingContext) throws(DipperError) -> Image {
+        let color = background.premultiplied
+        guard !isOpaque, color.w > 0 else { return self }
+        return try edited(context, isOpaque: color.w == 255 ? true : nil) { row, _ in
+            row.layBehind(color, count: width)
+        }
+    }
+}
+
+extension UnsafeMutablePointer {
+    /// Puts a premultiplied colour behind so many pixels.
+    func layBehind(_ color: SIMD4<UInt8>, count: Int) {
+        withUnsafeBytes(of: color) { color in
+            guard let color = color.bindMemory(to: UInt8.self).baseAddress else { return }
+            pixels_behind(UnsafeMutableRawPointer(self).assumingMemoryBound(to: UInt8.self), count, color)
+        }
+    }
+}

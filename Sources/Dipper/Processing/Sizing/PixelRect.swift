@@ -1,0 +1,35 @@
+/// A rectangle of pixels.
+public struct PixelRect: Sendable, Hashable, CustomStringConvertible {
+    /// Of its top left pixel, from the left.
+    public var x: Int
+    /// Of its top left pixel, from the top.
+    public var y: Int
+    /// In pixels.
+    public var size: PixelSize
+
+    /// So many pixels from the left and from the top, wide and high.
+    public init(x: Int, y: Int, width: Int, height: Int) {
+        self.x = x
+        self.y = y
+        size = PixelSize(width: width, height: height)
+    }
+
+    /// Such as `400x300+20-10`.
+    public var description: String {
+        func signed(_ value: Int) -> String { value < 0 ? "\(value)" : "+\(value)" }
+        return "\(size)\(signed(x))\(signed(y))"
+    }
+
+    /// What of it is inside a picture; `nil` if there is nothing.
+    func clipped(to picture: PixelSize) -> PixelRect? {
+        guard !size.isEmpty else { return nil }
+        func clipped(_ start: Int, _ length: Int, _ limit: Int) -> Range<Int> {
+            let (end, overflows) = start.addingReportingOverflow(length)
+            let first = min(max(start, 0), limit)
+            return first..<max(first, min(overflows ? Int.max : end, limit))
+        }
+        let (columns, rows) = (clipped(x, size.width, picture.width), clipped(y, size.height, picture.height))
+        guard !columns.isEmpty, !rows.isEmpty else { return nil }
+        return PixelRect(x: columns.lowerBound, y: rows.lowerBound, width: columns.count, height: rows.count)
+    }
+}
