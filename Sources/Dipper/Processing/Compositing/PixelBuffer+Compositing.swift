@@ -1,0 +1,103 @@
+import CPixels
+import CPixman
+
+/// What is put on a picture: everywhere a colour, or a picture somewhere, with nothing around it.
+enum CompositingLayer {
+    case color(SIMD4<UInt8>)
+    case image(Image, x: Int, y: Int)
+}
+
+extension PixelBuffer {
+    /// Rectangles that together are the whole, each small enough for Pixman and for a look at whether work is still wanted.
+    private func tiles(
+        _ context: ProcessingContext, _ body: (PixelRect) throws(DipperError) -> Void
+    ) throws(DipperError) {
+        let columns = min(size.width, PixmanImage.longestSide)
+        let rows = min(PixmanImage.longestSide, max(1, Image.pixelsAtATime / columns))
+        for y in stride(from: 0, to: size.height, by: rows) {
+            for x in stride(from: 0, to: size.width, by: columns) {
+                try context.checkCancelled()
+                try body(PixelRect(x: x, y: y, width: min(columns, size.width - x), height: min(rows, size.height - y)))
+            }
+        }
+    }
+
+    /// Pixman's view of a part.
+    private func view(_ tile: PixelRect) throws(DipperError) -> PixmanImage {
+        try PixmanImage(row(tile.y) + tile.x * 4, tile.size, rowStride: rowStride)
+    }
+
+    /// Puts a layer on what is here.
+    func composite(
+        _ mode: BlendMode, _ layer: CompositingLayer, opacity: Double, _ context: ProcessingContext
+    ) throws(DipperError) {
+        let mask: PixmanImage? = opacity < 1 ? try PixmanImage(SIMD4(repeating: UInt8((opacity * 255).rounded()))) : nil
+        try tiles(context) { tile throws(DipperError) in
+            let target = try view(tile)
+            let (source, x, y) = try Self.source(layer, in: tile)
+            pixman_image_composite32(
+                mode.operation, source.pointer, mask?.pointer, target.pointer, x, y, 0, 0, 0, 0,
+                Int32(tile.size.width), Int32(tile.size.height))
+        }
+    }
+
+    /// What of a layer is in a tile, and where the tile begins in it.
+    private static func source(
+        _ layer: CompositingLayer, in tile: PixelRect
+    ) throws(DipperError) -> (PixmanImage, Int32, Int32) {
+        switch layer {
+        case .color(let color): return (try PixmanImage(color), 0, 0)
+        case .image(let image, let x, let y):
+            let place = PixelRect(x: x - tile.x, y: y - tile.y, width: image.width, height: image.height)
+            guard let seen = place.clipped(to: tile.size), let base = image.storage.bytes.baseAddress else {
+                return (try PixmanImage(.zero), 0, 0)
+            }
+            let start = base + (seen.y - place.y) * image.rowStride + (seen.x - place.x) * 4
+            return (
+                try PixmanImage(start, seen.size, rowStride: image.rowStride), Int32(-seen.x), Int32(-seen.y)
+            )
+        }
+    }
+
+    /// Puts a picture on what is here as a transform shows it: pixels of the result to those of the picture. Between
+    /// pixels it is weighed in straight lines; outside there is nothing.
+    /// - Parameters:
+    ///   - image: at most ``PixmanImage/longestSide`` each way.
+    ///   - transform: for the whole of this buffer.
+    func composite(
+        _ image: Image, through transform: pixman_f_transform, _ context: ProcessingContext
+    ) throws(DipperError) {
+        guard let base = image.storage.bytes.baseAddress else { throw .processingFailed }
+        let source = try PixmanImage(base, image.size, rowStride: image.rowStride)
+        pixman_image_set_filter(source.pointer, PIXMAN_FILTER_BILINEAR, nil, 0)
+        try tiles(context) { tile throws(DipperError) in
+            let target = try view(tile)
+            // The offset is a part of the transform, where it is not rounded.
+            var (offset, moved) = (pixman_f_transform(), pixman_f_transform())
+            pixman_f_transform_init_translate(&offset, Double(tile.x), Double(tile.y))
+            withUnsafePointer(to: transform) { pixman_f_transform_multiply(&moved, $0, &offset) }
+            var fixed = pixman_transform()
+            guard pixman_transform_from_pixman_f_transform(&fixed, &moved) != 0,
+                pixman_image_set_transform(source.pointer, &fixed) != 0
+            else { throw .processingFailed.with(detail: "a picture of \(image.size) pixels is too large to be turned") }
+            pixman_image_composite32(
+                PIXMAN_OP_OVER, source.pointer, nil, target.pointer, 0, 0, 0, 0, 0, 0, Int32(tile.size.width),
+                Int32(tile.size.height))
+        }
+    }
+
+    /// Makes all pixels one colour.
+    func fill(_ color: SIMD4<UInt8>) {
+        bytes.withMemoryRebound(to: SIMD4<UInt8>.self) { $0.update(repeating: color) }
+    }
+
+    /// The finished picture, after work that may have rounded colours up and alpha down.
+    consuming func settled(scale: Double) -> Image {
+        var isOpaque = true
+        for y in 0..<size.height {
+            let row = row(y).assumingMemoryBound(to: UInt8.self)
+            if !pixels_settle(row, size.width) { isOpaque = false }
+        }
+        return image(isOpaque: isOpaque, scale: scale)
+    }
+}
