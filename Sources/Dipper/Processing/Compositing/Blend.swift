@@ -28,7 +28,7 @@ public struct Blend: ImageProcessor {
 
     /// With a colour.
     /// - Parameter opacity: what is outside 0…1 is brought to the nearer end, and what is no number to 1.
-    public init(_ color: Color, _ mode: BlendMode = .over, opacity: Double = 1, _ side: Side = .above) {
+    public init(_ color: Color, _ mode: BlendMode = .over, opacity: Double = 1, side: Side = .above) {
         self.init(.color(color), color.identifier, mode, opacity, side)
     }
 
@@ -39,7 +39,7 @@ public struct Blend: ImageProcessor {
     ///   - opacity: what is outside 0…1 is brought to the nearer end, and what is no number to 1.
     public init(
         _ image: Image, _ mode: BlendMode = .over, anchor: Anchor = .center, opacity: Double = 1,
-        _ side: Side = .above
+        side: Side = .above
     ) {
         var image = image
         image.animation = nil

@@ -1,0 +1,58 @@
+import Dipper
+import Foundation
+import Testing
+
+/// Pictures that processors are tried on.
+enum Processed {
+    /// One of `Pictures/processed`.
+    static func picture(_ name: String) throws -> Image {
+        let golden = try Golden("processed/\(name).rgba")
+        return try #require(Image(size: golden.size, premultiplied: golden.premultiplied))
+    }
+
+    /// How far what a processor makes is from what it should make.
+    static func difference(
+        _ processor: some ImageProcessor, on name: String, _ golden: String
+    ) throws -> Difference {
+        try Difference(processor.process(picture(name), .init()), Golden("processed/\(golden).rgba"))
+    }
+
+    /// Any colours at any alpha, some of it none and some of it all: the same for a seed.
+    static func noise(_ width: Int, _ height: Int, seed: UInt64 = 1) throws -> Image {
+        var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
+        func random() -> UInt8 {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return UInt8(truncatingIfNeeded: state >> 33)
+        }
+        var pixels: [UInt8] = []
+        for _ in 0..<width * height {
+            let kind = random() % 4
+            let alpha: UInt8 = kind == 0 ? 0 : kind == 1 ? 255 : random()
+            pixels += (0..<3).map { _ in UInt8(Int(random()) * Int(alpha) / 255) } + [alpha]
+        }
+        return try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
+    }
+
+    /// One colour everywhere, premultiplied.
+    static func even(_ width: Int, _ height: Int, _ color: SIMD4<UInt8>) throws -> Image {
+        let pixels = (0..<width * height).flatMap { _ in [color.x, color.y, color.z, color.w] }
+        return try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
+    }
+
+    /// One of each kind, with ordinary settings.
+    static func all() throws -> [any ImageProcessor] {
+        let mark = try noise(9, 7, seed: 5)
+        let color = Color(hex: 0xff8040, alpha: 0.6)
+        return [
+            Resize(width: 17, height: 11), Scale(by: 1.7), Crop(width: 20, height: 9, anchor: .topRight),
+            Fitting(width: 30, height: 44, .aspectFit, background: color), Fitting(width: 9, height: 8, .topRight),
+            RoundCorners(radius: 7.3), RoundCorners(radius: 9, corners: .left, background: color), Circle(),
+            Border(color, width: 2.4), Border(.white, width: 3, radius: 8, corners: .top), GaussianBlur(sigma: 1.3),
+            GaussianBlur(sigma: 5), GaussianBlur(sigma: 16), Overlay(color), Tint(color),
+            ColorControls(brightness: 0.3, contrast: 2, saturation: 3, exposure: 0.5), ColorControls(contrast: -1),
+            Monochrome(color: color, intensity: 0.7), Rotate(degrees: 33), Rotate(degrees: 90),
+            Rotate(degrees: 200, background: color, expands: false), Flip.horizontal, Flip.vertical,
+        ] + BlendMode.allCases.flatMap { mode in Blend.Side.allCases.map { Blend(color, mode, opacity: 0.8, side: $0) } }
+            + BlendMode.allCases.map { Blend(mark, $0, anchor: .bottomRight, opacity: 0.9) }
+    }
+}
