@@ -34,4 +34,12 @@ extension BlendMode {
         case .luminosity: PIXMAN_OP_HSL_LUMINOSITY
         }
     }
+
+    /// Red, green and blue count the same.
+    var treatsColorsAlike: Bool {
+        switch self {
+        case .hue, .saturation, .color, .luminosity: false
+        default: true
+        }
+    }
 }

@@ -23,18 +23,20 @@ extension PixelBuffer {
     }
 
     /// Pixman's view of a part.
-    private func view(_ tile: PixelRect) throws(DipperError) -> PixmanImage {
-        try PixmanImage(row(tile.y) + tile.x * 4, tile.size, rowStride: rowStride)
+    private func view(_ tile: PixelRect, exchanges: Bool) throws(DipperError) -> PixmanImage {
+        try PixmanImage(row(tile.y) + tile.x * 4, tile.size, rowStride: rowStride, exchanges: exchanges)
     }
 
     /// Puts a layer on what is here.
     func composite(
         _ mode: BlendMode, _ layer: CompositingLayer, opacity: Double, _ context: ProcessingContext
     ) throws(DipperError) {
-        let mask: PixmanImage? = opacity < 1 ? try PixmanImage(SIMD4(repeating: UInt8((opacity * 255).rounded()))) : nil
+        let exchanges = mode.treatsColorsAlike
+        var mask: PixmanImage?
+        if opacity < 1 { mask = try PixmanImage(SIMD4(repeating: UInt8((opacity * 255).rounded())), exchanges: false) }
         try tiles(context) { tile throws(DipperError) in
-            let target = try view(tile)
-            let (source, x, y) = try Self.source(layer, in: tile)
+            let target = try view(tile, exchanges: exchanges)
+            let (source, x, y) = try Self.source(layer, in: tile, exchanges: exchanges)
             pixman_image_composite32(
                 mode.operation, source.pointer, mask?.pointer, target.pointer, x, y, 0, 0, 0, 0,
                 Int32(tile.size.width), Int32(tile.size.height))
@@ -43,19 +45,18 @@ extension PixelBuffer {
 
     /// What of a layer is in a tile, and where the tile begins in it.
     private static func source(
-        _ layer: CompositingLayer, in tile: PixelRect
+        _ layer: CompositingLayer, in tile: PixelRect, exchanges: Bool
     ) throws(DipperError) -> (PixmanImage, Int32, Int32) {
         switch layer {
-        case .color(let color): return (try PixmanImage(color), 0, 0)
+        case .color(let color): return (try PixmanImage(color, exchanges: exchanges), 0, 0)
         case .image(let image, let x, let y):
             let place = PixelRect(x: x - tile.x, y: y - tile.y, width: image.width, height: image.height)
             guard let seen = place.clipped(to: tile.size), let base = image.storage.bytes.baseAddress else {
-                return (try PixmanImage(.zero), 0, 0)
+                return (try PixmanImage(.zero, exchanges: exchanges), 0, 0)
             }
             let start = base + (seen.y - place.y) * image.rowStride + (seen.x - place.x) * 4
-            return (
-                try PixmanImage(start, seen.size, rowStride: image.rowStride), Int32(-seen.x), Int32(-seen.y)
-            )
+            let part = try PixmanImage(start, seen.size, rowStride: image.rowStride, exchanges: exchanges)
+            return (part, Int32(-seen.x), Int32(-seen.y))
         }
     }
 
@@ -68,10 +69,10 @@ extension PixelBuffer {
         _ image: Image, through transform: pixman_f_transform, _ context: ProcessingContext
     ) throws(DipperError) {
         guard let base = image.storage.bytes.baseAddress else { throw .processingFailed }
-        let source = try PixmanImage(base, image.size, rowStride: image.rowStride)
+        let source = try PixmanImage(base, image.size, rowStride: image.rowStride, exchanges: true)
         pixman_image_set_filter(source.pointer, PIXMAN_FILTER_BILINEAR, nil, 0)
         try tiles(context) { tile throws(DipperError) in
-            let target = try view(tile)
+            let target = try view(tile, exchanges: true)
             // The offset is a part of the transform, where it is not rounded.
             var (offset, moved) = (pixman_f_transform(), pixman_f_transform())
             pixman_f_transform_init_translate(&offset, Double(tile.x), Double(tile.y))

@@ -26,12 +26,47 @@ struct RoundedRect {
 
     /// How much of the pixels of a row is inside, 0…1.
     func cover(_ y: Int, _ columns: Range<Int>, _ coverage: UnsafeMutablePointer<Float>) {
-        let (first, last) = (Double(y), Double(y) + 1)
-        let rows = overlap(first, last, top, bottom)
-        let isStraight = rows == 1 && left == 0 && (radius == 0 || (first >= top + radius && last <= bottom - radius))
-        for x in columns {
-            coverage[x - columns.lowerBound] = isStraight ? 1 : Float(self.coverage(x, y, rows: rows))
+        let rows = overlap(Double(y), Double(y) + 1, top, bottom)
+        let (clear, full) = bounds(y, isWhole: rows == 1)
+        func set(_ part: Range<Int>, to value: Float) {
+            let part = part.clamped(to: columns)
+            (coverage + (part.lowerBound - columns.lowerBound)).update(repeating: value, count: part.count)
         }
+        set(columns.lowerBound..<max(columns.lowerBound, clear.lowerBound), to: 0)
+        set(min(columns.upperBound, clear.upperBound)..<columns.upperBound, to: 0)
+        set(full, to: 1)
+        for part in [clear.lowerBound..<full.lowerBound, full.upperBound..<clear.upperBound] {
+            for x in part.clamped(to: columns) {
+                coverage[x - columns.lowerBound] = Float(self.coverage(x, y, rows: rows))
+            }
+        }
+    }
+
+    /// Columns of a row outside which nothing is inside the shape, and those that are wholly inside.
+    private func bounds(_ y: Int, isWhole: Bool) -> (clear: Range<Int>, full: Range<Int>) {
+        let (first, last) = (Double(y), Double(y) + 1)
+        let (isAbove, isBelow) = (first < top + radius, last > bottom - radius)
+        var (clearLeft, fullLeft, fullRight, clearRight) = (left, left, right, right)
+        if isAbove != isBelow, radius > 0 {
+            // How far the circle reaches where the row is nearest to its middle, and where it is farthest.
+            let (near, far) =
+                isAbove ? (top + radius - last, top + radius - first) : (first + radius - bottom, last + radius - bottom)
+            func reach(_ distance: Double) -> Double {
+                (max(0, radius * radius - max(0, distance) * max(0, distance))).squareRoot() - radius
+            }
+            if corners.contains(isAbove ? .topLeft : .bottomLeft) {
+                (clearLeft, fullLeft) = (left - reach(near), left - reach(far))
+            }
+            if corners.contains(isAbove ? .topRight : .bottomRight) {
+                (clearRight, fullRight) = (right + reach(near), right + reach(far))
+            }
+        }
+        let start = Int(clearLeft.rounded(.down))
+        let end = max(start, Int(clearRight.rounded(.up)))
+        // Where the row is cut, or two arcs meet in it, each pixel is looked at.
+        guard isWhole, !(isAbove && isBelow && radius > 0) else { return (start..<end, start..<start) }
+        let fullStart = min(Int(fullLeft.rounded(.up)), end)
+        return (start..<end, fullStart..<max(fullStart, min(Int(fullRight.rounded(.down)), end)))
     }
 
     private func coverage(_ x: Int, _ y: Int, rows: Double) -> Double {
