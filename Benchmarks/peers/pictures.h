@@ -1,7 +1,7 @@
 // What the picture peers in C have in common: lines in, times out.
 //
 // Each line of the input is `decode FILE WIDTH HEIGHT`, with sizes of 0 for the whole picture, or
-// `resize FILE WIDTH HEIGHT`, for which the picture is decoded beforehand. The answer to each is a line with the
+// `ACTION FILE NUMBER NUMBER` such as `resize FILE WIDTH HEIGHT`, for which the picture is decoded beforehand. The answer to each is a line with the
 // milliseconds it took: of the processor, all threads of the process together, and on the clock.
 #pragma once
 
@@ -41,18 +41,31 @@ static double milliseconds(clockid_t clock) {
     return time.tv_sec * 1e3 + time.tv_nsec * 1e-6;
 }
 
-// `resize` may be NULL; `prepare` is called before, outside the time.
+// Something to be done to a picture that is decoded already.
+struct action {
+    const char *name;
+    void (*run)(int, int);
+    // Called before, outside the time; may be NULL.
+    void (*prepare)(int, int);
+};
+
+// `actions` ends with a name that is NULL; `prepare` is called before each of them, outside the time.
 static int serve(
-    void (*decode)(const struct file *, int, int), void (*prepare)(const struct file *), void (*resize)(int, int)) {
+    void (*decode)(const struct file *, int, int), void (*prepare)(const struct file *), const struct action *actions) {
     static struct file file;
-    char action[16], name[1024];
+    char name[16], path[1024];
     int width, height;
-    while (scanf("%15s %1023s %d %d", action, name, &width, &height) == 4) {
-        load(&file, name);
-        int resizes = strcmp(action, "resize") == 0;
-        if (resizes) prepare(&file);
+    while (scanf("%15s %1023s %d %d", name, path, &width, &height) == 4) {
+        load(&file, path);
+        const struct action *action = NULL;
+        if (strcmp(name, "decode") != 0) {
+            for (action = actions; action->name != NULL && strcmp(action->name, name) != 0; action++) {}
+            if (action->name == NULL) fail(name);
+            prepare(&file);
+            if (action->prepare != NULL) action->prepare(width, height);
+        }
         double cpu = milliseconds(CLOCK_PROCESS_CPUTIME_ID), wall = milliseconds(CLOCK_MONOTONIC);
-        if (resizes) resize(width, height);
+        if (action != NULL) action->run(width, height);
         else decode(&file, width, height);
         wall = milliseconds(CLOCK_MONOTONIC) - wall;
         printf("%f %f\n", milliseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, wall);

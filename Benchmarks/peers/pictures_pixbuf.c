@@ -14,4 +14,4 @@ static void decode(const struct file *file, int width, int height) {
     g_object_unref(stream);
 }
 
-int main(void) { return serve(decode, NULL, NULL); }
+int main(void) { return serve(decode, NULL, (const struct action[]){{NULL, NULL, NULL}}); }

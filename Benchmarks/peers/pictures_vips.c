@@ -59,9 +59,56 @@ static void resize(int width, int height) {
     g_object_unref(small);
 }
 
+// A true convolution with whole weights, both directions one after the other; weights below a fifth of the middle one
+// are left out, as is its default.
+static void blur(int sigma, int unused) {
+    (void)unused;
+    VipsImage *soft;
+    check(vips_gaussblur(picture, &soft, (double)sigma, NULL));
+    size_t count;
+    void *memory = pixels(soft, &count);
+    g_free(memory);
+    g_object_unref(soft);
+}
+
+static VipsImage *mask;
+
+// The mask is drawn once, and not in the time.
+static void prepare_mask(int radius, int unused) {
+    (void)unused;
+    if (mask != NULL) return;
+    char svg[256];
+    int length = snprintf(
+        svg, sizeof svg, "<svg width='%d' height='%d'><rect width='100%%' height='100%%' rx='%d' fill='white'/></svg>",
+        picture->Xsize, picture->Ysize, radius);
+    VipsImage *drawn, *alpha;
+    check(vips_svgload_buffer(svg, (size_t)length, &drawn, NULL));
+    check(vips_extract_band(drawn, &alpha, 3, NULL));
+    size_t count;
+    void *memory = pixels(alpha, &count);
+    mask = vips_image_new_from_memory(memory, count, alpha->Xsize, alpha->Ysize, 1, VIPS_FORMAT_UCHAR);
+    g_object_unref(alpha);
+    g_object_unref(drawn);
+}
+
+// The mask becomes the alpha of the opaque picture; colours are not multiplied by it.
+static void round_corners(int radius, int unused) {
+    (void)radius, (void)unused;
+    VipsImage *colors, *joined;
+    check(vips_extract_band(picture, &colors, 0, "n", 3, NULL));
+    check(vips_bandjoin2(colors, mask, &joined, NULL));
+    size_t count;
+    void *memory = pixels(joined, &count);
+    g_free(memory);
+    g_object_unref(joined);
+    g_object_unref(colors);
+}
+
 int main(int argc, char **argv) {
     if (argc < 1 || VIPS_INIT(argv[0])) vips_error_exit(NULL);
     vips_concurrency_set(1);
     vips_cache_set_max(0);
-    return serve(decode, prepare, resize);
+    const struct action actions[] = {
+        {"resize", resize, NULL}, {"blur", blur, NULL}, {"round", round_corners, prepare_mask}, {NULL, NULL, NULL}};
+    return serve(decode, prepare, actions);
 }

@@ -22,7 +22,8 @@ struct Compare: AsyncParsableCommand {
 
     static let comparisons: [any Comparison] = [
         MemoryHit(), SchedulerOperations(), DiskEntries(), Opening(), Fetching(), PeakMemory(), Layouts(),
-        LinkLoad(), Revalidation(), Decoding(), Resizing(), ImageHit(), Photographs(), Animating(), Scrolling(),
+        LinkLoad(), Revalidation(), Decoding(), Resizing(), Processing(), ImageHit(), Photographs(), Animating(),
+        Scrolling(),
     ]
 
     @Argument(help: "Run these comparisons only, and leave the other sections of RESULTS.md as they are.")

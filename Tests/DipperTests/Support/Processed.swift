@@ -52,7 +52,10 @@ enum Processed {
             ColorControls(brightness: 0.3, contrast: 2, saturation: 3, exposure: 0.5), ColorControls(contrast: -1),
             Monochrome(color: color, intensity: 0.7), Rotate(degrees: 33), Rotate(degrees: 90),
             Rotate(degrees: 200, background: color, expands: false), Flip.horizontal, Flip.vertical,
-        ] + BlendMode.allCases.flatMap { mode in Blend.Side.allCases.map { Blend(color, mode, opacity: 0.8, side: $0) } }
+        ]
+            + BlendMode.allCases.flatMap { mode in
+                Blend.Side.allCases.map { Blend(color, mode, opacity: 0.8, side: $0) }
+            }
             + BlendMode.allCases.map { Blend(mark, $0, anchor: .bottomRight, opacity: 0.9) }
     }
 }

@@ -44,6 +44,16 @@ final class PicturePeer {
 
     func resize(_ file: URL, to size: PixelSize) throws -> Timing { try run("resize", file, size) }
 
+    /// - Parameter sigma: the standard deviation in pixels.
+    func blur(_ file: URL, sigma: Int) throws -> Timing {
+        try run("blur", file, PixelSize(width: sigma, height: 0))
+    }
+
+    /// - Parameter radius: in pixels.
+    func roundCorners(_ file: URL, radius: Int) throws -> Timing {
+        try run("round", file, PixelSize(width: radius, height: 0))
+    }
+
     private func run(_ action: String, _ file: URL, _ size: PixelSize?) throws -> Timing {
         try commands.write(contentsOf: Data("\(action) \(file.path) \(size?.width ?? 0) \(size?.height ?? 0)\n".utf8))
         let answer = try answers.next()

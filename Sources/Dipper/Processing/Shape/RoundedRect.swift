@@ -50,7 +50,8 @@ struct RoundedRect {
         if isAbove != isBelow, radius > 0 {
             // How far the circle reaches where the row is nearest to its middle, and where it is farthest.
             let (near, far) =
-                isAbove ? (top + radius - last, top + radius - first) : (first + radius - bottom, last + radius - bottom)
+                isAbove
+                ? (top + radius - last, top + radius - first) : (first + radius - bottom, last + radius - bottom)
             func reach(_ distance: Double) -> Double {
                 (max(0, radius * radius - max(0, distance) * max(0, distance))).squareRoot() - radius
             }
