@@ -92,6 +92,7 @@ final class ResolvedOptions: Sendable {
         self.options = options
         chain = ProcessorChain(options.processors ?? [])
         var parts = chain.processors.map(\.identifier)
+        if let scale = options.scale, scale != 1, chain.usesScale { parts.append("scale(\(scale))") }
         if options.firstFrameOnly == true { parts.append("first frame") }
         if options.allowsPartial == true { parts.append("partial") }
         if options.preloadsFrames == true { parts.append("all frames") }
@@ -106,6 +107,8 @@ final class ResolvedOptions: Sendable {
 
     func decodeOptions(_ limits: DecodeLimits, isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions {
         var decode = DecodeOptions(target: chain.decodeTarget)
+        // Others are not told apart by it, so that they share what they have in common.
+        if chain.usesScale, let scale = options.scale { decode.scale = scale }
         decode.firstFrameOnly = options.firstFrameOnly ?? false
         decode.preloadsFrames = options.preloadsFrames ?? false
         decode.allowsPartial = options.allowsPartial ?? false

@@ -1,0 +1,71 @@
+import Dipper
+import Testing
+
+@Suite("Identifiers tell every setting from every other")
+struct ProcessorIdentifierTests {
+    @Test("no two of them are alike")
+    func pairs() throws {
+        let (a, b) = (Color(hex: 0x102030), Color(red: 0.1, green: 0.2, blue: 0.3))
+        let (one, two) = (try Processed.noise(5, 4, seed: 1), try Processed.noise(5, 4, seed: 2))
+        let turned = try Processed.noise(4, 5, seed: 1)
+        var all: [any ImageProcessor] = [
+            .resize(width: 4, height: 5), .resize(width: 5, height: 4), .resize(width: 4, height: 5, .fill),
+            .resize(width: 4, height: 5, allowsUpscaling: true), Resize(width: 4), Resize(height: 4),
+            .downsample(width: 4, height: 5), .scale(by: 0.1), .scale(by: 0.1.nextUp), .crop(width: 4, height: 5),
+            .crop(width: 4, height: 5, anchor: .top), .crop(width: 4, height: 5, anchor: Anchor(x: 0.5, y: 1e-9)),
+            .crop(to: PixelRect(x: 0, y: 0, width: 4, height: 5)), .crop(to: PixelRect(x: 1, y: 0, width: 4, height: 5)),
+            .crop(to: PixelRect(x: 0, y: -1, width: 4, height: 5)), .fitting(width: 4, height: 5),
+            .fitting(width: 4, height: 5, .aspectFill), .fitting(width: 4, height: 5, .aspectFit.at(.top)),
+            .fitting(width: 4, height: 5, .center), .fitting(width: 4, height: 5, .original),
+            .fitting(width: 4, height: 5, .scaleToFill), .fitting(width: 4, height: 5, background: a),
+            .fitting(width: 4, height: 5, background: b), .fitting(width: 4, height: 5, allowsUpscaling: false),
+            .roundCorners(radius: 4), .roundCorners(radius: .points(4)), .roundCorners(radius: .fractionOfWidth(4)),
+            .roundCorners(radius: .fractionOfHeight(4)), .roundCorners(radius: 4, corners: .top),
+            .roundCorners(radius: 4, corners: .bottom), .roundCorners(radius: 4, background: a), .circle,
+            .circle(background: a), .border(a, width: 4), .border(b, width: 4), .border(a, width: 5),
+            .border(a, width: 4, radius: 1), .border(a, width: 4, radius: 1, corners: .left), .blur(1), .blur(1.0000001),
+            .overlay(a), .overlay(b), .overlay(a, fraction: 0.25), .tint(a), .tint(b), .tint(a.with(alpha: 0.5)),
+            .colors(brightness: 0.5), .colors(contrast: 0.5), .colors(saturation: 0.5), .colors(exposure: 0.5),
+            .blackWhite, .monochrome(a), .monochrome(b), .monochrome(a, intensity: 0.5), .blend(one), .blend(two),
+            .blend(turned), .blend(one, anchor: .top), .blend(one, opacity: 0.5), .blend(one, side: .below),
+            .blend(a, opacity: 0.5), .blend(a.with(alpha: 0.5)), .rotate(degrees: 1), .rotate(degrees: -1),
+            .rotate(degrees: 1, background: a), .rotate(degrees: 1, expands: false), .flip(.horizontal),
+            .flip(.vertical), CustomProcessor("a") { image, _ in image }, CustomProcessor("b") { image, _ in image },
+        ]
+        all += BlendMode.allCases.flatMap { mode -> [any ImageProcessor] in
+            [.blend(a, mode), .blend(a, mode, side: .below), .blend(b, mode)]
+        }
+        let identifiers = all.map(\.identifier)
+        let repeated = Dictionary(grouping: identifiers) { $0 }.filter { $0.value.count > 1 }.keys
+        #expect(repeated.isEmpty)
+        #expect(!identifiers.contains { $0.contains("|>") || $0.contains("\n") })
+    }
+
+    @Test("they are the same in every run: they name files on disk")
+    func stable() throws {
+        let mark = try #require(Image(size: PixelSize(width: 2, height: 1), premultiplied: [1, 2, 3, 4, 9, 9, 9, 255]))
+        let expected: [(any ImageProcessor, String)] = [
+            (.resize(width: 400, height: 300), "resize(400x300,fit)"),
+            (.fitting(width: 4, height: 3, .top, background: .white), "fitting(4x3,unscaled,0.5:0.0,ffffffff)"),
+            (.roundCorners(radius: .points(8), corners: .top), "round(8.0pt,3,00000000)"),
+            (.border(Color(red: 0.1, green: 0, blue: 0), width: 2), "border(0.1:0.0:0.0:1.0,2.0,0.0,15)"),
+            (.blur(10), "blur(10.0)"), (.colors(exposure: 0.7), "colors(0.0,1.0,1.0,0.7)"),
+            (.blend(.black, .multiply), "blend(multiply,above,1.0,000000ff)"),
+            (.crop(width: 2, height: 2, anchor: .bottomRight) |> .flip(.vertical), "crop(2x2,1.0:1.0)|>flip(vertical)"),
+            (.blend(mark, anchor: .topLeft), "blend(over,above,1.0,2x1-76a04390a635043b,0.0:0.0)"),
+        ]
+        for (processor, identifier) in expected { #expect(processor.identifier == identifier) }
+        #expect(Blend(mark) == Blend(mark) && Blend(mark) != Blend(mark, opacity: 0.5))
+    }
+
+    @Test("lengths in points depend on the scale, and no others")
+    func scale() throws {
+        #expect(RoundCorners(radius: .points(2)).usesScale && Border(.black, width: .points(1)).usesScale)
+        #expect((Crop(width: 1, height: 1) |> RoundCorners(radius: .points(2))).usesScale)
+        #expect(!RoundCorners(radius: 2).usesScale && !GaussianBlur(sigma: 2).usesScale)
+        var image = try Processed.picture("photo")
+        image.scale = 2
+        let round = try RoundCorners(radius: .points(5)).process(image, .init())
+        #expect(try Difference(round, Golden("processed/round.rgba")).largest <= 1)
+    }
+}

@@ -1,0 +1,162 @@
+import Dipper
+import Synchronization
+import Testing
+
+@Suite("What holds for every processor")
+struct ProcessorRuleTests {
+    @Test("no colour is ever above its alpha, and what says that it is opaque is")
+    func premultiplied() throws {
+        let image = try Processed.noise(37, 29)
+        for processor in try Processed.all() {
+            let result = try processor.process(image, .init())
+            var isOpaque = true
+            for y in 0..<result.height {
+                for x in 0..<result.width {
+                    let pixel = result[x, y]
+                    if max(pixel.x, pixel.y, pixel.z) > pixel.w {
+                        Issue.record("\(processor.identifier) makes \(pixel) at \(x), \(y)")
+                        return
+                    }
+                    if pixel.w != 255 { isOpaque = false }
+                }
+            }
+            #expect(result.isOpaque == isOpaque, "\(processor.identifier)")
+        }
+    }
+
+    @Test("what changes colours, or moves pixels, keeps an opaque picture opaque")
+    func opaque() throws {
+        let image = try Processed.picture("photo")
+        let color = Color(hex: 0x30a0ff, alpha: 0.3)
+        let processors: [any ImageProcessor] = [
+            .resize(width: 9, height: 9), .scale(by: 2), .crop(width: 5, height: 5), .blur(0.7), .blur(6), .blur(40),
+            .overlay(color), .tint(color), .colors(contrast: 3, exposure: 2), .blackWhite,
+            .border(color, width: 3, radius: 9), .blend(color, .softLight), .blend(.clear, .multiply),
+            .flip(.vertical), .rotate(degrees: 270), .rotate(degrees: 45, background: .white),
+            .roundCorners(radius: 8, background: .black), .circle(background: .white),
+            .fitting(width: 50, height: 20, background: .white),
+        ]
+        for processor in processors {
+            let result = try processor.process(image, .init())
+            #expect(result.isOpaque, "\(processor.identifier)")
+        }
+    }
+
+    @Test("settings that change nothing give the picture back, with the same memory")
+    func identity() throws {
+        let (soft, photo) = (try Processed.picture("soft"), try Processed.picture("photo"))
+        let nothing: [any ImageProcessor] = [
+            .resize(width: 40, height: 30), .resize(width: 90, height: 90), .scale(by: 1), .crop(width: 40, height: 99),
+            .crop(to: PixelRect(x: -5, y: 0, width: 100, height: 100)), .fitting(width: 40, height: 30),
+            .fitting(width: 1, height: 1, .original), .roundCorners(radius: 0), .roundCorners(radius: 9, corners: []),
+            .border(.black, width: 0), .border(.clear, width: 3), .blur(0), .blur(0.1), .colors(), .rotate(degrees: 0),
+            .rotate(degrees: -720), .monochrome(.white, intensity: 0), ProcessorChain([]),
+        ]
+        for processor in nothing {
+            #expect(try processor.process(soft, .init()).storage === soft.storage, "\(processor.identifier)")
+        }
+        #expect(try Rotate(degrees: 0, background: .white).process(photo, .init()).storage === photo.storage)
+    }
+
+    @Test("a colour under something transparent is not seen at its edges")
+    func fringes() throws {
+        // Full red in the middle of nothing: whatever the alpha, red must go with it.
+        let pixels = (0..<40 * 30).flatMap { (index: Int) -> [UInt8] in
+            (10..<30).contains(index % 40) && (8..<22).contains(index / 40) ? [255, 0, 0, 255] : [0, 0, 0, 0]
+        }
+        let image = try #require(Image(size: PixelSize(width: 40, height: 30), premultiplied: pixels))
+        let processors: [any ImageProcessor] = [
+            .blur(0.8), .blur(3), .blur(9), .rotate(degrees: 17), .resize(width: 13, height: 13), .scale(by: 1.3),
+            .roundCorners(radius: 14.5), .circle, .colors(saturation: 1, exposure: 0.4), .border(.clear, width: 2),
+        ]
+        for processor in processors {
+            let result = try processor.process(image, .init())
+            for y in 0..<result.height {
+                for x in 0..<result.width {
+                    let pixel = result[x, y]
+                    #expect(pixel.x == pixel.w && pixel.y == 0 && pixel.z == 0, "\(processor.identifier)")
+                }
+            }
+        }
+    }
+
+    @Test("the scale of the picture stays")
+    func scale() throws {
+        var image = try Processed.noise(20, 16)
+        image.scale = 2.5
+        for processor in try Processed.all() {
+            #expect(try processor.process(image, .init()).scale == 2.5, "\(processor.identifier)")
+        }
+    }
+
+    @Test("work that nobody waits for ends, and limits are held before memory is taken")
+    func limits() throws {
+        let image = try Processed.noise(37, 29)
+        for processor in try Processed.all() {
+            #expect(throws: DipperError.cancelled, "\(processor.identifier)") {
+                _ = try processor.process(image, ProcessingContext(isCancelled: { true }))
+            }
+            var limits = DecodeLimits()
+            limits.bytes = 100
+            #expect(throws: DipperError.imageTooLarge, "\(processor.identifier)") {
+                _ = try processor.process(image, ProcessingContext(limits: limits))
+            }
+        }
+    }
+
+    @Test("silly settings are an error of ours, or have a rule")
+    func hostile() throws {
+        let image = try Processed.noise(13, 9)
+        let tiny = try Processed.noise(1, 1)
+        let numbers: [Double] = [0, -0.0, -1, 1e-300, 1e300, .infinity, -.infinity, .nan, .greatestFiniteMagnitude, 0.5, 7]
+        let lengths = [0, -1, 1, 7, Int.max, Int.min, 1 << 40]
+        var processors: [any ImageProcessor] = []
+        for number in numbers {
+            let color = Color(red: number, green: number, blue: number, alpha: number)
+            processors += [
+                .scale(by: number), .blur(number), .rotate(degrees: number), .colors(brightness: number),
+                .colors(contrast: number), .colors(saturation: number), .colors(exposure: number),
+                .monochrome(color, intensity: number), .overlay(color, fraction: number), .tint(color),
+                .crop(width: 3, height: 3, anchor: Anchor(x: number, y: number)),
+                .blend(color, .softLight, opacity: number), .fitting(width: 40, height: 9, background: color),
+                .fitting(width: 9, height: 4, .unscaled(at: Anchor(x: number, y: number))),
+            ]
+            for length: Length in [
+                .pixels(number), .points(number), .fractionOfWidth(number), .fractionOfHeight(number),
+            ] {
+                processors += [
+                    .roundCorners(radius: length), .roundCorners(radius: length, corners: .topRight),
+                    .border(color, width: length, radius: 3), .border(.black, width: 2, radius: length),
+                ]
+            }
+        }
+        for width in lengths {
+            for height in lengths {
+                processors += [
+                    .resize(width: width, height: height, .stretch, allowsUpscaling: true), .crop(width: width, height: height),
+                    .crop(to: PixelRect(x: width, y: height, width: 3, height: 3)),
+                    .crop(to: PixelRect(x: 1, y: 1, width: width, height: height)),
+                    .crop(to: PixelRect(x: width, y: 2, width: height, height: width)),
+                    .fitting(width: width, height: height), .fitting(width: width, height: height, .topLeft),
+                ]
+            }
+        }
+        var context = ProcessingContext()
+        context.limits.bytes = 1 << 16
+        for processor in processors {
+            for picture in [image, tiny] {
+                do throws(DipperError) {
+                    #expect(try processor.process(picture, context).byteCount > 0)
+                } catch {
+                    #expect([.processingFailed, .imageTooLarge].contains(error), "\(processor.identifier): \(error)")
+                }
+            }
+        }
+        #expect(throws: DipperError.processingFailed) { _ = try Crop(width: 0, height: 4).process(image, .init()) }
+        #expect(throws: DipperError.processingFailed) { _ = try GaussianBlur(sigma: .nan).process(image, .init()) }
+        #expect(throws: DipperError.processingFailed) { _ = try RoundCorners(radius: -3).process(image, .init()) }
+        #expect(throws: DipperError.processingFailed) {
+            _ = try Crop(to: PixelRect(x: 13, y: 0, width: 5, height: 5)).process(image, .init())
+        }
+    }
+}
