@@ -133,6 +133,26 @@ struct GuideTests {
         await test.cache.shutdown()
     }
 
+    @Test("processors do what the guide says, in a cache and without one")
+    func processors() async throws {
+        let test = TestImageCache()
+        let photo = Image.sample(120, 100)
+        test.transport.script(a, [.body(try photo.png)])
+        let round = try await test.cache.getImage(ProcessorsGuide.members(a)).value
+        #expect(round.size == PixelSize(width: 120, height: 100) && !round.isOpaque)
+        let avatar = try await test.cache.getImage(ProcessorsGuide.chain(a)).value
+        #expect(avatar.size == PixelSize(width: 96, height: 96) && avatar[0, 0].w == 0 && avatar[48, 1].x == 255)
+        #expect(test.transport.transfers.count == 1)
+        #expect(try ProcessorsGuide.alone(photo).size == photo.size)
+        let sizes = try ProcessorsGuide.frames().map { try $0.process(photo, ProcessingContext()).size }
+        #expect(sizes.map(\.width) == [400, 800, 128])
+        for processor in ProcessorsGuide.lengths() + ProcessorsGuide.colors(picture) {
+            #expect(try processor.process(photo, ProcessingContext()).pixels != photo.pixels)
+        }
+        #expect(try ProcessorsGuide.custom().process(photo, ProcessingContext()).width == 60)
+        await test.cache.shutdown()
+    }
+
     @Test("headers are read, and pictures made small and written again")
     func codecs() throws {
         let bytes = try Pictures.data("jpeg/large.jpg")
