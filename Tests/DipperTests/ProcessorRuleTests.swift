@@ -108,7 +108,9 @@ struct ProcessorRuleTests {
     func hostile() throws {
         let image = try Processed.noise(13, 9)
         let tiny = try Processed.noise(1, 1)
-        let numbers: [Double] = [0, -0.0, -1, 1e-300, 1e300, .infinity, -.infinity, .nan, .greatestFiniteMagnitude, 0.5, 7]
+        let numbers: [Double] = [
+            0, -0.0, -1, 1e-300, 1e300, .infinity, -.infinity, .nan, .greatestFiniteMagnitude, 0.5, 7,
+        ]
         let lengths = [0, -1, 1, 7, Int.max, Int.min, 1 << 40]
         var processors: [any ImageProcessor] = []
         for number in numbers {
@@ -133,7 +135,8 @@ struct ProcessorRuleTests {
         for width in lengths {
             for height in lengths {
                 processors += [
-                    .resize(width: width, height: height, .stretch, allowsUpscaling: true), .crop(width: width, height: height),
+                    .resize(width: width, height: height, .stretch, allowsUpscaling: true),
+                    .crop(width: width, height: height),
                     .crop(to: PixelRect(x: width, y: height, width: 3, height: 3)),
                     .crop(to: PixelRect(x: 1, y: 1, width: width, height: height)),
                     .crop(to: PixelRect(x: width, y: 2, width: height, height: width)),
