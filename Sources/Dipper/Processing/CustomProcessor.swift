@@ -8,6 +8,7 @@
 public struct CustomProcessor: ImageProcessor {
     /// What it was given, as `custom(…)`.
     public let identifier: String
+    /// Whether the result depends on ``Image/scale``.
     public let usesScale: Bool
     private let body: @Sendable (Image, ProcessingContext) throws(DipperError) -> Image
 
@@ -24,6 +25,8 @@ public struct CustomProcessor: ImageProcessor {
         self.body = body
     }
 
+    /// What the closure makes.
+    /// - Throws: what the closure throws.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try body(image, context)
     }

@@ -18,7 +18,9 @@ public protocol ImageProcessor: Sendable {
 }
 
 extension ImageProcessor {
+    /// None.
     public var decodeTarget: TargetSize? { nil }
+    /// False.
     public var usesScale: Bool { false }
 }
 

@@ -55,6 +55,7 @@ public struct Blend: ImageProcessor {
         identifier = "blend(\(mode.rawValue),\(side.rawValue),\(self.opacity),\(name))"
     }
 
+    /// The processed picture.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try context.limits.checkMemory(image.size)

@@ -31,6 +31,7 @@ public struct ColorControls: ImageProcessor, Hashable {
     /// Such as `colors(0.0,1.0,0.0,0.7)`.
     public var identifier: String { "colors(\(brightness),\(contrast),\(saturation),\(exposure))" }
 
+    /// The processed picture.
     /// - Throws: `DipperError.processingFailed` for what is no number or beyond a million; `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {

@@ -16,6 +16,7 @@ public struct Monochrome: ImageProcessor, Hashable {
     /// Such as `monochrome(ffffffff,1.0)`.
     public var identifier: String { "monochrome(\(color.identifier),\(intensity))" }
 
+    /// The processed picture.
     /// - Throws: `DipperError.processingFailed` for an intensity that is no number; `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {

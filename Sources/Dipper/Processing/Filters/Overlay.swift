@@ -15,6 +15,7 @@ public struct Overlay: ImageProcessor, Hashable {
     /// Such as `overlay(ff0000ff,0.5)`.
     public var identifier: String { "overlay(\(color.identifier),\(fraction))" }
 
+    /// The processed picture.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try Tint(color.with(alpha: color.alpha * (1 - fraction))).process(image, context)

@@ -12,6 +12,7 @@ public struct Tint: ImageProcessor, Hashable {
     /// Such as `tint(ff000080)`.
     public var identifier: String { "tint(\(color.identifier))" }
 
+    /// The processed picture.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try Blend(color, .atop).process(image, context)

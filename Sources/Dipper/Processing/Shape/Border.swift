@@ -30,6 +30,7 @@ public struct Border: ImageProcessor, Hashable {
     /// True for lengths in points.
     public var usesScale: Bool { width.isInPoints || radius.isInPoints }
 
+    /// The processed picture.
     /// - Throws: `DipperError.processingFailed` for lengths below 0; `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {

@@ -11,6 +11,7 @@ public struct Circle: ImageProcessor, Hashable {
     /// Such as `circle(00000000)`.
     public var identifier: String { "circle(\(background.identifier))" }
 
+    /// The processed picture.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         let side = min(image.width, image.height)

@@ -8,6 +8,7 @@ public enum Flip: String, ImageProcessor, Hashable, CaseIterable {
     /// Such as `flip(horizontal)`.
     public var identifier: String { "flip(\(rawValue))" }
 
+    /// The processed picture.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try image.turned(self == .horizontal ? .upMirrored : .downMirrored, context)

@@ -9,7 +9,9 @@ public enum Length: Sendable, Hashable, ExpressibleByFloatLiteral, ExpressibleBy
     /// Times the picture's height.
     case fractionOfHeight(Double)
 
+    /// In pixels.
     public init(floatLiteral value: Double) { self = .pixels(value) }
+    /// In pixels.
     public init(integerLiteral value: Int) { self = .pixels(Double(value)) }
 
     /// Such as `10.0`, `8.0pt`, `0.5w`.

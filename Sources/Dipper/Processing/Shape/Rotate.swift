@@ -22,6 +22,7 @@ public struct Rotate: ImageProcessor, Hashable {
     /// Such as `rotate(90.0,00000000)`.
     public var identifier: String { "rotate(\(degrees),\(background.identifier)\(expands ? "" : ",cut"))" }
 
+    /// The processed picture.
     /// - Throws: `DipperError.processingFailed` for an angle that is no number; `DipperError.imageTooLarge`, also for
     ///   pictures of more than 16,384 pixels in width or height unless they are turned by quarters;
     ///   `DipperError.cancelled`.

@@ -23,6 +23,7 @@ public struct RoundCorners: ImageProcessor, Hashable {
     /// True for a radius in points.
     public var usesScale: Bool { radius.isInPoints }
 
+    /// The processed picture.
     /// - Throws: `DipperError.processingFailed` for a radius below 0; `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {

@@ -14,14 +14,23 @@ public struct Anchor: Sendable, Hashable {
         self.y = limited(y)
     }
 
+    /// (0, 0).
     public static let topLeft = Anchor(x: 0, y: 0)
+    /// (½, 0).
     public static let top = Anchor(x: 0.5, y: 0)
+    /// (1, 0).
     public static let topRight = Anchor(x: 1, y: 0)
+    /// (0, ½).
     public static let left = Anchor(x: 0, y: 0.5)
+    /// (½, ½).
     public static let center = Anchor(x: 0.5, y: 0.5)
+    /// (1, ½).
     public static let right = Anchor(x: 1, y: 0.5)
+    /// (0, 1).
     public static let bottomLeft = Anchor(x: 0, y: 1)
+    /// (½, 1).
     public static let bottom = Anchor(x: 0.5, y: 1)
+    /// (1, 1).
     public static let bottomRight = Anchor(x: 1, y: 1)
 
     /// Such as `0.5:0.0`.

@@ -20,6 +20,7 @@ public struct GaussianBlur: ImageProcessor, Hashable {
     /// Such as `blur(10.0)`.
     public var identifier: String { "blur(\(sigma))" }
 
+    /// The processed picture.
     /// - Throws: `DipperError.processingFailed` for a deviation that is below 0 or no number; `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
