@@ -135,7 +135,7 @@ struct GuideTests {
 
     @Test("processors do what the guide says, in a cache and without one")
     func processors() async throws {
-        let test = TestImageCache()
+        let test = TestImageCache(folder: TemporaryFolder())
         let photo = Image.sample(120, 100)
         test.transport.script(a, [.body(try photo.png)])
         let round = try await test.cache.getImage(ProcessorsGuide.members(a)).value
