@@ -27,6 +27,20 @@ enum SGImageCacheGuide {
         }
     }
 
+    static func binding(
+        _ view: any ImageDisplay, _ url: URL, _ cache: ImageCache, _ placeholder: Image, _ loop: Loop
+    ) -> ImageBinding {
+        let fade = DisplayOptions().with(\.transition, .fade(.milliseconds(300)))
+        let binding = ImageBinding(view, cache: cache, queue: .custom { work in loop.runWhenIdle(work) })
+        binding.setImage(url, placeholder: .image(placeholder), options: fade)
+        return binding
+    }
+
+    static func onScreen(_ binding: ImageBinding) {
+        binding.didDisappear()  // it has left the window
+        binding.willAppear()  // it is back
+    }
+
     static func immutable(_ configuration: inout ImageCache.Configuration) {
         configuration.data.freshness = .immutable(for: .never)
     }
@@ -48,6 +62,8 @@ enum SGImageCacheGuide {
         _ = cache.imageNamed("name")
         cache.getImage(named: "name")
         try cache.addImage(image, for: url)
+        try cache.addImage(bytes: Data("bytes".utf8), for: url)
+        _ = (cache.file(for: request), cache.memoryPressure)
         cache.removeImage(for: url)
         cache.flush(olderThan: .seconds(86_400))
         cache.setMemoryLimit(100 << 20)
@@ -59,7 +75,12 @@ enum SGImageCacheGuide {
         data.getData(url)
         data.getData(request)
         data.slowGetData(url)
+        data.slowGetData(request)
         data.getRemoteData(url)
+        data.getRemoteData(request)
+        data.moveTaskToSlowQueue(url)
+        data.moveTaskToSlowQueue(request)
+        data.moveTaskToSlowQueue(key: key)
         _ = (data.hasData(for: url), data.hasData(for: request), data.hasData(for: key))
         _ = (data.data(for: url), data.data(for: request), data.data(for: key))
         try data.addData(bytes, for: key)

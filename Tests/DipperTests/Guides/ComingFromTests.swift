@@ -1,0 +1,73 @@
+import DipperTesting
+import Foundation
+import Testing
+
+@testable import Dipper
+
+@Suite("The code of the guides for those who come from another library")
+struct ComingFromTests {
+    private let a = url("a.png")
+    private let picture = Image.sample()
+
+    @Test("a picture is retrieved, and shown at once by those who ask again")
+    func showing() async throws {
+        let test = TestImageCache()
+        test.transport.script(a, [.body(try picture.png)])
+        #expect(try await KingfisherGuide.retrieve(test.cache, a).source == .network)
+        let (panel, banner) = (KingfisherGuide.Panel(), Stage())
+        let binding = KingfisherGuide.display(panel, test.cache, a, Loop(), banner)
+        #expect(panel.image?.pixels == picture.pixels && banner.texts.isEmpty)
+        ImageXGuide.display(binding, ImageRequest(a))
+        #expect(panel.image?.pixels == picture.pixels)
+        let other = KingfisherGuide.Panel()
+        let second = SGImageCacheGuide.binding(other, a, test.cache, .sample(seed: 7), Loop())
+        SGImageCacheGuide.onScreen(second)
+        #expect(other.image?.pixels == picture.pixels && second.isOnScreen)
+        await test.cache.shutdown()
+    }
+
+    @Test("a request has what it was given")
+    func requests() async throws {
+        let request = KingfisherGuide.request(a, url("mirror"), url("small"))
+        #expect(request.cachePolicy == .ignoreCache && request.lowDataURL == url("small"))
+        #expect(request.alternatives == [url("mirror")] && request.options.processors?.count == 1)
+        let plain = ImageXGuide.network(a, "https://example.org")
+        #expect(plain.headers["Referer"] == "https://example.org" && plain.timeout == .seconds(20))
+        #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))
+
+        let test = TestImageCache()
+        test.cache.getImage(KingfisherGuide.signed(a, "secret"))
+        let transfer = await test.transport.nextTransfer()
+        #expect(transfer.request.headers["Authorization"] == "secret")
+        await test.cache.shutdown()
+    }
+
+    @Test("settings are taken")
+    func settings() {
+        var configuration = ImageCache.Configuration()
+        KingfisherGuide.limits(&configuration)
+        #expect(configuration.memoryLimit == 300 << 20 && configuration.memoryCountLimit == 500)
+        #expect(configuration.data.diskLimit == 1 << 30 && configuration.data.diskExpiration == .days(30))
+        ImageXGuide.cache(&configuration)
+        #expect(configuration.data.compression == .gzip && configuration.data.diskLimit == 200 << 20)
+    }
+
+    @Test("there is each of the calls that are mapped")
+    func tables() async throws {
+        let test = TestImageCache()
+        let request = KingfisherGuide.allOptions(a, test.cache.data, .inPlace)
+        #expect(request.cachePolicy == .bypass && request.priority == Priority(0.8))
+        let bytes = try picture.png
+        try await KingfisherGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture, bytes)
+        #expect(test.cache.memoryCount == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("a file is played")
+    func playing() async throws {
+        let view = Stage()
+        let player = try ImageXGuide.play(try picture.png, view)
+        #expect(await settle { view.images.first?.pixels == picture.pixels })
+        player.stop()
+    }
+}

@@ -1,0 +1,36 @@
+import Dipper
+import Foundation
+
+/// The code of "Coming from ImageX".
+enum ImageXGuide {
+    static func network(_ url: URL, _ page: String) -> ImageRequest {
+        let request = ImageRequest(url)
+            .with(\.retryPolicy, .fixed(.seconds(3), retries: 3))  // Network.retry
+            .with(\.timeout, .seconds(20))  // Network.timeoutInterval
+            .with(\.headers, ["Referer": page])  // Network.headers
+            .processed(by: Downsample(width: 300, height: 200, .fill))  // filters, thumbnailPixelSize
+        return request
+    }
+
+    static func display(_ binding: ImageBinding, _ request: ImageRequest) {
+        binding.setImage(request, placeholder: .color(.black))
+    }
+
+    static func play(_ data: Data, _ view: Stage) throws -> AnimatedImage {
+        let image = try CodecRegistry.standard.decode(data)
+        let player = AnimatedImage(image, options: AnimationOptions(loop: .count(5)))
+            .onPrepared { view.start() }
+            .onFrame { frame, _ in view.show(frame) }
+            .onFinish { view.hide() }
+        player.start()
+        return player
+    }
+
+    static func cache(_ configuration: inout ImageCache.Configuration) {
+        configuration.data.fileNaming = .md5  // Cache.cacheCrypto
+        configuration.data.compression = .gzip  // Cache.cacheDataZip
+        configuration.data.diskLimit = 200 << 20  // maxCountLimit
+        configuration.data.diskExpiration = .days(7)  // expiry
+        configuration.data.progressInterval = .milliseconds(20)  // Network.downloadInterval
+    }
+}
