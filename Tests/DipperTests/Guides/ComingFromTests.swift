@@ -42,6 +42,17 @@ struct ComingFromTests {
         await test.cache.shutdown()
     }
 
+    @Test("what is prefetched is told")
+    func prefetching() async throws {
+        let test = TestImageCache()
+        test.transport.script(a, [.body(try picture.png)])
+        let (bar, banner) = (Stage(), Stage())
+        let prefetcher = KingfisherGuide.prefetch(test.cache, [a], bar, banner)
+        #expect(await settle { banner.texts == ["0 failed"] })
+        #expect(prefetcher.progress.completed == 1)
+        await test.cache.shutdown()
+    }
+
     @Test("settings are taken")
     func settings() {
         var configuration = ImageCache.Configuration()

@@ -53,6 +53,14 @@ enum KingfisherGuide {
         return request
     }
 
+    static func prefetch(_ cache: ImageCache, _ urls: [URL], _ bar: Stage, _ banner: Stage) -> ImagePrefetcher {
+        let prefetcher = ImagePrefetcher(cache, urls: urls)
+            .onProgress { progress in bar.set(progress.fraction) }
+            .onEnd { result in banner.show("\(result.failed.count) failed") }
+        prefetcher.start()
+        return prefetcher
+    }
+
     static func limits(_ configuration: inout ImageCache.Configuration) {
         configuration.memoryLimit = 300 << 20  // memoryStorage.config.totalCostLimit
         configuration.memoryCountLimit = 500  // memoryStorage.config.countLimit
