@@ -18,7 +18,8 @@ struct FakeKernel {
         let file = folder.url.appendingPathComponent(path)
         try FileManager.default.createDirectory(
             at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-        try Data(text.utf8).write(to: file)
+        // Whole, as the kernel's files are to those who read them.
+        try Data(text.utf8).write(to: file, options: .atomic)
     }
 }
 

@@ -189,6 +189,12 @@ struct ImageCacheTests {
         #expect(await test.cache.getImage(ImageRequest(string: "")).error == .invalidURL)
         #expect(await test.cache.getImage(ImageRequest(string: "file:///etc/passwd")).error == .unsupportedScheme)
         #expect(await test.cache.getImage(ImageRequest(a).with(\.key, "")).error == .emptyKey)
+        try test.cache.addImage(picture, for: CacheKey("by key"))
+        #expect(test.cache.image(for: CacheKey("by key"))?.pixels == picture.pixels)
+        #expect(test.cache.hasImage(for: ImageRequest(a).with(\.key, "by key")))
+        test.cache.removeImage(for: CacheKey("by key"))
+        #expect(!test.cache.hasImage(for: CacheKey("by key")))
+        #expect(throws: DipperError.emptyKey) { try test.cache.addImage(picture, for: CacheKey("")) }
         #expect(throws: DipperError.emptyKey) { try test.cache.addImage(picture, for: ImageRequest(a).with(\.key, "")) }
         let open = test.cache.getImage(a)
         await test.cache.shutdown()

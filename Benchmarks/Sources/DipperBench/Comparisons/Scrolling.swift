@@ -42,7 +42,8 @@ struct Scrolling: Comparison {
         let versions = LinkServer.Version.allCases
         var table = Table(
             "Flings over a slow link",
-            says: "60 frames a second, 12 pictures of \((files.contents.map(\.count).reduce(0, +) / files.contents.count) >> 10) KB on screen, "
+            says:
+                "60 frames a second, 12 pictures of \((files.contents.map(\.count).reduce(0, +) / files.contents.count) >> 10) KB on screen, "
                 + "flings of 36 to 360 screens, reading in between. Time: from the last movement of a fling to all 12 "
                 + "pictures being there, mean of 5 flings. Frames: those in which all 12 were there, of those in which "
                 + "the list moved slowly or rested for up to a second. Link: \(LinkLoad.shape.description); nginx, "
