@@ -35,10 +35,19 @@ extension AnimatedImage {
     /// when the player does.
     public var frames: AsyncStream<Image> {
         let (stream, continuation) = AsyncStream.makeStream(of: Image.self, bufferingPolicy: .bufferingNewest(1))
-        let number = player.withLock { player in
+        let number = player.withLock { player -> Int? in
             // Nobody reads yet, so that nothing is woken here; and no frame can come in between.
             continuation.yield(player.current.image)
-            return player.hooks.add(continuation)
+            let hasEnded =
+                switch player.schedule.phase {
+                case .finished, .failed: !player.mailbox.hasEnd
+                case .idle, .playing: false
+                }
+            return hasEnded ? nil : player.hooks.add(continuation)
+        }
+        guard let number else {
+            continuation.finish()
+            return stream
         }
         continuation.onTermination = { [weak self] _ in
             let ended = self?.player.withLock { $0.hooks.streams.removeValue(forKey: number) }

@@ -33,6 +33,8 @@ struct AnimationMailbox: Sendable {
     var isHeld = false
 
     var count: Int { news.count }
+    /// The end is still to be told.
+    var hasEnd: Bool { news.contains(where: \.isEnd) }
 
     /// - Returns: what it replaces, to be freed where no lock is held.
     mutating func post(_ item: News) -> News? {

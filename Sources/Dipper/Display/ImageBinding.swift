@@ -28,6 +28,9 @@ public final class ImageBinding: Sendable {
         var token = 0
         /// Changes with every picture that is set.
         var setting = 0
+        /// What is to be carried out, and for which setting.
+        var pending: [(action: DisplayState.Action, setting: Int)] = []
+        var isPerforming = false
     }
 
     private let target: Target
@@ -53,16 +56,21 @@ public final class ImageBinding: Sendable {
         self.cache = cache
         self.queue = queue
         self.options = options
-        link = Mutex(Link(state: DisplayState(pressure: cache.memoryPressure), options: options))
+        link = Mutex(Link(state: DisplayState(), options: options))
         let observation = cache.observeMemoryPressure { [weak self] in self?.press($0) }
         pressure.withLock { $0 = observation }
     }
 
     deinit {
-        let (task, player, completion) = link.withLock { ($0.task, $0.player, $0.completion) }
-        task?.cancel()
-        player?.stop()
-        if let completion { queue.perform { completion(.failure(.cancelled)) } }
+        let link = link.withLock { $0 }
+        link.task?.cancel()
+        link.player?.stop()
+        let (completion, isBusy) = (link.completion, link.state.activity != nil)
+        guard completion != nil || isBusy else { return }
+        queue.perform { [target] in
+            if isBusy { target.display?.showActivity(nil) }
+            completion?(.failure(.cancelled))
+        }
     }
 
     // MARK: What is shown
@@ -72,7 +80,7 @@ public final class ImageBinding: Sendable {
     ///   - request: which one; `nil` for none, which shows the placeholder.
     ///   - placeholder: shown until it is there.
     ///   - options: `nil` for those of the binding.
-    ///   - completion: called once, on the display's queue: with the picture that is shown now, or why there is none.
+    ///   - completion: called once, on the display's queue: with the picture, or why there is none.
     ///     `DipperError.replaced` if another one was set meanwhile, `DipperError.noSource` if there was no request.
     public func setImage(
         _ request: ImageRequest?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
@@ -86,9 +94,11 @@ public final class ImageBinding: Sendable {
         _ presence: DisplayState.Presence, _ completion: Completion?
     ) {
         let request = request?.with(\.callbackQueue, queue)
-        if let request, options.loadsFromDiskAtOnce, presence == .visible {
+        let policy = request.map { cache.data.policy(of: $0.data) } ?? .useCache
+        var glimpse: Image?
+        if let request, options.loadsFromDiskAtOnce, presence == .visible, policy == .useCache || policy == .cacheOnly {
             // Puts it into memory, where it is found at once.
-            _ = cache.image(for: request)
+            glimpse = cache.image(for: request)
         }
         let (old, setting) = link.withLock { link in
             // Kept to the end, for nothing is to be freed under the lock.
@@ -102,7 +112,11 @@ public final class ImageBinding: Sendable {
         old.completion?(.failure(.replaced))
         // Whoever was told may have set another one.
         guard link.withLock({ $0.setting == setting }) else { return }
-        change { $0.set(isWanted: request != nil, placeholder, options, presence) }
+        change {
+            $0.set(
+                isWanted: request != nil, placeholder, options, presence,
+                mayGlimpse: policy == .useCache || policy == .cacheOnly, glimpse: glimpse)
+        }
     }
 
     /// The same for a URL.
@@ -114,17 +128,27 @@ public final class ImageBinding: Sendable {
     }
 
     /// The same from any task, returning when the picture is shown.
+    ///
+    /// Cancelling the task that waits gives the picture up.
     /// - Throws: `DipperError.replaced` if another one was set meanwhile, and all that a call of the cache may end as.
     @discardableResult
     public func setImageAndWait(
         _ request: ImageRequest, placeholder: Placeholder? = nil, options: DisplayOptions? = nil
     ) async throws(DipperError) -> ImageResponse {
-        let result = await withCheckedContinuation { continuation in
-            queue.perform {
-                self.setImage(request, placeholder: placeholder, options: options) {
-                    continuation.resume(returning: $0)
+        let wait = Wait()
+        let result = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                queue.perform {
+                    if wait.isCancelled { return continuation.resume(returning: .failure(.cancelled)) }
+                    self.setImage(request, placeholder: placeholder, options: options) {
+                        continuation.resume(returning: $0)
+                    }
+                    wait.setting = self.link.withLock { $0.setting }
                 }
             }
+        } onCancel: {
+            wait.isCancelled = true
+            queue.perform { [weak self] in self?.cancel(setting: wait.setting) }
         }
         return try result.get()
     }
@@ -132,13 +156,32 @@ public final class ImageBinding: Sendable {
     /// Gives up the picture that is waited for; what is shown stays.
     public func cancel() { change { $0.cancel() } }
 
+    /// Between a task that waits and its cancellation.
+    private final class Wait: Sendable {
+        private let state = Mutex((isCancelled: false, setting: 0))
+
+        var isCancelled: Bool {
+            get { state.withLock { $0.isCancelled } }
+            set { state.withLock { $0.isCancelled = newValue } }
+        }
+
+        var setting: Int {
+            get { state.withLock { $0.setting } }
+            set { state.withLock { $0.setting = newValue } }
+        }
+    }
+
+    private func cancel(setting: Int) {
+        if link.withLock({ $0.setting == setting }) { cancel() }
+    }
+
     /// What plays the picture that is shown, if it moves: for hooks on its loops and its end.
     public var animatedImage: AnimatedImage? { link.withLock { $0.player } }
 
     // MARK: Where the display is
 
     /// Whether someone can see the display, as far as this binding has been told.
-    public var isOnScreen: Bool { presence != .offScreen }
+    public var isOnScreen: Bool { [.visible, .passing].contains(presence) }
 
     /// The display comes on screen: what it waits for is urgent, what it let go of comes back, what moves goes on.
     public func willAppear() { move(to: .visible) }
@@ -163,13 +206,27 @@ public final class ImageBinding: Sendable {
     /// - Parameter token: of the call that tells it; `nil` for what no call tells.
     private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
         guard target.display != nil else { return giveUp() }
-        let (actions, setting, old) = link.withLock { link in
+        let (isFirst, old) = link.withLock { link in
             // Kept to the end, for nothing is to be freed under the lock.
             let old = link.state
-            return (token == nil || token == link.token ? event(&link.state) : [], link.setting, old)
+            guard token == nil || token == link.token else { return (false, old) }
+            link.pending += event(&link.state).map { ($0, link.setting) }
+            return (!exchange(&link.isPerforming, with: true), old)
         }
-        defer { withExtendedLifetime(old) {} }
-        for action in actions { perform(action, setting) }
+        withExtendedLifetime(old) {}
+        // What a display or a completion sets off comes behind what it was called for.
+        guard isFirst else { return }
+        while let next = takePending() { perform(next.action, next.setting) }
+    }
+
+    private func takePending() -> (action: DisplayState.Action, setting: Int)? {
+        link.withLock { link in
+            if link.pending.isEmpty {
+                link.isPerforming = false
+                return nil
+            }
+            return link.pending.removeFirst()
+        }
     }
 
     /// The display is gone.
@@ -194,8 +251,6 @@ public final class ImageBinding: Sendable {
                 link.setting == setting ? exchange(&link.completion, with: nil) : nil
             }
             completion?(result)
-        case _ where link.withLock({ $0.setting != setting }): return
-        case .fetch(let fetch, let disposal): self.fetch(fetch, disposal)
         case .demote: link.withLock { $0.task }?.moveToSlowQueue()
         case .dispose(let disposal):
             let task = link.withLock { link in
@@ -203,14 +258,15 @@ public final class ImageBinding: Sendable {
                 return exchange(&link.task, with: nil)
             }
             dispose(of: task, disposal)
-        case .show(let content, let transition):
-            target.display?.show(content, transition)
-        case .activity(let activity): target.display?.showActivity(activity)
-        case .play(let image): play(image, setting)
         case .pause: animatedImage?.pause()
         case .resume: animatedImage?.resume()
         case .stop: link.withLock { exchange(&$0.player, with: nil) }?.stop()
         case .releaseFrames: animatedImage?.releaseBuffer()
+        case _ where link.withLock({ $0.setting != setting }): break
+        case .fetch(let fetch, let disposal): self.fetch(fetch, disposal)
+        case .show(let content, let transition): target.display?.show(content, transition)
+        case .activity(let activity): target.display?.showActivity(activity)
+        case .play(let image): play(image, setting)
         }
     }
 
@@ -219,9 +275,9 @@ public final class ImageBinding: Sendable {
         options.callbackQueue = queue
         let player = AnimatedImage(image, options: options)
         link.withLock { exchange(&$0.player, with: player) }?.stop()
-        player.onFrame { [weak self] frame, _ in
+        player.onFrame { [weak self] frame, index in
             guard let self else { return }
-            if target.display == nil { giveUp() } else { perform(.show(.frame(frame), .none), setting) }
+            if link.withLock({ $0.setting == setting }) { change { $0.advance(to: frame, index) } }
         }
         player.start()
     }
@@ -271,11 +327,14 @@ public final class ImageBinding: Sendable {
     }
 
     private func end(_ result: Result<ImageResponse, DipperError>, _ token: Int) {
+        // An ended call holds its picture.
+        let ended = link.withLock { $0.token == token ? exchange(&$0.task, with: nil) : nil }
+        withExtendedLifetime(ended) {}
         change(token: token) { $0.end(result) }
         // A picture that is out of date may be followed by a newer one.
         guard case .success(let response) = result, let revalidation = response.revalidation else { return }
         revalidation.onEnd { [weak self] newer in
-            if case .success(let response) = newer { self?.change(token: token) { $0.renew(response.image) } }
+            if case .success(let response) = newer { self?.change(token: token) { $0.renew(response) } }
         }
     }
 }

@@ -47,11 +47,12 @@ struct DisplayStateTests {
     func fetches() {
         let expected: [DisplayState.Presence: String] = [
             .visible: "fetch urgent, old moveToSlowQueue", .passing: "fetch cached, old moveToSlowQueue",
-            .offScreen: "fetch slow, old moveToSlowQueue",
+            .offScreen: "fetch slow, old moveToSlowQueue", .away: "nothing",
         ]
         for presence in DisplayState.Presence.allCases {
             var state = DisplayState()
             #expect(names(state.set(isWanted: true, nil, DisplayOptions(), presence)) == [expected[presence]])
+            if presence == .away { continue }
             // Nobody waits for a glimpse.
             #expect(names(state.began()) == (presence == .passing ? ["nothing"] : ["nothing", "activity"]))
         }
@@ -70,6 +71,11 @@ struct DisplayStateTests {
             (.passing, .offScreen, ["dispose cancel"]),
             (.offScreen, .visible, ["fetch urgent, old cancel"]),
             (.offScreen, .passing, []),
+            (.visible, .away, ["dispose cancel", "no activity"]),
+            (.passing, .away, ["dispose cancel"]),
+            (.away, .visible, ["fetch urgent, old cancel"]),
+            (.away, .passing, ["fetch cached, old cancel"]),
+            (.away, .offScreen, []),
         ])
     func moves(from: DisplayState.Presence, to: DisplayState.Presence, expected: [String]) {
         var state = state(from)
@@ -144,12 +150,75 @@ struct DisplayStateTests {
         _ = state.began()
         // Nobody is there to see it.
         _ = state.move(to: .offScreen)
-        #expect(names(state.end(.success(response()))) == ["no activity", "there"])
+        #expect(names(state.end(.success(response()))) == ["no activity", "nothing", "there"])
 
         var keeping = DisplayState(pressure: .severe)
         _ = keeping.set(isWanted: true, nil, DisplayOptions().with(\.releasesUnderPressure, false), .offScreen)
         _ = keeping.began()
         #expect(names(keeping.end(.success(response()))) == ["no activity", "image", "there"])
+    }
+
+    @Test("short of memory, what is kept, and a preview, go too; what comes then leaves no older picture")
+    func pressureWhileLoading() {
+        var state = state(.visible)
+        _ = state.preview(picture)
+        _ = state.move(to: .offScreen)
+        #expect(names(state.press(.severe)) == ["nothing"])
+        #expect(names(state.end(.success(response()))) == ["no activity", "nothing", "there"])
+
+        var kept = DisplayState()
+        _ = kept.set(isWanted: true, nil, DisplayOptions(), .visible)
+        _ = kept.end(.success(response(.memory)))
+        let keep = DisplayOptions().with(\.keepsCurrentImage, true).with(\.loadsOffScreen, false)
+        _ = kept.set(isWanted: true, nil, keep, .offScreen)
+        #expect(names(kept.press(.severe)) == ["nothing"])
+
+        var late = DisplayState(pressure: .moderate)
+        _ = late.set(isWanted: true, nil, DisplayOptions(), .offScreen)
+        #expect(names(late.end(.success(response(.memory)))) == ["nothing", "there"])
+    }
+
+    @Test("nothing wanted shows the placeholder, also where the current picture is kept while loading")
+    func nothingKept() {
+        let keep = DisplayOptions().with(\.keepsCurrentImage, true)
+        var state = DisplayState()
+        _ = state.set(isWanted: true, nil, keep, .visible)
+        _ = state.end(.success(response(.memory)))
+        #expect(names(state.set(isWanted: false, .color(.black), keep, .visible)) == ["placeholder", "no source"])
+    }
+
+    @Test("another picture begins with an activity of its own")
+    func freshActivity() {
+        var state = state(.visible)
+        _ = state.progress { $0 = DisplayActivity(fraction: 0.75, isWaiting: true) }
+        _ = state.set(isWanted: true, nil, DisplayOptions(), .visible)
+        #expect(names(state.began()) == ["nothing", "activity"])
+    }
+
+    @Test("what failed for a while is tried again when the display appears; what cannot be had is not")
+    func failures() {
+        for (error, again) in [(DipperError.unreachable, ["fetch urgent, old cancel"]), (.status(404), [])] {
+            var state = state(.visible)
+            #expect(names(state.end(.failure(error))) == ["no activity", error.shortDescription])
+            _ = state.move(to: .offScreen)
+            #expect(names(state.move(to: .visible)) == again)
+        }
+    }
+
+    @Test("a glimpse that is out of date is shown, and asked for anew once the display stays")
+    func oldGlimpse() {
+        var state = state(.passing)
+        #expect(names(state.end(.success(response(.stale)))) == ["image"])
+        #expect(names(state.move(to: .visible)) == ["fetch urgent, old cancel"])
+        #expect(names(state.began()) == ["activity"])
+        // It was the newest.
+        #expect(names(state.end(.success(response(.revalidated)))) == ["no activity", "there"])
+
+        // A request that wants it from the server is left alone until then.
+        var fresh = DisplayState()
+        #expect(
+            names(fresh.set(isWanted: true, nil, DisplayOptions(), .passing, mayGlimpse: false)) == ["nothing"])
+        #expect(names(fresh.move(to: .visible)) == ["fetch urgent, old cancel"])
     }
 
     @Test("what comes too late is not heard")
@@ -161,9 +230,13 @@ struct DisplayStateTests {
         #expect(names(state.progress { $0.fraction = 0.5 }) == [])
         #expect(names(state.began()) == [])
         #expect(names(state.cancel()) == [])
-        #expect(names(state.renew(picture)) == ["image"])
+        #expect(names(state.renew(response())) == [])
+        #expect(
+            names(state.renew(ImageResponse(.sample(3, 2), source: .network, info: EntryInfo(url: "", stored: 0)))) == [
+                "image"
+            ])
         var idle = DisplayState()
-        #expect(names(idle.renew(picture)) == [])
+        #expect(names(idle.renew(response())) == [])
         #expect(names(idle.cancel()) == [])
         #expect(names(idle.move(to: .offScreen)) == [])
     }

@@ -136,7 +136,7 @@ struct ListLoaderTests {
         var list: ListLoader? = list(test)
         list?.update(visible: 0..<1)
         let first = await test.transport.nextTransfer()
-        list?.reload(count: 1)
+        list?.reload(count: 1) { [Self.request($0)] }
         list?.update(visible: 0..<1)
         #expect(await settle { test.transport.transfers.count { !$0.isCancelled } == 1 })
         list = nil
@@ -147,8 +147,7 @@ struct ListLoaderTests {
 
     @Test("many updates from many threads leave no call behind for rows that nobody sees")
     func stress() async throws {
-        let test = TestImageCache()
-        try answerAll(test)
+        let test = TestImageCache { $0.data.fastLane.maxConcurrent = 100 }
         let list = list(test)
         await withTaskGroup(of: Void.self) { group in
             for thread in 0..<8 {
@@ -162,8 +161,90 @@ struct ListLoaderTests {
         }
         test.clock.advance(by: .seconds(1))
         list.update(visible: 500..<510)
-        #expect(await settle { (500..<510).allSatisfy { test.cache.memory.contains(CacheKey(url("row/\($0)"))) } })
-        #expect(await settle { test.cache.loader.live.all.isEmpty })
+        @Sendable func open() -> Set<Int> { Set(test.transport.transfers.filter { !$0.isCancelled }.map(row)) }
+        #expect(await settle { open().isSuperset(of: 500..<510) && open().isSubset(of: 480..<530) })
+        list.reload(count: 0) { _ in [] }
+        #expect(await settle { open().isEmpty && test.cache.loader.live.all.isEmpty })
+        await test.cache.shutdown()
+    }
+
+    @Test("a reload while calls are being arranged makes them anew")
+    func reloadRace() async throws {
+        for _ in 0..<50 {
+            let test = TestImageCache()
+            let list = list(test) { $0.maxPrefetches = 0 }
+            list.update(visible: 0..<2)
+            list.reload(count: 50) { [Self.request($0 + 100)] }
+            list.update(visible: 0..<2)
+            #expect(await settle { Set(test.transport.transfers.filter { !$0.isCancelled }.map(row)) == [100, 101] })
+            await test.cache.shutdown()
+        }
+    }
+
+    @Test("rows without pictures take no place among the prefetches")
+    func emptyRows() async throws {
+        let test = TestImageCache()
+        let list = ListLoader(test.cache, count: 100, clock: test.clock) { $0 % 10 == 9 ? [Self.request($0)] : [] }
+        list.update(visible: 0..<5)
+        #expect(await settle { rows(test, .slow) == [9] })
+        await test.cache.shutdown()
+    }
+
+    @Test("a row whose prefetch failed is asked for again when it comes on screen")
+    func failedRows() async throws {
+        let test = TestImageCache()
+        let list = list(test) { $0.maxPrefetches = 1 }
+        list.update(visible: 0..<1)
+        (await test.transport.nextTransfer()).finish(with: try Image.sample().png)
+        let prefetch = await test.transport.nextTransfer()
+        #expect(row(prefetch) == 1)
+        prefetch.finish(with: Data(), status: 404)
+        let next = await test.transport.nextTransfer()
+        #expect(row(next) != 1)
+        test.clock.advance(by: .seconds(1))
+        list.update(visible: 1..<2)
+        #expect(await settle { test.transport.transfers(of: url("row/1")).count == 2 })
+        await test.cache.shutdown()
+    }
+
+    @Test("what an attached display waits for is cancelled when its row is far away, and when it is detached")
+    func farDisplay() async throws {
+        let test = TestImageCache()
+        let list = list(test) { $0.maxPrefetches = 0 }
+        let shown = TestDisplay(test.cache)
+        list.update(visible: 0..<2)
+        shown.perform { list.attach($0, to: 0) }
+        #expect(await settle { test.transport.transfers(of: url("row/0")).count == 1 })
+        test.clock.advance(by: .seconds(1))
+        shown.perform { _ in list.update(visible: 500..<502) }
+        #expect(await settle { test.transport.transfers(of: url("row/0")).allSatisfy(\.isCancelled) })
+        shown.perform { list.attach($0, to: 501) }
+        #expect(await settle { test.transport.transfers(of: url("row/501")).count == 1 })
+        shown.perform { list.detach($0) }
+        #expect(!shown.binding.isOnScreen)
+        // A row that there is not shows nothing.
+        shown.perform { list.attach($0, to: 5000) }
+        #expect(shown.told.last == "nothing")
+        await test.cache.shutdown()
+    }
+
+    @Test("at rest, displays are told, although others have gone without a word")
+    func restWithDeadDisplays() async throws {
+        let test = TestImageCache()
+        let list = list(test) { $0.maxPrefetches = 0 }
+        var dead = (0..<20).map { _ in TestDisplay(test.cache) }
+        let shown = TestDisplay(test.cache)
+        for step in 0..<10 {
+            test.clock.advance(by: .milliseconds(16))
+            list.update(visible: step * 5..<step * 5 + 10)
+        }
+        for display in dead { display.perform { list.attach($0, to: 52) } }
+        shown.perform { list.attach($0, to: 51) }
+        #expect(!shown.told.contains("activity"))
+        dead = []
+        await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .milliseconds(200))
+        #expect(await settle { shown.told.contains("activity") })
         await test.cache.shutdown()
     }
 }

@@ -24,7 +24,7 @@ struct ListWindowTests {
     func atRest() {
         var window = window()
         window.move(to: 100..<104, heading: nil, at: .zero)
-        #expect(window.wanted == [100, 101, 102, 103] && window.speed == 0 && !window.isRushing)
+        #expect(window.wanted == [100, 101, 102, 103] && !window.isRushing)
         #expect(Array(window.nearby.prefix(4)) == [104, 99, 105, 98])
         #expect(window.window == 96..<108)
         #expect(window.restsAt == nil)
@@ -33,9 +33,9 @@ struct ListWindowTests {
     @Test("while it moves, rows in the direction of travel come first, and more of them")
     func direction() {
         let down = moved(from: 100, by: 1, every: .milliseconds(100))
-        #expect(down.visible == 109..<119 && down.speed > 0 && !down.isRushing)
+        #expect(down.visible == 109..<119 && down.direction == 1 && !down.isRushing)
         #expect(Array(down.nearby.prefix(3)) == [119, 120, 121] && down.window == 99..<139)
-        #expect(down.nearby.suffix(2) == [100, 99])
+        #expect(Array(down.nearby.suffix(2)) == [100, 99])
         let up = moved(from: 900, by: -1, every: .milliseconds(100))
         #expect(Array(up.nearby.prefix(3)) == [890, 889, 888] && up.window == 871..<911)
         #expect(down.rank(of: 119) == .near && down.rank(of: 139) == .far && down.rank(of: 98) == .far)
@@ -63,18 +63,40 @@ struct ListWindowTests {
         #expect(window.wanted == Array(55..<65))
     }
 
-    @Test("a list that was at rest has no past; calls that come in one go do not make it fast")
-    func speed() {
+    @Test("a list that was at rest has no past: a jump does not rush, what follows may")
+    func jumps() {
         var window = moved(from: 0, by: 5, every: .milliseconds(16))
         window.move(to: 46..<56, heading: nil, at: .seconds(5))
-        #expect(window.speed < 1 && !window.isRushing)
-        window.move(to: 46..<56, heading: nil, at: .seconds(5))
-        #expect(window.speed < 1)
-        // A jump.
+        #expect(!window.isRushing)
         window.move(to: 800..<810, heading: nil, at: .seconds(6))
         #expect(!window.isRushing && window.wanted == Array(800..<810) && window.direction == 1)
         window.move(to: 850..<860, heading: nil, at: .milliseconds(6016))
         #expect(window.isRushing)
+        // A clock that goes back is no movement.
+        window.move(to: 900..<910, heading: nil, at: .seconds(1))
+        #expect(!window.isRushing)
+    }
+
+    @Test(
+        "one line at a time is not rushing, however often the list tells of itself",
+        arguments: [(2, 60, 1), (5, 60, 1), (10, 120, 1), (20, 240, 1), (24, 60, 4), (40, 60, 8)])
+    func crawling(visible: Int, hertz: Int, step: Int) {
+        var window = window(100_000)
+        var first = 100
+        for frame in 0..<hertz * 4 {
+            if frame % (hertz / 2) == hertz / 2 - 1 { first += step }
+            window.move(to: first..<first + visible, heading: nil, at: .seconds(Double(frame) / Double(hertz)))
+            #expect(!window.isRushing)
+        }
+    }
+
+    @Test("a list with other rows has no past")
+    func reloaded() {
+        var window = window()
+        window.move(to: 500..<510, heading: nil, at: .seconds(1))
+        window.reload(count: 800)
+        window.move(to: 0..<10, heading: nil, at: .milliseconds(1_016))
+        #expect(!window.isRushing && window.wanted == Array(0..<10))
     }
 
     @Test("slowing down, rows are fetched again as soon as they stay long enough")
@@ -87,7 +109,13 @@ struct ListWindowTests {
             window.move(to: first..<first + 10, heading: nil, at: time)
             if !window.isRushing { stayed += 1 }
         }
-        #expect(!window.isRushing && stayed > 1 && stayed < 6)
+        #expect(window.isRushing && stayed == 0)
+        for _ in 0..<12 {
+            time += .milliseconds(16)
+            window.move(to: first..<first + 10, heading: nil, at: time)
+            if !window.isRushing { stayed += 1 }
+        }
+        #expect(!window.isRushing && stayed > 1 && stayed < 12)
     }
 
     @Test("ends, empty lists and silly ranges")
@@ -110,5 +138,6 @@ struct ListWindowTests {
         }
         huge.move(to: Int.max - 5..<Int.max, heading: nil, at: .zero)
         #expect(huge.window.upperBound == .max && huge.rank(of: 3) == .near)
+        #expect(huge.nearby.count == Int.max - 5 && huge.nearby.first == Int.max - 6 && huge.wanted.count == 5)
     }
 }

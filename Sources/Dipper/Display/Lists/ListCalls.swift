@@ -2,14 +2,23 @@ import DipperData
 import Dispatch
 import Synchronization
 
+/// What a list wants at a time.
+struct ListArrangement: Sendable {
+    var window: ListWindow
+    /// The pictures of a row.
+    var requests: @Sendable (Int) -> [ImageRequest]
+    /// Changes with the rows of the list.
+    var generation = 0
+}
+
 /// The calls of a ``ListLoader``: makes those that a window wants, and no others.
 final class ListCalls: Sendable {
     /// The calls for one row.
     private struct Row {
-        var tasks: [ImageTask]
-        var isUrgent: Bool
         /// Those that have not ended.
-        var open: Int
+        var tasks: [ImageTask] = []
+        var isUrgent: Bool
+        var hasFailed = false
         /// Tells these calls from others for the row.
         let number: Int
     }
@@ -17,96 +26,125 @@ final class ListCalls: Sendable {
     // Touched on the queue alone.
     private final class Work: @unchecked Sendable {
         var rows: [Int: Row] = [:]
-        var window: ListWindow?
+        /// Rows with prefetches under way.
+        var prefetching: Set<Int> = []
+        var arrangement: ListArrangement?
+        /// Rows nearby that have been looked at since the last arrangement.
+        var cursor = 0
         var number = 0
         var hasEnded = false
     }
 
     private let cache: ImageCache
     private let maxPrefetches: Int
-    private let requests: @Sendable (Int) -> [ImageRequest]
     private let work = Work()
     private let queue = DispatchQueue(label: "dipper.list")
 
-    init(_ cache: ImageCache, maxPrefetches: Int, _ requests: @escaping @Sendable (Int) -> [ImageRequest]) {
+    init(_ cache: ImageCache, maxPrefetches: Int) {
         self.cache = cache
         self.maxPrefetches = maxPrefetches
-        self.requests = requests
     }
 
-    /// Brings the calls into line with a window, soon.
-    func arrange(_ window: @escaping @Sendable () -> ListWindow?) {
+    /// Brings the calls into line with what is wanted, soon.
+    func arrange(_ latest: @escaping @Sendable () -> ListArrangement?) {
         queue.async { [self] in
-            guard let window = window(), !work.hasEnded else { return }
-            work.window = window
-            letGo(window)
-            for row in window.wanted where work.rows[row]?.isUrgent != true { ask(for: row, isUrgent: true) }
-            prefetch(window)
-        }
-    }
-
-    func cancelAll() {
-        queue.async { [self] in
-            for row in work.rows.values { for task in row.tasks { task.cancel() } }
-            work.rows = [:]
+            guard let latest = latest(), !work.hasEnded else { return }
+            if let old = work.arrangement, old.generation != latest.generation { cancelAll() }
+            work.arrangement = latest
+            work.cursor = 0
+            letGo(latest.window)
+            for row in latest.window.wanted where work.rows[row]?.isUrgent != true {
+                ask(for: row, isUrgent: true, latest)
+            }
+            prefetch(latest)
         }
     }
 
     func end() {
-        queue.async { [self] in work.hasEnded = true }
-        cancelAll()
+        queue.async { [self] in
+            work.hasEnded = true
+            cancelAll()
+        }
     }
 
-    /// Demotes what can no longer be seen, and cancels what is far away.
+    private func cancelAll() {
+        let rows = exchange(&work.rows, with: [:])
+        work.prefetching = []
+        for row in rows.values { for task in row.tasks { task.cancel() } }
+    }
+
     private func letGo(_ window: ListWindow) {
         for (number, row) in work.rows {
             switch window.rank(of: number) {
             case .visible: break
             case .passing, .near:
                 guard row.isUrgent else { break }
-                work.rows[number]?.isUrgent = false
-                for task in row.tasks { task.moveToSlowQueue() }
-            case .far:
-                work.rows[number] = nil
-                for task in row.tasks { task.cancel() }
+                // What has not begun waits for its turn among the rows that come next.
+                if !row.tasks.isEmpty, row.tasks.allSatisfy({ $0.state == .waiting }) {
+                    forget(number)
+                } else {
+                    work.rows[number]?.isUrgent = false
+                    if !row.tasks.isEmpty { work.prefetching.insert(number) }
+                    for task in row.tasks { task.moveToSlowQueue() }
+                }
+            case .far: forget(number)
             }
         }
     }
 
-    private func ask(for number: Int, isUrgent: Bool) {
+    private func forget(_ number: Int) {
+        work.prefetching.remove(number)
+        for task in work.rows.removeValue(forKey: number)?.tasks ?? [] { task.cancel() }
+    }
+
+    private func ask(for number: Int, isUrgent: Bool, _ arrangement: ListArrangement) {
         let old = work.rows[number]
-        if let old, old.open == 0 {
+        if let old, old.tasks.isEmpty, !old.hasFailed {
             work.rows[number]?.isUrgent = isUrgent
             return
         }
-        let requests = requests(number).map { $0.with(\.callbackQueue, .inPlace) }
+        let requests = arrangement.requests(number).map { $0.with(\.callbackQueue, .inPlace) }
         work.number += 1
         let id = work.number
-        let tasks = requests.map { isUrgent ? cache.getImage($0) : cache.slowGetImage($0) }
-        work.rows[number] = Row(tasks: tasks, isUrgent: isUrgent, open: tasks.count, number: id)
-        for task in tasks {
-            task.onEnd { [weak self] _ in self?.end(of: number, id) }
+        var row = Row(isUrgent: isUrgent, number: id)
+        for task in requests.map({ isUrgent ? cache.getImage($0) : cache.slowGetImage($0) }) {
+            switch task.answer {
+            case .success: break
+            case .failure: row.hasFailed = true
+            case nil: row.tasks.append(task)
+            }
         }
+        work.rows[number] = row
+        if isUrgent || row.tasks.isEmpty { work.prefetching.remove(number) } else { work.prefetching.insert(number) }
+        for task in row.tasks { task.onEnd { [weak self, weak task] in self?.end(of: number, id, task, $0) } }
         // They have joined what the old ones were waiting for.
         for task in old?.tasks ?? [] { task.cancel() }
     }
 
-    private func end(of row: Int, _ id: Int) {
-        queue.async { [weak self] in self?.ended(row, id) }
+    private func end(
+        of row: Int, _ id: Int, _ task: ImageTask?, _ result: Result<ImageResponse, DipperError>
+    ) {
+        let hasFailed = if case .failure = result { true } else { false }
+        queue.async { [weak self, weak task] in self?.ended(row, id, task, hasFailed) }
     }
 
-    private func ended(_ number: Int, _ id: Int) {
+    private func ended(_ number: Int, _ id: Int, _ task: ImageTask?, _ hasFailed: Bool) {
         guard work.rows[number]?.number == id else { return }
-        work.rows[number]?.open -= 1
-        if let window = work.window, !work.hasEnded { prefetch(window) }
+        // An ended call holds its picture.
+        work.rows[number]?.tasks.removeAll { $0 === task }
+        if hasFailed { work.rows[number]?.hasFailed = true }
+        if work.rows[number]?.tasks.isEmpty == true { work.prefetching.remove(number) }
+        if let arrangement = work.arrangement, !work.hasEnded { prefetch(arrangement) }
     }
 
-    private func prefetch(_ window: ListWindow) {
-        var open = work.rows.values.count { !$0.isUrgent && $0.open > 0 }
-        for row in window.nearby where work.rows[row] == nil {
-            guard open < maxPrefetches else { return }
-            ask(for: row, isUrgent: false)
-            open += 1
+    private func prefetch(_ arrangement: ListArrangement) {
+        // What nothing can be kept of is not fetched ahead.
+        guard cache.memoryPressure < .severe else { return }
+        let nearby = arrangement.window.nearby
+        while work.cursor < nearby.count, work.prefetching.count < maxPrefetches {
+            let row = nearby[nearby.index(nearby.startIndex, offsetBy: work.cursor)]
+            work.cursor += 1
+            if work.rows[row] == nil { ask(for: row, isUrgent: false, arrangement) }
         }
     }
 }

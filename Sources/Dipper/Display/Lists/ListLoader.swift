@@ -18,7 +18,7 @@ import Synchronization
 /// Letting go of the last reference ends what it has under way.
 public final class ListLoader: Sendable {
     private struct Plan {
-        var window: ListWindow
+        var arrangement: ListArrangement
         var displays: [ObjectIdentifier: Attached] = [:]
         var isArranging = false
         var awaitsRest = false
@@ -31,7 +31,6 @@ public final class ListLoader: Sendable {
 
     private let plan: Mutex<Plan>
     private let calls: ListCalls
-    private let requests: @Sendable (Int) -> [ImageRequest]
     private let time: TimeSource
     private let timers: TimerQueue
 
@@ -41,15 +40,15 @@ public final class ListLoader: Sendable {
     ///   - count: rows of the list.
     ///   - options: how far ahead it looks.
     ///   - clock: what the speed of the list is measured by.
-    ///   - requests: the pictures of a row, as its displays ask for them. Called on a queue of the loader's own, and by
-    ///     ``attach(_:to:request:placeholder:options:then:)``.
+    ///   - requests: the pictures of a row, as its displays ask for them. Called on a queue of the loader's own, a moment
+    ///     after the list was told to have other rows too: it is to hold what it reads, and not the loader. Called also
+    ///     by ``attach(_:to:request:placeholder:options:then:)``.
     public init(
         _ cache: ImageCache = .shared, count: Int, options: ListOptions = ListOptions(),
         clock: any Clock<Duration> = ContinuousClock(), requests: @escaping @Sendable (Int) -> [ImageRequest]
     ) {
-        plan = Mutex(Plan(window: ListWindow(count: count, options)))
-        calls = ListCalls(cache, maxPrefetches: options.maxPrefetches, requests)
-        self.requests = requests
+        plan = Mutex(Plan(arrangement: .init(window: ListWindow(count: count, options), requests: requests)))
+        calls = ListCalls(cache, maxPrefetches: options.maxPrefetches)
         time = TimeSource(clock)
         timers = TimerQueue(time)
     }
@@ -72,32 +71,43 @@ public final class ListLoader: Sendable {
         awaitRest()
     }
 
-    /// The list has other rows: all calls are made anew. Displays are to be attached again.
-    public func reload(count: Int) {
-        plan.withLock { $0.displays = [:] }
-        calls.cancelAll()
-        change { $0.reload(count: count) }
+    /// The list has other rows: all calls are made anew. Displays are to be attached again, or detached.
+    /// - Parameter requests: the pictures of the new rows.
+    public func reload(count: Int, requests: @escaping @Sendable (Int) -> [ImageRequest]) {
+        let old = plan.withLock { plan in
+            let old = (plan.displays, plan.arrangement)
+            plan.displays = [:]
+            plan.arrangement.requests = requests
+            plan.arrangement.generation += 1
+            plan.arrangement.window.reload(count: count)
+            return old
+        }
+        withExtendedLifetime(old) {}
+        arrange()
     }
 
     private func change(_ event: (inout ListWindow) -> Void) {
-        let isArranging = plan.withLock { plan in
-            event(&plan.window)
-            return exchange(&plan.isArranging, with: true)
-        }
+        plan.withLock { event(&$0.arrangement.window) }
+        arrange()
+    }
+
+    private func arrange() {
+        let isArranging = plan.withLock { exchange(&$0.isArranging, with: true) }
         guard !isArranging else { return }
         calls.arrange { [weak self] in
             self?.plan.withLock { plan in
                 plan.isArranging = false
-                return plan.window
+                return plan.arrangement
             }
         }
     }
 
     private func awaitRest() {
+        let now = time.now()
         let wait = plan.withLock { plan -> Duration? in
-            guard !plan.awaitsRest, let rest = plan.window.restsAt else { return nil }
+            guard !plan.awaitsRest, let rest = plan.arrangement.window.restsAt else { return nil }
             plan.awaitsRest = true
-            return rest - time.now()
+            return rest - now
         }
         guard let wait else { return }
         timers.schedule(after: wait) { [weak self] in self?.restIfDue() }
@@ -107,14 +117,13 @@ public final class ListLoader: Sendable {
         let now = time.now()
         let isDue = plan.withLock { plan in
             plan.awaitsRest = false
-            return plan.window.restsAt.map { $0 <= now } ?? false
+            guard let rest = plan.arrangement.window.restsAt, rest <= now else { return false }
+            plan.arrangement.window.rest()
+            return true
         }
         guard isDue else { return awaitRest() }
-        change { $0.rest() }
-        for display in plan.withLock({ Array($0.displays.values) }) {
-            display.binding?.onQueue { [weak self] in self?.moveDisplays() }
-            break
-        }
+        arrange()
+        bindings().first?.onQueue { [weak self] in self?.moveDisplays() }
     }
 
     // MARK: Displays
@@ -133,35 +142,52 @@ public final class ListLoader: Sendable {
         _ binding: ImageBinding, to row: Int, request: ImageRequest? = nil, placeholder: Placeholder? = nil,
         options: DisplayOptions? = nil, then completion: ImageBinding.Completion? = nil
     ) {
-        let presence = plan.withLock { plan in
+        let (presence, requests, isRow) = plan.withLock { plan in
             plan.displays[ObjectIdentifier(binding)] = Attached(binding: binding, row: row)
-            return Self.presence(of: row, plan.window)
+            let isRow = (0..<plan.arrangement.window.count).contains(row)
+            return (Self.presence(of: row, plan.arrangement.window), plan.arrangement.requests, isRow)
         }
-        // What is near is fetched by the loader, in its order.
         let options = (options ?? binding.options).with(\.loadsOffScreen, false).with(\.abandonment, .cancel)
-        binding.set(request ?? requests(row).first, placeholder, options, presence, completion)
+        let wanted = request ?? (isRow ? requests(row).first : nil)
+        binding.set(wanted, placeholder, options, presence, completion)
     }
 
     /// The display shows no row any more. To be called on the display's queue.
     public func detach(_ binding: ImageBinding) {
-        plan.withLock { $0.displays[ObjectIdentifier(binding)] = nil }
-        binding.didDisappear()
+        _ = plan.withLock { $0.displays.removeValue(forKey: ObjectIdentifier(binding)) }
+        binding.move(to: .away)
     }
 
     /// On the displays' queue.
     private func moveDisplays() {
-        let moves = plan.withLock { plan in
-            plan.displays = plan.displays.filter { $0.value.binding != nil }
-            return plan.displays.values.map { ($0.binding, Self.presence(of: $0.row, plan.window)) }
+        for binding in bindings() {
+            // A display that is moved may change what others show.
+            let presence = plan.withLock { plan in
+                plan.displays[ObjectIdentifier(binding)].map { Self.presence(of: $0.row, plan.arrangement.window) }
+            }
+            if let presence { binding.move(to: presence) }
         }
-        for (binding, presence) in moves { binding?.move(to: presence) }
+    }
+
+    /// Those that are still there.
+    private func bindings() -> [ImageBinding] {
+        let all = plan.withLock { plan in plan.displays.map { (id: $0.key, binding: $0.value.binding) } }
+        let gone = all.filter { $0.binding == nil }.map(\.id)
+        if !gone.isEmpty {
+            plan.withLock { plan in
+                // Its place may have been taken since.
+                for id in gone where plan.displays[id]?.binding == nil { plan.displays[id] = nil }
+            }
+        }
+        return all.compactMap(\.binding)
     }
 
     private static func presence(of row: Int, _ window: ListWindow) -> DisplayState.Presence {
         switch window.rank(of: row) {
         case .visible: .visible
         case .passing: .passing
-        case .near, .far: .offScreen
+        // What is near is the loader's to fetch, in its order.
+        case .near, .far: .away
         }
     }
 }

@@ -12,16 +12,21 @@ struct ListWindow {
         case far
     }
 
+    /// Where the list was.
+    private struct Place {
+        let time: Duration
+        let first: Int
+    }
+
     private let options: ListOptions
     private(set) var count: Int
     private(set) var visible = 0..<0
-    /// Where the list will come to rest, if that is known.
-    private var destination: Range<Int>?
-    /// In rows a second; negative towards the beginning.
-    private(set) var speed = 0.0
     /// Where it moved last: 1 towards the end, -1 towards the beginning, 0 if it has not moved.
     private(set) var direction = 0
-    private var movedAt: Duration?
+    /// Where the list will come to rest, if that is known.
+    private var destination: Range<Int>?
+    /// The places since it was at rest, the first being that of one dwell ago if it has moved for so long.
+    private var trail: [Place] = []
 
     init(count: Int, _ options: ListOptions) {
         self.options = options
@@ -34,25 +39,20 @@ struct ListWindow {
     mutating func move(to rows: Range<Int>, heading destination: Range<Int>?, at time: Duration) {
         let rows = rows.clamped(to: 0..<count)
         let distance = rows.lowerBound - visible.lowerBound
-        if let movedAt, !visible.isEmpty {
-            // Calls that come in one go say nothing of how fast it was.
-            let elapsed = max((time - movedAt) / .seconds(1), 1 / 240)
-            let present = Double(distance) / elapsed
-            // The last few calls count. A list that was at rest has no past, and may have jumped: it does not rush yet.
-            let limit = Double(rows.count) / (options.minimumDwell / .seconds(1))
-            speed =
-                elapsed > options.restsAfter / .seconds(1)
-                ? min(max(present, -limit), limit) : (speed + present) / 2
-            if distance != 0 { direction = distance.signum() }
+        if distance != 0, !visible.isEmpty { direction = distance.signum() }
+        // A list that was at rest has no past, and may have jumped.
+        if let last = trail.last, time < last.time || time - last.time > options.restsAfter { trail = [] }
+        trail.append(Place(time: time, first: rows.lowerBound))
+        while trail.count > 1, trail[1].time <= time - options.minimumDwell || trail.count > Self.longestTrail {
+            trail.removeFirst()
         }
-        movedAt = time
         visible = rows
         self.destination = destination?.clamped(to: 0..<count)
     }
 
     /// Nothing has been heard of the list for a while.
     mutating func rest() {
-        speed = 0
+        trail = Array(trail.suffix(1))
         destination = nil
     }
 
@@ -61,23 +61,30 @@ struct ListWindow {
         self.count = max(0, count)
         visible = visible.clamped(to: 0..<self.count)
         direction = 0
-        rest()
+        trail = []
+        destination = nil
     }
+
+    private static var longestTrail: Int { 500 }
 
     // MARK: Decisions
 
-    /// Whether rows go by before they could be fetched.
+    /// Whether rows are on screen for less than the shortest dwell.
     var isRushing: Bool {
-        Double(visible.count) < abs(speed) * (options.minimumDwell / .seconds(1))
+        guard let past = trail.first else { return false }
+        return (visible.lowerBound - past.first).magnitude > visible.count
     }
 
     /// When the list counts as at rest unless something is heard of it; `nil` if it is.
-    var restsAt: Duration? { speed == 0 && destination == nil ? nil : movedAt.map { $0 + options.restsAfter } }
+    var restsAt: Duration? {
+        guard let last = trail.last, trail.count > 1 || destination != nil else { return nil }
+        return last.time + options.restsAfter
+    }
 
     func rank(of row: Int) -> Rank {
         if let destination, destination.contains(row) { return .visible }
         if visible.contains(row) { return isRushing ? .passing : .visible }
-        return window.contains(row) && !isRushing ? .near : .far
+        return !isRushing && window.contains(row) ? .near : .far
     }
 
     /// Rows whose pictures may be fetched or kept on their way, and those that can be seen.
@@ -99,17 +106,25 @@ struct ListWindow {
         return Array(visible) + destination.filter { !visible.contains($0) }
     }
 
-    /// Rows to be fetched next, the most likely one first: in the direction of travel, then behind.
-    var nearby: [Int] {
-        guard !isRushing, !visible.isEmpty else { return [] }
-        let window = window
-        let after = Array(visible.upperBound..<window.upperBound)
-        let before = Array((window.lowerBound..<visible.lowerBound).reversed())
-        if direction > 0 { return after + before }
-        if direction < 0 { return before + after }
-        let pairs = zip(after, before).flatMap { [$0, $1] }
-        let rest = after.count > before.count ? after.dropFirst(before.count) : before.dropFirst(after.count)
-        return pairs + rest
+    /// Rows to be fetched next, the most likely one first: in the direction of travel, then behind; in turns on both
+    /// sides of a list that has not moved.
+    var nearby: some RandomAccessCollection<Int> {
+        let window = isRushing || visible.isEmpty ? visible : window
+        let after = visible.upperBound..<window.upperBound, before = window.lowerBound..<visible.lowerBound
+        let (first, second) = direction < 0 ? (before.count, after.count) : (after.count, before.count)
+        let pairs = direction == 0 ? min(first, second) : 0
+        let isBack = direction < 0
+        return (0..<first + second).lazy.map { index in
+            let (isSecond, offset) =
+                if index < 2 * pairs {
+                    (index % 2 == 1, index / 2)
+                } else if index - pairs < first {
+                    (false, index - pairs)
+                } else {
+                    (true, index - first)
+                }
+            return isSecond != isBack ? before.upperBound - 1 - offset : after.lowerBound + offset
+        }
     }
 
     /// So many screens, in rows, if that can be counted.
