@@ -8,6 +8,8 @@ let package = Package(
         .library(name: "DipperData", targets: ["DipperData"]),
         .library(name: "DipperTesting", targets: ["DipperTesting"]),
         .executable(name: "dipper", targets: ["DipperCLI"]),
+        // For the sample that is a package of its own.
+        .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
     // Formats that not everyone needs, each with the library that reads it.
     traits: [
@@ -78,14 +80,17 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        .executableTarget(
-            name: "Scrolling",
+        .target(
+            name: "SampleServer",
             dependencies: [
-                "Dipper",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
+            path: "Samples/SampleServer"),
+        .executableTarget(
+            name: "Scrolling",
+            dependencies: ["Dipper", "SampleServer"],
             path: "Samples/Scrolling",
             exclude: ["Assets"]),
         .executableTarget(

@@ -1,4 +1,5 @@
 import Foundation
+import SampleServer
 
 /// The sample's command line.
 struct Options {

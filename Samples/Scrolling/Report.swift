@@ -1,5 +1,6 @@
 import Dipper
 import Foundation
+import SampleServer
 
 /// Prints what happened, and judges it.
 struct Report {
@@ -42,7 +43,7 @@ struct Report {
             """
             Median and slowest: from the call to the bytes or the picture, of what came from the network.
 
-            \(Self.count(server.requestCount, "request")) at the server for \(addresses.count) addresses, \
+            \(Self.count(server.log.count, "request")) at the server for \(addresses.count) addresses, \
             \(Self.decimal(Double(bytes) / 1e6)) MB, in \(Self.text(duration)).
             \(Self.count(events.pauses, "pause")) of prefetches for rows on screen; \
             \(Self.count(events.promotions, "prefetch", "prefetches")) became urgent, \
@@ -52,8 +53,8 @@ struct Report {
 
             """)
         check(ends, cache)
-        if server.mostRequestsForOnePath > 1 {
-            complaints.append("An address was fetched \(server.mostRequestsForOnePath) times.")
+        if server.log.mostForOnePath > 1 {
+            complaints.append("An address was fetched \(server.log.mostForOnePath) times.")
         }
     }
 

@@ -1,5 +1,6 @@
 import Dipper
 import Foundation
+import SampleServer
 
 /// Runs the replay twice, the second time with a new cache on the same folder.
 struct Sample {
@@ -33,12 +34,12 @@ struct Sample {
         await cache.shutdown()
         let svg = timeline.svg()
 
-        let requests = server.requestCount
+        let requests = server.log.count
         let again = makeCache(folder, observer: nil)
         let secondStart = clock.now
         let second = await fetchAll(again, first)
         let secondDuration = secondStart.duration(to: clock.now)
-        report.secondPass(second, secondDuration, requests: server.requestCount - requests, again)
+        report.secondPass(second, secondDuration, requests: server.log.count - requests, again)
         await again.shutdown()
         await server.stop()
 

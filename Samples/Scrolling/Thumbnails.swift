@@ -1,5 +1,6 @@
 import Dipper
 import Foundation
+import SampleServer
 
 /// The size photos have in the list, and how one is recognised.
 struct Thumbnails {

@@ -2,28 +2,23 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Synchronization
 
-/// How fast the server is: slow enough for the lanes to be seen.
-struct Pace: Sendable {
-    var delay = Duration.milliseconds(30)
-    /// Of each connection.
-    var bytesPerSecond = 2e6
-}
-
-/// Serves files over HTTP/1.1 on the loopback interface, at a set pace, and counts what it is asked for.
-final class AssetServer: Sendable {
+/// Serves files over HTTP/1.1 on the loopback interface, at a set pace, and remembers what it is asked for.
+public final class AssetServer: Sendable {
     private typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
 
-    let url: URL
+    /// Where it is, without a slash at the end.
+    public let url: URL
+    /// What it was asked for.
+    public let log: RequestLog
     private let group: MultiThreadedEventLoopGroup
-    private let counts: RequestCounts
     private let accepting: Task<Void, any Error>
 
     /// Starts the server; it takes connections when this returns.
-    init(_ assets: Assets, port: Int, pace: Pace) async throws {
+    /// - Parameter port: 0 for any free one.
+    public init(_ assets: Assets, port: Int, pace: Pace) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let counts = RequestCounts()
+        let log = RequestLog()
         let listener = try await ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -43,36 +38,32 @@ final class AssetServer: Sendable {
         }
         self.url = url
         self.group = group
-        self.counts = counts
+        self.log = log
         accepting = Task {
             try await listener.executeThenClose { connections in
                 try await withThrowingDiscardingTaskGroup { tasks in
                     for try await connection in connections {
                         // A connection that breaks concerns only itself.
-                        tasks.addTask { try? await Self.serve(connection, assets, pace, counts) }
+                        tasks.addTask { try? await Self.serve(connection, assets, pace, log) }
                     }
                 }
             }
         }
     }
 
-    /// All requests so far.
-    var requestCount: Int { counts.total }
-    /// The most requests for one path with its query.
-    var mostRequestsForOnePath: Int { counts.most }
-
-    func stop() async {
+    /// Ends all connections.
+    public func stop() async {
         accepting.cancel()
         _ = await accepting.result
         try? await group.shutdownGracefully()
     }
 
     private static func serve(
-        _ connection: Connection, _ assets: Assets, _ pace: Pace, _ counts: RequestCounts
+        _ connection: Connection, _ assets: Assets, _ pace: Pace, _ log: RequestLog
     ) async throws {
         try await connection.executeThenClose { requests, answers in
             for try await case .head(let request) in requests {
-                counts.add(request.uri)
+                log.add(request.uri)
                 try await Task.sleep(for: pace.delay)
                 let path = request.uri.prefix { $0 != "?" }
                 let body = request.method == .GET ? assets.files[path.removingPercentEncoding ?? ""] : nil
@@ -106,20 +97,11 @@ final class AssetServer: Sendable {
 
     private static func type(of path: Substring) -> String {
         switch path.split(separator: ".").last {
+        case "gif": "image/gif"
         case "json": "application/json"
         case "jpg": "image/jpeg"
         case "pdf": "application/pdf"
         default: "application/octet-stream"
         }
     }
-}
-
-/// What has been asked for, and how often.
-private final class RequestCounts: Sendable {
-    private let counts = Mutex<[String: Int]>([:])
-
-    func add(_ uri: String) { counts.withLock { $0[uri, default: 0] += 1 } }
-
-    var total: Int { counts.withLock { $0.values.reduce(0, +) } }
-    var most: Int { counts.withLock { $0.values.max() ?? 0 } }
 }

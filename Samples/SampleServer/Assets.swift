@@ -1,15 +1,23 @@
 import Foundation
 
 /// The files that are served, in memory: `/photos/coffee-cup.jpg` and its like.
-struct Assets {
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
+public struct Assets: Sendable {
+    /// What is wrong, for whoever started the program.
+    public struct Failure: Error, CustomStringConvertible {
+        /// A sentence.
+        public let description: String
+
+        /// With a sentence.
+        public init(description: String) {
+            self.description = description
+        }
     }
 
     /// The bytes by path. What is not in here cannot be asked for, however a path is written.
-    private(set) var files: [String: Data] = [:]
+    public private(set) var files: [String: Data] = [:]
 
-    init(_ folder: URL) throws {
+    /// Reads a folder; files whose names begin with a dot are left out.
+    public init(_ folder: URL) throws {
         let root = folder.resolvingSymlinksInPath().path
         guard let names = FileManager.default.enumerator(atPath: root) else {
             throw Failure(description: "there is no folder \(folder.path)")
@@ -25,14 +33,14 @@ struct Assets {
             throw Failure(description: "\(folder.path) has no feed.json and guide.pdf")
         }
     }
-}
 
-/// `feed.json`: a JSON Feed, of which the sample needs the pictures.
-struct Feed: Decodable {
-    struct Item: Decodable {
-        /// A path relative to the feed.
-        let image: String
+    /// Paths of the photographs, by name.
+    public var photographs: [String] {
+        files.keys.filter { $0.hasPrefix("/photos/") && $0.hasSuffix(".jpg") }.sorted()
     }
 
-    let items: [Item]
+    /// Adds a file that is in no folder.
+    public mutating func add(_ bytes: Data, at path: String) {
+        files[path] = bytes
+    }
 }

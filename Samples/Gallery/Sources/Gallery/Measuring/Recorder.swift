@@ -1,0 +1,146 @@
+import CGTK
+import Dipper
+import Foundation
+import SampleServer
+
+/// Scrolls the window by a ``Script``, if it is told to, and writes down what each frame was like.
+final class Recorder {
+    private let window: GalleryWindow
+    private let cache: ImageCache
+    private let server: AssetServer
+    private let scrollFor: Double?
+    private let screenshots: Screenshots?
+    private let start = ContinuousClock.now
+    private var script = Script()
+
+    // Milliseconds, by frame.
+    private var own: [Double] = []
+    private var intervals: [Double] = []
+    private var paints: [Double] = []
+    private var longestOwn = 0.0
+    private var completeFrames = 0
+    private var paintStart: ContinuousClock.Instant?
+    private var frameTime: Int64?
+    private var memory: [Report.Memory] = []
+
+    private struct Rest {
+        let start: Double
+        var settled: Double?
+        var isShot = false
+        var screenshot: String?
+    }
+    private var rest: Rest?
+    private var rests: [Report.Rest] = []
+
+    init(_ window: GalleryWindow, _ cache: ImageCache, _ server: AssetServer, _ options: Options) {
+        self.window = window
+        self.cache = cache
+        self.server = server
+        scrollFor = options.scrollFor
+        screenshots = options.screenshots.map(Screenshots.init)
+        Signals.tick(window.grid.pointer) { [weak self] time in self?.frame(time) ?? false }
+        if let clock = gtk_widget_get_frame_clock(window.pointer) {
+            let clock = UnsafeMutableRawPointer(clock)
+            Signals.connect(clock, "before-paint") { [weak self] in self?.paintStart = .now }
+            Signals.connect(clock, "after-paint") { [weak self] in self?.painted() }
+        }
+        Signals.every(milliseconds: 500) { [weak self] in self?.recordMemory() }
+    }
+
+    private var milliseconds: Double { start.duration(to: .now) / .milliseconds(1) }
+
+    // MARK: Frames
+
+    /// - Returns: whether to be called again.
+    private func frame(_ time: Int64) -> Bool {
+        let grid = window.grid
+        guard !grid.visible.isEmpty else { return true }
+        if grid.completeCount == grid.visible.count { completeFrames += 1 }
+        if let frameTime { intervals.append(Double(time - frameTime) / 1_000) }
+        frameTime = time
+        guard let scrollFor else { return true }
+        let isResting = if case .rest = script.move { true } else { false }
+        if isResting { stay() } else { leave() }
+        // With screenshots a run is as long as it takes to come to the end of the script.
+        if milliseconds > scrollFor * 1_000 {
+            leave()
+            window.close()
+            return false
+        }
+        if let position = script.position(
+            at: Double(time) / 1e6, top: grid.position, page: grid.page, end: grid.end, mayGoOn: mayGoOn)
+        {
+            leave()
+            grid.position = position
+        }
+        return true
+    }
+
+    private func painted() {
+        if let paintStart { paints.append(paintStart.duration(to: .now) / .milliseconds(1)) }
+        let reading = Meter.shared.take()
+        own.append(reading.total / .milliseconds(1))
+        longestOwn = max(longestOwn, reading.longest / .milliseconds(1))
+    }
+
+    // MARK: Rests
+
+    private var mayGoOn: Bool { screenshots == nil || rest?.screenshot != nil }
+
+    private func stay() {
+        var now = rest ?? Rest(start: milliseconds)
+        if now.settled == nil, window.grid.isSettled {
+            now.settled = milliseconds
+        } else if now.settled != nil, !now.isShot, let screenshots {
+            // One frame later: what has settled has been drawn.
+            now.isShot = true
+            screenshots.take { [weak self] file in self?.rest?.screenshot = file }
+        }
+        rest = now
+    }
+
+    private func leave() {
+        guard let rest else { return }
+        let grid = window.grid
+        let places = grid.visible.map { index in
+            let place = grid.place(of: index, in: window.pointer)
+            return Report.Place(
+                uri: grid.photographs.uri(of: index), x: place.x, y: place.y,
+                width: Double(grid.layout.cell.width), height: Double(grid.layout.cell.height))
+        }
+        rests.append(
+            Report.Rest(
+                start: rest.start, end: milliseconds, settled: rest.settled, first: grid.visible.lowerBound,
+                last: grid.visible.upperBound - 1, places: places, screenshot: rest.screenshot))
+        self.rest = nil
+    }
+
+    // MARK: The whole
+
+    private func recordMemory() {
+        let fields = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ") ?? []
+        guard fields.count > 1, let pages = Int(fields[1]) else { return }
+        memory.append(
+            Report.Memory(
+                seconds: milliseconds / 1_000, resident: pages * Int(sysconf(Int32(_SC_PAGESIZE))),
+                cached: cache.memorySize))
+    }
+
+    /// What has been recorded.
+    func report() -> Report {
+        let grid = window.grid
+        let count = max(1, intervals.count + 1)
+        return Report(
+            count: grid.photographs.count, columns: grid.layout.columns, seconds: milliseconds / 1_000,
+            frames: Report.Frames(
+                count: count, complete: Double(completeFrames) / Double(count), own: .init(own),
+                longestOwn: longestOwn, ownOver16: own.count { $0 > 16 }, interval: .init(intervals),
+                paint: .init(paints)),
+            memory: memory, rests: rests,
+            requests: server.log.entries.map {
+                Report.Request(uri: $0.uri, milliseconds: start.duration(to: $0.time) / .milliseconds(1))
+            },
+            cursor: grid.cursor, first: grid.visible.lowerBound, last: grid.visible.upperBound - 1,
+            slots: cache.data.fastLane.maxConcurrent + cache.data.slowLane.maxConcurrent)
+    }
+}

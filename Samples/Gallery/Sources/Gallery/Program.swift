@@ -1,0 +1,58 @@
+import CGTK
+import Dipper
+import Foundation
+import SampleServer
+
+/// The server, the cache and the window, from the first to the last.
+struct Program {
+    private let options: Options
+
+    init(_ options: Options) {
+        self.options = options
+    }
+
+    @MainActor
+    func run() async throws {
+        var assets = try Assets(options.assets)
+        guard let motif = assets.files[Film.motif] else {
+            throw Assets.Failure(description: "there is no \(Film.motif) in \(options.assets.path)")
+        }
+        assets.add(try Film.make(of: motif), at: Film.path)
+        let server = try await AssetServer(assets, port: options.port, pace: options.pace)
+        let folder =
+            options.cache
+            ?? FileManager.default.temporaryDirectory.appendingPathComponent("dipper-gallery-\(UUID().uuidString)")
+        let cache = makeCache(folder)
+        do {
+            try show(Photographs(assets, server: server.url, count: options.count), cache, server)
+        } catch {
+            complain("Gallery: \(error)", status: 1)
+        }
+        await cache.shutdown()
+        await server.stop()
+        if options.cache == nil { try? FileManager.default.removeItem(at: folder) }
+    }
+
+    private func makeCache(_ folder: URL) -> ImageCache {
+        var configuration = ImageCache.Configuration(directory: folder)
+        configuration.data.name = "gallery"
+        configuration.data.callbackQueue = MainLoop.shared.queue
+        // What was asked for last is what is looked at.
+        configuration.data.fastLane.order = .lifo
+        configuration.data.diskLimit = 256 << 20
+        // The server is on this machine, whatever proxy the environment names.
+        configuration.data.network.proxy = ""
+        configuration.memoryLimit = options.memory << 20
+        return ImageCache(configuration)
+    }
+
+    /// Returns when the window has been closed.
+    private func show(_ photographs: Photographs, _ cache: ImageCache, _ server: AssetServer) throws {
+        guard let window = GalleryWindow(photographs, cache: cache, width: options.width, height: options.height)
+        else { throw Assets.Failure(description: "GTK makes no window") }
+        let isRecorded = options.scrollFor != nil || options.report != nil
+        let recorder = isRecorded ? Recorder(window, cache, server, options) : nil
+        window.run()
+        if let file = options.report, let recorder { try recorder.report().write(to: file) }
+    }
+}

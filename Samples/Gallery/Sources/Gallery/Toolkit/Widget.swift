@@ -1,0 +1,83 @@
+import CGTK
+
+/// A widget that is laid out and drawn in Swift: a class of GTK's type system whose functions call this one's methods.
+///
+/// Everything here is for the thread that runs GTK's loop.
+class Widget {
+    /// GTK's side. The Swift object keeps it alive, and not the other way round.
+    let pointer: UnsafeMutablePointer<GtkWidget>
+
+    init() {
+        guard let object = g_object_new_with_properties(Self.type, 0, nil, nil) else {
+            preconditionFailure("GTK makes widgets of types that are registered.")
+        }
+        pointer = UnsafeMutableRawPointer(object).assumingMemoryBound(to: GtkWidget.self)
+        g_object_ref_sink(pointer)
+        instance.pointee.object = Unmanaged.passUnretained(self).toOpaque()
+    }
+
+    deinit {
+        instance.pointee.object = nil
+        g_object_unref(pointer)
+    }
+
+    // MARK: What widgets do
+
+    /// The least and the preferred length along an axis.
+    /// - Parameter other: the length along the other axis, or -1 if nobody knows.
+    func measure(_ axis: GtkOrientation, for other: Int) -> (minimum: Int, natural: Int) { (0, 0) }
+
+    /// Places the children.
+    func layOut(width: Int, height: Int) {}
+
+    /// Draws.
+    func draw(_ snapshot: OpaquePointer) {
+        var child = gtk_widget_get_first_child(pointer)
+        while let next = child {
+            gtk_widget_snapshot_child(pointer, next, snapshot)
+            child = gtk_widget_get_next_sibling(next)
+        }
+    }
+
+    /// In the units of the toolkit.
+    var size: (width: Int, height: Int) {
+        (Int(gtk_widget_get_width(pointer)), Int(gtk_widget_get_height(pointer)))
+    }
+
+    // MARK: The class
+
+    private var instance: UnsafeMutablePointer<SwiftWidget> {
+        UnsafeMutableRawPointer(pointer).assumingMemoryBound(to: SwiftWidget.self)
+    }
+
+    private static func object(of pointer: UnsafeMutablePointer<GtkWidget>?) -> Widget? {
+        guard let pointer else { return nil }
+        let instance = UnsafeMutableRawPointer(pointer).assumingMemoryBound(to: SwiftWidget.self)
+        return instance.pointee.object.map { Unmanaged<Widget>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    private static let type: GType = g_type_register_static_simple(
+        gtk_widget_get_type(), "SwiftWidget",
+        guint(MemoryLayout<GtkWidgetClass>.size), { pointer, _ in fill(pointer) },
+        guint(MemoryLayout<SwiftWidget>.size), nil, GTypeFlags(rawValue: 0))
+
+    private static func fill(_ pointer: gpointer?) {
+        guard let type = pointer?.assumingMemoryBound(to: GtkWidgetClass.self) else { return }
+        gtk_widget_class_set_css_name(type, "picture")
+        type.pointee.get_request_mode = { _ in GTK_SIZE_REQUEST_HEIGHT_FOR_WIDTH }
+        type.pointee.measure = { pointer, axis, other, minimum, natural, _, _ in
+            guard let object = Widget.object(of: pointer) else { return }
+            let length = Meter.shared.measure { object.measure(axis, for: Int(other)) }
+            minimum?.pointee = Int32(clamping: length.minimum)
+            natural?.pointee = Int32(clamping: length.natural)
+        }
+        type.pointee.size_allocate = { pointer, width, height, _ in
+            guard let object = Widget.object(of: pointer) else { return }
+            Meter.shared.measure { object.layOut(width: Int(width), height: Int(height)) }
+        }
+        type.pointee.snapshot = { pointer, snapshot in
+            guard let object = Widget.object(of: pointer), let snapshot else { return }
+            Meter.shared.measure { object.draw(snapshot) }
+        }
+    }
+}

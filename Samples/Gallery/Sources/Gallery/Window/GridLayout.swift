@@ -1,0 +1,38 @@
+/// Where the cells of a grid are: rows of equal cells, as many to a row as fit the width.
+struct GridLayout: Equatable {
+    static let leastWidth = 2 * Style.cellWidth
+
+    let count: Int
+    let columns: Int
+    let cell: (width: Int, height: Int)
+
+    init(count: Int, width: Int) {
+        self.count = count
+        columns = max(1, (width - Style.gap) / (Style.cellWidth + Style.gap))
+        let wide = max(1, (width - Style.gap * (columns + 1)) / columns)
+        cell = (wide, max(1, Int(Double(wide) * Style.proportion)))
+    }
+
+    static func == (one: GridLayout, other: GridLayout) -> Bool {
+        one.count == other.count && one.columns == other.columns && one.cell == other.cell
+    }
+
+    /// From one cell to the next.
+    var step: (x: Int, y: Int) { (cell.width + Style.gap, cell.height + Style.gap) }
+    var rows: Int { (count + columns - 1) / columns }
+    var height: Int { Style.gap + rows * step.y }
+
+    /// The upper left corner of a cell.
+    func frame(of index: Int) -> (x: Int, y: Int) {
+        (Style.gap + index % columns * step.x, Style.gap + index / columns * step.y)
+    }
+
+    /// Cells of which any part lies between two heights.
+    func visible(from top: Double, to bottom: Double) -> Range<Int> {
+        guard count > 0, bottom > top else { return 0..<0 }
+        let first = max(0, Int((top - Double(Style.gap)) / Double(step.y)))
+        let last = Int(((bottom - Double(Style.gap)) / Double(step.y)).rounded(.up))
+        let start = min(first * columns, count)
+        return start..<max(start, min(last * columns, count))
+    }
+}

@@ -1,0 +1,150 @@
+import CGTK
+import Dipper
+
+/// A photograph in a cell of the grid. All that it has to do with the cache is ``ImageDisplay``: told what to show, it
+/// draws that.
+final class PhotoView: Widget, ImageDisplay {
+    /// What fills the cell.
+    private enum Layer {
+        case nothing
+        case color(GdkRGBA)
+        case picture(Texture)
+    }
+
+    /// The photograph itself is shown, not what stands for it.
+    private(set) var isComplete = false
+    /// The keyboard is at this cell.
+    var hasCursor = false {
+        didSet { if hasCursor != oldValue { gtk_widget_queue_draw(pointer) } }
+    }
+
+    private var layer = Layer.nothing
+    /// What it takes the place of, for the time of the fade.
+    private var fading: Layer?
+    /// From 0 to 1.
+    private var fade = 1.0
+    private var fadeLength = 0.0
+    /// The time of the fade's first frame, in microseconds.
+    private var fadeStart: Int64?
+    private var isTicking = false
+    private var activity: DisplayActivity?
+
+    /// The fade has come to its end.
+    var isSettled: Bool { fading == nil }
+
+    // MARK: ImageDisplay
+
+    func show(_ content: DisplayContent, _ transition: ImageTransition) {
+        let old = layer
+        if let image = content.image {
+            layer = .picture(Texture(image))
+        } else if let color = content.color {
+            layer = .color(GdkRGBA(color))
+        } else {
+            layer = .nothing
+        }
+        switch content {
+        case .image: isComplete = true
+        case .frame: break
+        case .nothing, .placeholder, .preview, .failure: isComplete = false
+        }
+        // Frames of a film that has just begun go on beneath the fade.
+        if case .frame = content, fading != nil { return gtk_widget_queue_draw(pointer) }
+        begin(transition, from: old)
+        gtk_widget_queue_draw(pointer)
+    }
+
+    func showActivity(_ activity: DisplayActivity?) {
+        self.activity = activity
+        gtk_widget_queue_draw(pointer)
+    }
+
+    // MARK: Fading
+
+    /// Fades whatever the transition: of the others this widget has no form of its own.
+    private func begin(_ transition: ImageTransition, from old: Layer) {
+        guard transition.duration > .zero, gtk_widget_get_mapped(pointer) != 0 else {
+            fading = nil
+            return
+        }
+        fading = old
+        fade = 0
+        fadeLength = transition.duration / .microseconds(1)
+        fadeStart = nil
+        guard !isTicking else { return }
+        isTicking = true
+        Signals.tick(pointer) { [weak self] time in self?.advance(to: time) ?? false }
+    }
+
+    /// - Returns: whether there is more to come.
+    private func advance(to time: Int64) -> Bool {
+        let start = fadeStart ?? time
+        fadeStart = start
+        fade = min(Double(time - start) / fadeLength, 1)
+        if fade >= 1 { fading = nil }
+        gtk_widget_queue_draw(pointer)
+        isTicking = fading != nil
+        return isTicking
+    }
+
+    // MARK: Drawing
+
+    override func draw(_ snapshot: OpaquePointer) {
+        let (width, height) = (Float(size.width), Float(size.height))
+        var bounds = graphene_rect_t(origin: .init(x: 0, y: 0), size: .init(width: width, height: height))
+        var outline = GskRoundedRect()
+        gsk_rounded_rect_init_from_rect(&outline, &bounds, Style.cornerRadius)
+        gtk_snapshot_push_rounded_clip(snapshot, &outline)
+        if let fading {
+            gtk_snapshot_push_cross_fade(snapshot, Style.eased(fade))
+            draw(fading, snapshot, width, height)
+            gtk_snapshot_pop(snapshot)
+            draw(layer, snapshot, width, height)
+            gtk_snapshot_pop(snapshot)
+        } else {
+            draw(layer, snapshot, width, height)
+        }
+        drawActivity(snapshot, width, height)
+        gtk_snapshot_pop(snapshot)
+        if hasCursor {
+            var widths: [Float] = [3, 3, 3, 3]
+            var colors = [GdkRGBA](repeating: Style.accent, count: 4)
+            gtk_snapshot_append_border(snapshot, &outline, &widths, &colors)
+        }
+    }
+
+    private func draw(_ layer: Layer, _ snapshot: OpaquePointer, _ width: Float, _ height: Float) {
+        switch layer {
+        case .nothing:
+            fill(snapshot, Style.emptyCell, x: 0, y: 0, width, height)
+        case .color(let color):
+            fill(snapshot, color, x: 0, y: 0, width, height)
+        case .picture(let texture):
+            // As small as covers the cell; what stands out is cut off by its outline.
+            let scale = max(width / Float(texture.width), height / Float(texture.height))
+            let (wide, high) = (Float(texture.width) * scale, Float(texture.height) * scale)
+            var bounds = graphene_rect_t(
+                origin: .init(x: (width - wide) / 2, y: (height - high) / 2), size: .init(width: wide, height: high))
+            gtk_snapshot_append_texture(snapshot, texture.pointer, &bounds)
+        }
+    }
+
+    /// A thin line at the lower edge, as long as there is something to wait for.
+    private func drawActivity(_ snapshot: OpaquePointer, _ width: Float, _ height: Float) {
+        guard let activity else { return }
+        fill(snapshot, Style.track, x: 0, y: height - 4, width, 4)
+        if activity.isWaiting {
+            fill(snapshot, Style.waiting, x: 0, y: height - 4, width, 4)
+        } else if let fraction = activity.fraction {
+            fill(snapshot, Style.progress, x: 0, y: height - 4, width * Float(min(max(fraction, 0), 1)), 4)
+        }
+    }
+
+    private func fill(
+        _ snapshot: OpaquePointer, _ color: GdkRGBA, x: Float, y: Float, _ width: Float, _ height: Float
+    ) {
+        var color = color
+        var bounds = graphene_rect_t(origin: .init(x: x, y: y), size: .init(width: width, height: height))
+        gtk_snapshot_append_color(snapshot, &color, &bounds)
+    }
+}

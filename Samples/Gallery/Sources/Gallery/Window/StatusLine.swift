@@ -1,0 +1,71 @@
+import CGTK
+import Dipper
+
+/// A line below the grid: the photograph at the cursor, and what the cache is doing.
+final class StatusLine {
+    let box: UnsafeMutablePointer<GtkWidget>
+    private let title: OpaquePointer?
+    private let place: OpaquePointer?
+    private let screen: OpaquePointer?
+    private let fast: OpaquePointer?
+    private let slow: OpaquePointer?
+    private let memory: OpaquePointer?
+    /// What the labels say, to leave them alone while they are right.
+    private var texts: [OpaquePointer: String] = [:]
+
+    init?() {
+        guard let box = gtk_box_new(GTK_ORIENTATION_HORIZONTAL, 10) else { return nil }
+        self.box = box
+        gtk_widget_add_css_class(box, "status")
+        title = Self.label(in: box, "title")
+        place = Self.label(in: box, "quiet")
+        if let place { gtk_widget_set_hexpand(Self.widget(place), 1) }
+        screen = Self.label(in: box, "quiet")
+        fast = Self.label(in: box, "lane")
+        slow = Self.label(in: box, "lane")
+        memory = Self.label(in: box, "quiet")
+    }
+
+    func update(_ grid: PhotoGrid, _ cache: ImageCache) {
+        let counts = cache.data.laneCounts
+        let visible = grid.visible.count
+        set(title, grid.photographs[grid.cursor].title)
+        set(place, "\(Self.grouped(grid.cursor + 1)) of \(Self.grouped(grid.photographs.count))")
+        set(screen, "on screen \(grid.completeCount) of \(visible)")
+        set(fast, Self.lane("fast", "#5cc98b", running: counts.fastRunning, waiting: counts.fastWaiting))
+        set(slow, Self.lane("slow", "#6aa5ee", running: counts.slowRunning, waiting: counts.slowWaiting))
+        set(memory, "\(cache.memoryCount) in memory, \(cache.memorySize >> 20) MB")
+    }
+
+    private static func lane(_ name: String, _ color: String, running: Int, waiting: Int) -> String {
+        let dot = "<span foreground='\(running > 0 ? color : "#5a616b")'>●</span>"
+        return "\(dot) \(name) <b>\(running)</b> running <b>\(waiting)</b> waiting"
+    }
+
+    /// 12,345
+    private static func grouped(_ number: Int) -> String {
+        let digits = String(number)
+        return digits.enumerated().reduce(into: "") { text, next in
+            if next.offset > 0, (digits.count - next.offset) % 3 == 0 { text += "," }
+            text.append(next.element)
+        }
+    }
+
+    private func set(_ label: OpaquePointer?, _ text: String) {
+        guard let label, texts[label] != text else { return }
+        texts[label] = text
+        gtk_label_set_markup(label, text)
+    }
+
+    private static func label(in box: UnsafeMutablePointer<GtkWidget>, _ style: String) -> OpaquePointer? {
+        guard let label = gtk_label_new(nil) else { return nil }
+        gtk_widget_add_css_class(label, style)
+        gtk_box_append(UnsafeMutableRawPointer(box).assumingMemoryBound(to: GtkBox.self), label)
+        gtk_label_set_xalign(OpaquePointer(label), 0)
+        return OpaquePointer(label)
+    }
+
+    private static func widget(_ label: OpaquePointer) -> UnsafeMutablePointer<GtkWidget> {
+        UnsafeMutablePointer(label)
+    }
+}

@@ -1,0 +1,77 @@
+import Dipper
+import Foundation
+
+import Gallery
+
+/// The gallery as a program of its own.
+final class GalleryRun {
+    private static let products =
+        URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
+
+    /// Where its pictures and its report go.
+    let folder: URL
+    private let process = Process()
+
+    /// - Parameter folder: kept for who wants to look at the pictures.
+    init(_ arguments: [String], on display: String?, folder name: String) throws {
+        folder = Self.products.appendingPathComponent("gallery-test/\(name)", isDirectory: true)
+        try? FileManager.default.removeItem(at: folder)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        process.executableURL = Self.products.appendingPathComponent("Gallery")
+        process.arguments = arguments + ["--report", report.path]
+        process.environment = Self.environment(display)
+    }
+
+    private var report: URL { folder.appendingPathComponent("report.json") }
+
+    /// Nothing of the desktop that the test may be run on, and no services that are asked over its bus.
+    static func environment(_ display: String?) -> [String: String] {
+        var environment = ProcessInfo.processInfo.environment
+        for name in ["DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"] { environment[name] = nil }
+        environment["DISPLAY"] = display
+        environment["GDK_BACKEND"] = "x11"
+        environment["GSK_RENDERER"] = "cairo"
+        environment["GTK_A11Y"] = "none"
+        environment["GSETTINGS_BACKEND"] = "memory"
+        environment["GIO_USE_VFS"] = "local"
+        environment["GTK_THEME"] = "Adwaita:dark"
+        return environment
+    }
+
+    /// Has a picture of the display taken at each rest.
+    func addScreenshots() throws {
+        process.arguments = (process.arguments ?? []) + ["--screenshots", folder.path]
+    }
+
+    func start() throws { try process.run() }
+
+    /// Waits for its end.
+    /// - Returns: its status.
+    func end() -> Int32 {
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+
+    /// What it wrote down.
+    func readReport() throws -> Report {
+        try JSONDecoder().decode(Report.self, from: Data(contentsOf: report))
+    }
+
+    func screenshot(_ name: String) throws -> Image {
+        try CodecRegistry.standard.decode(Data(contentsOf: folder.appendingPathComponent(name)))
+    }
+
+    /// What it says on standard error, and its status.
+    static func complaint(_ arguments: [String]) throws -> (text: String, status: Int32) {
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = products.appendingPathComponent("Gallery")
+        process.arguments = arguments
+        process.environment = environment(nil)
+        process.standardError = output
+        try process.run()
+        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return (String(decoding: text, as: UTF8.self), process.terminationStatus)
+    }
+}

@@ -1,0 +1,105 @@
+import Dipper
+import Foundation
+import Testing
+
+import Gallery
+
+@Suite("The gallery in a window", .serialized)
+struct GalleryTests {
+    private static let size = (width: 1_100, height: 760)
+
+    @Test("without a display it says so")
+    func withoutDisplay() throws {
+        let (text, status) = try GalleryRun.complaint([])
+        #expect(status == 3)
+        #expect(text.contains("there is no display"))
+    }
+
+    @Test("a wrong option is named")
+    func wrongOption() throws {
+        let (text, status) = try GalleryRun.complaint(["--photographs", "7"])
+        #expect(status == 2)
+        #expect(text.contains("There is no option --photographs"))
+    }
+
+    @Test("what is on screen is there, in its place, and was asked for before all else")
+    func scrolling() throws {
+        let display = try XDisplay(width: Self.size.width, height: Self.size.height)
+        let run = try GalleryRun(
+            ["--rows", "600", "--scroll-for", "12", "--delay", "60", "--rate", "0.6"], on: display.name,
+            folder: "scrolling")
+        try run.addScreenshots()
+        try run.start()
+        #expect(run.end() == 0)
+        let report = try run.readReport()
+        let rests = report.rests.filter { $0.screenshot != nil }
+        try #require(rests.count >= 3)
+        try expectPictures(run, rests)
+        expectOrder(report)
+        expectRestraint(report)
+    }
+
+    /// Every photograph that is wholly on screen is at its place in the picture of the display.
+    private func expectPictures(_ run: GalleryRun, _ rests: [Report.Rest]) throws {
+        var photos = try Photos()
+        for rest in rests {
+            let screenshot = try run.screenshot(rest.screenshot ?? "")
+            #expect(screenshot.size == PixelSize(width: Self.size.width, height: Self.size.height))
+            var seen = 0
+            for place in rest.places {
+                // What the edges of the list cut is left out; the status line is no higher than this.
+                guard place.y >= 0, place.y + place.height < Double(Self.size.height - 60),
+                    let wanted = try photos.patches(of: place.uri)
+                else { continue }
+                let shown = Photos.patches(
+                    of: screenshot, x: place.x, y: place.y, width: place.width, height: place.height)
+                let difference = Photos.difference(wanted, shown)
+                #expect(difference < 6, "\(place.uri) in \(rest.screenshot ?? "")")
+                seen += 1
+            }
+            #expect(seen >= 8)
+        }
+    }
+
+    /// From the moment the list rests until the last of what can be seen has been asked for, nothing else is, but for
+    /// what was on its way already.
+    private func expectOrder(_ report: Report) {
+        for rest in report.rests {
+            let visible = Set(rest.places.map(\.uri))
+            let after = report.requests.filter { (rest.start...rest.end).contains($0.milliseconds) }
+            guard let last = after.lastIndex(where: { visible.contains($0.uri) }) else { continue }
+            let others = after[...last].filter { !visible.contains($0.uri) }
+            #expect(others.count <= report.slots, "at rest on \(rest.first)...\(rest.last)")
+        }
+    }
+
+    /// Most of what a fling passes is not asked for at all.
+    private func expectRestraint(_ report: Report) {
+        for (one, next) in zip(report.rests, report.rests.dropFirst()) where next.first - one.last > 200 {
+            let passed = next.first - one.last
+            let visible = Set(next.places.map(\.uri))
+            let asked = report.requests.filter { (one.end...next.start).contains($0.milliseconds) }
+            let others = asked.filter { !visible.contains($0.uri) }
+            #expect(others.count * 2 < passed, "from \(one.last) to \(next.first)")
+        }
+        let asked = Set(report.requests.map(\.uri))
+        #expect(asked.count == report.requests.count, "nothing is asked for twice")
+    }
+
+    @Test("keys alone move through the whole list")
+    func keys() throws {
+        let display = try XDisplay(width: Self.size.width, height: Self.size.height)
+        let keys = try Keyboard(display.name)
+        let run = try GalleryRun(["--count", "1000", "--rate", "50"], on: display.name, folder: "keys")
+        try run.start()
+        try keys.press(["End", "Up", "Left", "Left"], inWindow: "Gallery")
+        try keys.press(["q"], inWindow: "Gallery")
+        #expect(run.end() == 0)
+        let report = try run.readReport()
+        // Five to a row: from the last to the one above it, and two to the left.
+        #expect(report.columns == 5)
+        #expect(report.cursor == 992)
+        #expect((report.first...report.last).contains(992))
+        #expect(report.requests.contains { $0.uri.hasSuffix("?n=999") })
+    }
+}
