@@ -9,6 +9,9 @@ SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmar
 # What the library links, what the tests run against, what the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
 	libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
+# The sample with a window; its test runs on an X server without a screen.
+GALLERY_PACKAGES := libgtk-4-dev
+GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs chromium \
 	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
@@ -17,7 +20,7 @@ BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs 
 WIDTH := --experimental-maximum-parallelization-width
 TEST_WIDTH = $$($(SWIFT) test --help-hidden 2>/dev/null | grep -q -e $(WIDTH) && echo $(WIDTH) 16 || true)
 
-.PHONY: deps deps-test deps-bench build run test lean torture lint format tsan asan fuzz bench docs clean
+.PHONY: deps deps-test deps-bench build run gallery gallery-test gallery-bench test lean torture lint format tsan asan fuzz bench docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -44,6 +47,31 @@ run: deps ## replay a person scrolling through pictures, from a server of the sa
 	$(SWIFT) build --product Scrolling
 	mkdir -p .run
 	$$($(SWIFT) build --show-bin-path)/Scrolling --timeline .run/timeline.svg
+
+# With the tests also where none run, so that all have the same build.
+GALLERY_BUILD = cd Samples/Gallery && $(SWIFT) build -c release --build-tests
+GALLERY = $$($(SWIFT) build -c release --show-bin-path)/Gallery
+
+gallery: deps ## open a window with a long list of photographs
+	$(call install,$(GALLERY_PACKAGES))
+	@if [ -z "$${WAYLAND_DISPLAY:-}$${DISPLAY:-}" ]; then \
+		echo "There is no display to open a window on: neither WAYLAND_DISPLAY nor DISPLAY names one."; exit 3; fi
+	$(GALLERY_BUILD)
+	cd Samples/Gallery && $(GALLERY) $(GALLERY_OPTIONS)
+
+# Its program directly: `swift test` would have everything compiled anew by the next build.
+gallery-test: deps ## scroll the gallery on an X server without a screen, and look at it
+	$(call install,$(GALLERY_TEST_PACKAGES))
+	$(GALLERY_BUILD)
+	cd Samples/Gallery && $$($(SWIFT) build -c release --show-bin-path)/GalleryPackageTests.xctest --testing-library swift-testing
+
+gallery-bench: SECONDS ?= 60
+gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60), and measure frames and memory
+	$(call install,$(GALLERY_TEST_PACKAGES))
+	$(GALLERY_BUILD)
+	mkdir -p .run
+	cd Samples/Gallery && GDK_BACKEND=x11 GTK_A11Y=none xvfb-run -a -s "-screen 0 1100x760x24 -nolisten tcp" \
+		$(GALLERY) --rows 5000 --scroll-for $(SECONDS) --report $(CURDIR)/.run/gallery.json
 
 test: deps-test ## run all tests
 	$(SWIFT) build --build-tests
@@ -105,4 +133,5 @@ docs: deps ## build the reference and the guides of both modules into docs-build
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .build-lean .run docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.build Fuzzing/.fuzz
+	rm -rf .build .build-tsan .build-asan .build-lean .run docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.build Fuzzing/.fuzz \
+		Samples/Gallery/.build

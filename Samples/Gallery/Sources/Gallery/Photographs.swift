@@ -5,7 +5,6 @@ import SampleServer
 /// One photograph of the list.
 struct Photograph {
     let title: String
-    let request: ImageRequest
     /// What stands for it until it is there.
     let color: Color
 }
@@ -18,17 +17,19 @@ struct Photographs: Sendable {
         let color: Color
     }
 
-    /// The size photographs are decoded to, whatever the size of the window.
-    static let downsample = Downsample(width: 320, height: 240, .fill)
     /// One photograph in so many moves.
     static let filmInterval = 60
 
     let count: Int
+    /// As small as covers a cell, so that nothing is left to do when they are drawn.
+    private let downsample: Downsample
     private let server: URL
     private let motifs: [Motif]
     private let film: Motif
 
-    init(_ assets: Assets, server: URL, count: Int) throws {
+    /// - Parameter size: of the cells, in pixels.
+    init(_ assets: Assets, server: URL, count: Int, size: PixelSize) throws {
+        downsample = Downsample(to: TargetSize(size, .fill))
         self.server = server
         self.count = count
         motifs = assets.photographs.map { Motif(path: $0, title: Self.title($0), color: Self.color($0, assets)) }
@@ -38,15 +39,16 @@ struct Photographs: Sendable {
 
     subscript(index: Int) -> Photograph {
         let motif = motif(at: index)
-        return Photograph(
-            title: motif.title, request: ImageRequest(string: address(of: index)).processed(by: Self.downsample),
-            color: motif.color)
+        return Photograph(title: motif.title, color: motif.color)
+    }
+
+    /// Asks for a photograph in the size of a cell.
+    func request(at index: Int) -> ImageRequest {
+        ImageRequest(string: server.absoluteString + uri(of: index)).processed(by: downsample)
     }
 
     /// As the server's log has it.
     func uri(of index: Int) -> String { "\(motif(at: index).path)?n=\(index)" }
-
-    private func address(of index: Int) -> String { server.absoluteString + uri(of: index) }
 
     /// So that no photograph is beside or below itself.
     private func motif(at index: Int) -> Motif {

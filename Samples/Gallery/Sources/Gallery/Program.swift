@@ -24,7 +24,11 @@ struct Program {
             ?? FileManager.default.temporaryDirectory.appendingPathComponent("dipper-gallery-\(UUID().uuidString)")
         let cache = makeCache(folder)
         do {
-            try show(Photographs(assets, server: server.url, count: options.count), cache, server)
+            let cell = GridLayout(count: options.count, width: options.width).cell
+            let photographs = try Photographs(
+                assets, server: server.url, count: options.count,
+                size: PixelSize(width: cell.width, height: cell.height))
+            try show(photographs, cache, server)
         } catch {
             complain("Gallery: \(error)", status: 1)
         }
@@ -36,6 +40,7 @@ struct Program {
     private func makeCache(_ folder: URL) -> ImageCache {
         var configuration = ImageCache.Configuration(directory: folder)
         configuration.data.name = "gallery"
+        configuration.data.logger.logLevel = .warning
         configuration.data.callbackQueue = MainLoop.shared.queue
         // What was asked for last is what is looked at.
         configuration.data.fastLane.order = .lifo

@@ -64,10 +64,17 @@ final class ListLoader {
         let forward = visible.lowerBound >= last.lowerBound
         for i in visible where !last.contains(i) { for r in make(i) { cache.getImage(r) } }
         for i in last where !visible.contains(i) { for r in make(i) { cache.moveTaskToSlowQueue(r) } }
-        let ahead = forward
+        let ahead =
+            forward
             ? visible.upperBound..<min(count, visible.upperBound + visible.count)
             : max(0, visible.lowerBound - visible.count)..<visible.lowerBound
         for i in ahead { for r in make(i) where !cache.hasProcessedImage(for: r) { cache.slowGetImage(r) } }
         last = visible
     }
+
+    func attach(_ binding: ImageBinding, to row: Int, placeholder: Placeholder) {
+        if let request = make(row).first { binding.setImage(request, placeholder: placeholder) }
+    }
+
+    func detach(_ binding: ImageBinding) { binding.didDisappear() }
 }

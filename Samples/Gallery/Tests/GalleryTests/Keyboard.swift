@@ -8,12 +8,12 @@ struct Keyboard {
         self.display = display
     }
 
-    /// Waits for a window with this title, and presses keys in it, one after the other.
+    /// Waits for a window whose title has this place in the list, and presses keys in it, one after the other.
     func press(_ keys: [String], inWindow title: String) throws {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments =
-            ["xdotool", "search", "--sync", "--onlyvisible", "--name", "^\(title)$", "windowfocus", "--sync"]
+            ["xdotool", "search", "--sync", "--onlyvisible", "--name", ", \(title) ", "windowfocus", "--sync"]
             + ["key", "--delay", "60"] + keys
         process.environment = GalleryRun.environment(display)
         try process.run()

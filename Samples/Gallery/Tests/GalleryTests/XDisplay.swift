@@ -8,6 +8,7 @@ final class XDisplay {
 
     /// As `DISPLAY` has it.
     let name: String
+    private let number: Int
     private let process = Process()
 
     init(width: Int, height: Int) throws {
@@ -27,11 +28,16 @@ final class XDisplay {
         guard let number = Int(String(decoding: line, as: UTF8.self)) else {
             throw Failure(text: "Xvfb does not start")
         }
+        self.number = number
         name = ":\(number)"
     }
 
     deinit {
-        process.terminate()
+        // It has got the signal mask of the thread that started it, which may hold back all others.
+        kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
+        for file in ["/tmp/.X\(number)-lock", "/tmp/.X11-unix/X\(number)"] {
+            try? FileManager.default.removeItem(atPath: file)
+        }
     }
 }

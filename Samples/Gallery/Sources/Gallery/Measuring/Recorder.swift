@@ -15,6 +15,7 @@ final class Recorder {
 
     // Milliseconds, by frame.
     private var own: [Double] = []
+    private var running: [Double] = []
     private var intervals: [Double] = []
     private var paints: [Double] = []
     private var longestOwn = 0.0
@@ -80,6 +81,7 @@ final class Recorder {
         if let paintStart { paints.append(paintStart.duration(to: .now) / .milliseconds(1)) }
         let reading = Meter.shared.take()
         own.append(reading.total / .milliseconds(1))
+        running.append(reading.running / .milliseconds(1))
         longestOwn = max(longestOwn, reading.longest / .milliseconds(1))
     }
 
@@ -106,7 +108,8 @@ final class Recorder {
             let place = grid.place(of: index, in: window.pointer)
             return Report.Place(
                 uri: grid.photographs.uri(of: index), x: place.x, y: place.y,
-                width: Double(grid.layout.cell.width), height: Double(grid.layout.cell.height))
+                width: Double(grid.layout.cell.width), height: Double(grid.layout.cell.height),
+                frames: grid.frameCount(of: index))
         }
         rests.append(
             Report.Rest(
@@ -134,7 +137,8 @@ final class Recorder {
             count: grid.photographs.count, columns: grid.layout.columns, seconds: milliseconds / 1_000,
             frames: Report.Frames(
                 count: count, complete: Double(completeFrames) / Double(count), own: .init(own),
-                longestOwn: longestOwn, ownOver16: own.count { $0 > 16 }, interval: .init(intervals),
+                running: .init(running), longestOwn: longestOwn, ownOver16: own.count { $0 > 16 },
+                interval: .init(intervals),
                 paint: .init(paints)),
             memory: memory, rests: rests,
             requests: server.log.entries.map {

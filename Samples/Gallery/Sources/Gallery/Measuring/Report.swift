@@ -24,6 +24,8 @@ package struct Report: Codable {
         package let complete: Double
         /// Time in our own functions since the frame before.
         package let own: Spread
+        /// The same, without the time in which the thread did not run.
+        package let running: Spread
         /// The longest single stay in them.
         package let longestOwn: Double
         /// Frames in which ours took more than 16 ms.
@@ -47,6 +49,8 @@ package struct Report: Codable {
         package let uri: String
         /// In pixels of the window.
         package let x, y, width, height: Double
+        /// Frames shown, of a picture that moves.
+        package let frames: Int
     }
 
     package struct Rest: Codable {

@@ -41,11 +41,10 @@ enum Signals {
         guard let controller = gtk_event_controller_key_new() else { return }
         // Before the list scrolls by the same keys in its own way.
         gtk_event_controller_set_propagation_phase(controller, GTK_PHASE_CAPTURE)
-        let function:
-            @convention(c) (gpointer?, guint, guint, GdkModifierType, gpointer?) -> gboolean = {
-                _, key, _, modifiers, data in
-                Meter.shared.measure { Box<KeyBody>.open(data)?(Int32(clamping: key), modifiers) ?? false } ? 1 : 0
-            }
+        let function: @convention(c) (gpointer?, guint, guint, GdkModifierType, gpointer?) -> gboolean = {
+            _, key, _, modifiers, data in
+            Meter.shared.measure { Box<KeyBody>.open(data)?(Int32(clamping: key), modifiers) ?? false } ? 1 : 0
+        }
         connect(
             UnsafeMutableRawPointer(controller), "key-pressed", unsafeBitCast(function, to: GCallback.self), Box(body))
         gtk_widget_add_controller(widget, controller)

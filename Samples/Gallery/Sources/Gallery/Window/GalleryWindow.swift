@@ -7,6 +7,7 @@ final class GalleryWindow {
     let grid: PhotoGrid
     let pointer: UnsafeMutablePointer<GtkWidget>
     private let status: StatusLine
+    private var title = "Gallery"
     private let loop = g_main_loop_new(nil, 0)
 
     /// `nil` if GTK makes no widgets.
@@ -26,7 +27,7 @@ final class GalleryWindow {
         gtk_box_append(box, scrolled)
         gtk_box_append(box, status.box)
         let window = UnsafeMutableRawPointer(pointer).assumingMemoryBound(to: GtkWindow.self)
-        gtk_window_set_title(window, "Gallery")
+        gtk_window_set_title(window, title)
         gtk_window_set_default_size(window, Int32(width), Int32(height))
         gtk_window_set_child(window, column)
         connect(cache)
@@ -45,8 +46,18 @@ final class GalleryWindow {
             return grid.press(key)
         }
         Signals.every(milliseconds: 150) { [weak self] in
-            if let self { status.update(grid, cache) }
+            guard let self else { return }
+            status.update(grid, cache)
+            tellTitle()
         }
+    }
+
+    /// Of the window: the photograph at the cursor, for who does not see it.
+    private func tellTitle() {
+        let text = "\(grid.photographs[grid.cursor].title), \(grid.cursor + 1) of \(grid.photographs.count) – Gallery"
+        guard text != title else { return }
+        title = text
+        gtk_window_set_title(UnsafeMutableRawPointer(pointer).assumingMemoryBound(to: GtkWindow.self), text)
     }
 
     /// Runs the loop of the user interface until the window is closed.

@@ -30,7 +30,7 @@ final class PhotoGrid: Widget {
         self.photographs = photographs
         self.cache = cache
         self.scrolling = scrolling
-        list = ListLoader(cache, count: photographs.count) { index in [photographs[index].request] }
+        list = ListLoader(cache, count: photographs.count) { index in [photographs.request(at: index)] }
         super.init()
         gtk_widget_set_focusable(pointer, 1)
         Signals.connect(UnsafeMutableRawPointer(scrolling), "value-changed") { [weak self] in self?.update() }
@@ -81,24 +81,20 @@ final class PhotoGrid: Widget {
         let now = layout.visible(from: top, to: top + gtk_adjustment_get_page_size(scrolling))
         guard now != visible else { return }
         visible = now
-        // The whole list first: it asks for what has come before it demotes what has gone.
+        // First of all: it knows how fast the list moves, and with that what is worth fetching.
         list.update(visible: now)
         var leaving = cells.keys.filter { !now.contains($0) }.sorted()
         for index in now where cells[index] == nil {
-            let photograph = photographs[index]
             let old = leaving.popLast().flatMap { cells.removeValue(forKey: $0) }
             let cell = old ?? spare.popLast() ?? makeCell()
-            cell.view.hasCursor = index == cursor
-            cell.binding.setImage(photograph.request, placeholder: .color(photograph.color))
-            if old == nil {
-                gtk_widget_set_child_visible(cell.view.pointer, 1)
-                cell.binding.willAppear()
-            }
             cells[index] = cell
+            cell.view.hasCursor = index == cursor
+            gtk_widget_set_child_visible(cell.view.pointer, 1)
+            list.attach(cell.binding, to: index, placeholder: .color(photographs[index].color))
         }
         for index in leaving {
             guard let cell = cells.removeValue(forKey: index) else { continue }
-            cell.binding.didDisappear()
+            list.detach(cell.binding)
             gtk_widget_set_child_visible(cell.view.pointer, 0)
             spare.append(cell)
         }
@@ -129,6 +125,8 @@ final class PhotoGrid: Widget {
 
     /// Visible photographs that are shown.
     var completeCount: Int { visible.count { cells[$0]?.view.isComplete == true } }
+    /// Frames that a visible photograph has shown, if it moves.
+    func frameCount(of index: Int) -> Int { cells[index]?.view.frameCount ?? 0 }
     /// All that can be seen is shown, and nothing fades any more.
     var isSettled: Bool {
         !visible.isEmpty

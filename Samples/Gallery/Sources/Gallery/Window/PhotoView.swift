@@ -13,6 +13,8 @@ final class PhotoView: Widget, ImageDisplay {
 
     /// The photograph itself is shown, not what stands for it.
     private(set) var isComplete = false
+    /// How often something was shown as the next frame of a picture that moves, since the picture came.
+    private(set) var frameCount = 0
     /// The keyboard is at this cell.
     var hasCursor = false {
         didSet { if hasCursor != oldValue { gtk_widget_queue_draw(pointer) } }
@@ -44,8 +46,8 @@ final class PhotoView: Widget, ImageDisplay {
             layer = .nothing
         }
         switch content {
-        case .image: isComplete = true
-        case .frame: break
+        case .image: (isComplete, frameCount) = (true, 0)
+        case .frame: frameCount += 1
         case .nothing, .placeholder, .preview, .failure: isComplete = false
         }
         // Frames of a film that has just begun go on beneath the fade.
@@ -120,11 +122,12 @@ final class PhotoView: Widget, ImageDisplay {
         case .color(let color):
             fill(snapshot, color, x: 0, y: 0, width, height)
         case .picture(let texture):
-            // As small as covers the cell; what stands out is cut off by its outline.
+            // As small as covers the cell; what stands out is cut off by its outline. On whole pixels, for sharpness.
             let scale = max(width / Float(texture.width), height / Float(texture.height))
             let (wide, high) = (Float(texture.width) * scale, Float(texture.height) * scale)
             var bounds = graphene_rect_t(
-                origin: .init(x: (width - wide) / 2, y: (height - high) / 2), size: .init(width: wide, height: high))
+                origin: .init(x: ((width - wide) / 2).rounded(), y: ((height - high) / 2).rounded()),
+                size: .init(width: wide, height: high))
             gtk_snapshot_append_texture(snapshot, texture.pointer, &bounds)
         }
     }
