@@ -5,16 +5,20 @@ struct GridLayout: Equatable {
     let count: Int
     let columns: Int
     let cell: (width: Int, height: Int)
+    /// Beside the first column.
+    private let margin: Int
 
     init(count: Int, width: Int) {
         self.count = count
         columns = max(1, (width - Style.gap) / (Style.cellWidth + Style.gap))
         let wide = max(1, (width - Style.gap * (columns + 1)) / columns)
+        margin = (width - columns * wide - (columns - 1) * Style.gap) / 2
         cell = (wide, max(1, Int(Double(wide) * Style.proportion)))
     }
 
     static func == (one: GridLayout, other: GridLayout) -> Bool {
         one.count == other.count && one.columns == other.columns && one.cell == other.cell
+            && one.margin == other.margin
     }
 
     /// From one cell to the next.
@@ -24,7 +28,7 @@ struct GridLayout: Equatable {
 
     /// The upper left corner of a cell.
     func frame(of index: Int) -> (x: Int, y: Int) {
-        (Style.gap + index % columns * step.x, Style.gap + index / columns * step.y)
+        (margin + index % columns * step.x, Style.gap + index / columns * step.y)
     }
 
     /// Cells of which any part lies between two heights.

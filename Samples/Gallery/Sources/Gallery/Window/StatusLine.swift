@@ -39,7 +39,8 @@ final class StatusLine {
 
     private static func lane(_ name: String, _ color: String, running: Int, waiting: Int) -> String {
         let dot = "<span foreground='\(running > 0 ? color : "#5a616b")'>●</span>"
-        return "\(dot) \(name) <b>\(running)</b> running <b>\(waiting)</b> waiting"
+        func bright(_ number: Int) -> String { "<span foreground='#ffffff'>\(number)</span>" }
+        return "\(dot) \(name)  \(bright(running)) running  \(bright(waiting)) waiting"
     }
 
     /// 12,345
