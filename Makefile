@@ -70,7 +70,7 @@ gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60), and me
 	$(call install,$(GALLERY_TEST_PACKAGES))
 	$(GALLERY_BUILD)
 	mkdir -p .run
-	cd Samples/Gallery && GDK_BACKEND=x11 GTK_A11Y=none xvfb-run -a -s "-screen 0 1100x760x24 -nolisten tcp" \
+	cd Samples/Gallery && GDK_BACKEND=x11 GSK_RENDERER=cairo GTK_A11Y=none xvfb-run -a -s "-screen 0 1100x760x24 -nolisten tcp" \
 		$(GALLERY) --rows 5000 --scroll-for $(SECONDS) --report $(CURDIR)/.run/gallery.json
 
 test: deps-test ## run all tests

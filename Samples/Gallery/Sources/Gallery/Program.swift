@@ -58,6 +58,8 @@ struct Program {
         let isRecorded = options.scrollFor != nil || options.report != nil
         let recorder = isRecorded ? Recorder(window, cache, server, options) : nil
         window.run()
-        if let file = options.report, let recorder { try recorder.report().write(to: file) }
+        guard let report = recorder?.report() else { return }
+        if options.scrollFor != nil { print(report.summary) }
+        if let file = options.report { try report.write(to: file) }
     }
 }
