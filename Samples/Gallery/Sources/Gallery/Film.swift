@@ -6,7 +6,7 @@ import SampleServer
 enum Film {
     static let path = "/film.gif"
     /// The photograph it is made of.
-    static let motif = "/photos/two-dogs.jpg"
+    static let motif = "/photos/mountain-trail.jpg"
     private static let size = PixelSize(width: 288, height: 216)
     private static let frameCount = 24
 
