@@ -48,8 +48,8 @@ run: deps ## replay a person scrolling through pictures, from a server of the sa
 	mkdir -p .run
 	$$($(SWIFT) build --show-bin-path)/Scrolling --timeline .run/timeline.svg
 
-# With the tests also where none run, so that all have the same build.
-GALLERY_BUILD = cd Samples/Gallery && $(SWIFT) build -c release --build-tests
+GALLERY_BUILD = cd Samples/Gallery && $(SWIFT) build -c release --product Gallery
+GALLERY_TEST_BUILD = $(SWIFT) build -c release --scratch-path .build-test
 GALLERY = $$($(SWIFT) build -c release --show-bin-path)/Gallery
 
 gallery: deps ## open a window with a long list of photographs
@@ -59,11 +59,12 @@ gallery: deps ## open a window with a long list of photographs
 	$(GALLERY_BUILD)
 	cd Samples/Gallery && $(GALLERY) $(GALLERY_OPTIONS)
 
-# Its program directly: `swift test` would have everything compiled anew by the next build.
+# A build of its own, and the test program directly: with tests, and after `swift test`, a release build compiles
+# everything anew.
 gallery-test: deps ## scroll the gallery on an X server without a screen, and look at it
 	$(call install,$(GALLERY_TEST_PACKAGES))
-	$(GALLERY_BUILD)
-	cd Samples/Gallery && $$($(SWIFT) build -c release --show-bin-path)/GalleryPackageTests.xctest --testing-library swift-testing
+	cd Samples/Gallery && $(GALLERY_TEST_BUILD) --build-tests
+	cd Samples/Gallery && $$($(GALLERY_TEST_BUILD) --show-bin-path)/GalleryPackageTests.xctest --testing-library swift-testing
 
 gallery-bench: SECONDS ?= 60
 gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60), and measure frames and memory
@@ -134,4 +135,4 @@ docs: deps ## build the reference and the guides of both modules into docs-build
 
 clean:
 	rm -rf .build .build-tsan .build-asan .build-lean .run docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.build Fuzzing/.fuzz \
-		Samples/Gallery/.build
+		Samples/Gallery/.build Samples/Gallery/.build-test
