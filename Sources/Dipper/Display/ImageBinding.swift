@@ -137,7 +137,8 @@ public final class ImageBinding: Sendable {
     ) async throws(DipperError) -> ImageResponse {
         let wait = Wait()
         let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
+            await withCheckedContinuation {
+                (continuation: CheckedContinuation<Result<ImageResponse, DipperError>, Never>) in
                 queue.perform {
                     if wait.isCancelled { return continuation.resume(returning: .failure(.cancelled)) }
                     self.setImage(request, placeholder: placeholder, options: options) {
