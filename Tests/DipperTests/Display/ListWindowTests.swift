@@ -32,11 +32,11 @@ struct ListWindowTests {
 
     @Test("while it moves, rows in the direction of travel come first, and more of them")
     func direction() {
-        let down = moved(from: 100, by: 1, every: .milliseconds(100))
+        let down = moved(from: 100, by: 1, every: .milliseconds(40))
         #expect(down.visible == 109..<119 && down.direction == 1 && !down.isRushing)
         #expect(Array(down.nearby.prefix(3)) == [119, 120, 121] && down.window == 99..<139)
         #expect(Array(down.nearby.suffix(2)) == [100, 99])
-        let up = moved(from: 900, by: -1, every: .milliseconds(100))
+        let up = moved(from: 900, by: -1, every: .milliseconds(40))
         #expect(Array(up.nearby.prefix(3)) == [890, 889, 888] && up.window == 871..<911)
         #expect(down.rank(of: 119) == .near && down.rank(of: 139) == .far && down.rank(of: 98) == .far)
     }
@@ -46,7 +46,7 @@ struct ListWindowTests {
         var window = moved(from: 0, by: 5, every: .milliseconds(16))
         #expect(window.isRushing && window.wanted.isEmpty && window.nearby.isEmpty)
         #expect(window.rank(of: 47) == .passing && window.rank(of: 56) == .far)
-        #expect(window.restsAt == .milliseconds(9 * 16 + 100))
+        #expect(window.restsAt == .milliseconds(9 * 16 + 50))
         window.rest()
         #expect(!window.isRushing && window.wanted == Array(45..<55) && window.rank(of: 47) == .visible)
         #expect(window.nearby.first == 55)

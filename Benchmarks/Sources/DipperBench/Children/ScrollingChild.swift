@@ -3,7 +3,8 @@ import Dipper
 import Foundation
 
 /// Scrolls through pictures as someone does who flings a list about, and prints: milliseconds from the end of a fling to
-/// all pictures on screen being there, the share of frames with all of them there, and requests made.
+/// all pictures on screen being there, for flings that run out and for those that are stopped; the share of frames with all
+/// of them there; and requests made.
 struct ScrollingChild: AsyncParsableCommand {
     enum Mode: String, ExpressibleByArgument {
         /// ``ListLoader``.
@@ -31,9 +32,10 @@ struct ScrollingChild: AsyncParsableCommand {
         configuration.data.memoryLimit = 0
         let cache = ImageCache(configuration)
         let asked = Asked(cache, mode: mode, rows: rows, base: base)
-        var (first, settled, frames, complete) = (0.0, [Double](), 0, 0)
+        var (first, settled, stopped, frames, complete) = (0.0, [Double](), [Double](), 0, 0)
         // Rows a second at which a fling begins; it loses two thirds of its speed each 0.6 s.
-        for (fling, speed) in [60.0, 150, 300, 600, -400].enumerated() {
+        let flings = [60.0, 150, 300, 600, -400].flatMap { [($0, 2.0), ($0, abs($0) / 2)] }
+        for (fling, (speed, least)) in flings.enumerated() {
             // Reads on for a second, a row every quarter.
             for tick in 0..<60 {
                 if tick % 15 == 0, fling > 0 || tick > 0 { first += 1 }
@@ -42,7 +44,7 @@ struct ScrollingChild: AsyncParsableCommand {
                 try await Task.sleep(for: .seconds(Self.frame))
             }
             var now = speed
-            while abs(now) > 2 {
+            while abs(now) > least {
                 first = min(max(0, first + now * Self.frame), Double(rows - Self.screen))
                 _ = asked.show(Int(first), isResting: false)
                 now *= exp(-Self.frame / 0.6)
@@ -64,10 +66,10 @@ struct ScrollingChild: AsyncParsableCommand {
                 }
                 guard tick < 10_000 else { throw BenchError("pictures are missing after a fling") }
             }
-            settled.append(end ?? 0)
+            if least == 2 { settled.append(end ?? 0) } else { stopped.append(end ?? 0) }
         }
-        let mean = settled.reduce(0, +) / Double(settled.count)
-        print(mean, Double(complete) / Double(frames) * 100, asked.requests)
+        func mean(_ times: [Double]) -> Double { times.reduce(0, +) / Double(times.count) }
+        print(mean(settled), mean(stopped), Double(complete) / Double(frames) * 100, asked.requests)
         await cache.shutdown()
     }
 

@@ -9,7 +9,7 @@ public struct ListOptions: Sendable, Hashable {
     /// them would hold up those it comes to rest at.
     public var minimumDwell = Duration.milliseconds(250)
     /// A list of which nothing has been heard for so long is at rest.
-    public var restsAfter = Duration.milliseconds(100)
+    public var restsAfter = Duration.milliseconds(50)
     /// Prefetches that wait or run at one time. A few, so that those that follow begin where the list is by then.
     public var maxPrefetches = 2
 
