@@ -22,7 +22,8 @@ public struct ImageOptions: Sendable {
     public var prefetchesToMemory: Bool?
     /// How processed pictures, and pictures added by hand, are written on disk; ``ImageSerializer/automatic``.
     public var serializer: ImageSerializer?
-    /// Changes what is handed out, not what is kept. Called for every answer. Default: none.
+    /// Changes what is handed out, not what is kept. Called for every answer, of a picture that moves with the first frame:
+    /// the others are changed by ``AnimationOptions/processors``. Default: none.
     public var imageModifier: (@Sendable (Image) -> Image)?
     /// Where decoding and processing run; by default, and for `CallbackQueue.inPlace`, on threads of the cache's own,
     /// urgent work first.

@@ -77,6 +77,37 @@ struct AnimatedImageTests {
         #expect(film.decoders == (preloaded ? 0 : 1))
     }
 
+    @Test(
+        "frames have the scale of the picture, before they are processed and when they are shown",
+        arguments: [false, true], [false, true])
+    func scale(preloaded: Bool, isProcessed: Bool) async throws {
+        let film = Film(Array(Self.even.prefix(3)), loopCount: 1)
+        var image = try film.image(preloaded: preloaded)
+        image.scale = 2
+        let corners = RoundCorners(radius: .points(0.8))
+        let shown = Box<[Image]>([])
+        let projector = Projector(image, AnimationOptions(processors: isProcessed ? [corners] : []))
+        projector.player.onFrame { image, _ in shown.update { $0.append(image) } }
+        await projector.play()
+        #expect(shown.value.map(\.scale) == [2, 2, 2])
+        let first = isProcessed ? try corners.process(image, .init()).pixels : image.pixels
+        #expect(shown.value.first?.pixels == first)
+    }
+
+    @Test("processors of a player have the limits of the picture")
+    func limits() async throws {
+        var options = DecodeOptions()
+        options.limits.frames = 77
+        let image = try Film(Array(Self.even.prefix(2)), loopCount: 1).decode(Data(), options)
+        let seen = Box<[Int]>([])
+        let noting = CustomProcessor("noting") { image, context throws(DipperError) in
+            seen.update { $0.append(context.limits.frames) }
+            return image
+        }
+        await Projector(image, AnimationOptions(processors: [noting])).play()
+        #expect(seen.value == [77, 77])
+    }
+
     @Test("frames that were decoded ahead are shown themselves")
     func preloaded() async throws {
         let film = Film(Self.even, loopCount: 2)

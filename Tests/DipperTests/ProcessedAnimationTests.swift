@@ -1,7 +1,8 @@
 #if GIF
-    import Dipper
     import Foundation
     import Testing
+
+    @testable import Dipper
 
     @Suite("Pictures that move, processed")
     struct ProcessedAnimationTests {
@@ -58,6 +59,46 @@
             #expect(try animation.makeFrameDecoder().rest().map(\.image.pixels) == expected(larger))
         }
 
+        @Test(
+            "frames have the scale that the picture had, so that points mean the same in all", arguments: [false, true])
+        func scale(preloads: Bool) throws {
+            var options = DecodeOptions()
+            options.preloadsFrames = preloads
+            var image = try moving(options)
+            image.scale = 2
+            var result = try ProcessorChain([RoundCorners(radius: .points(4))]).process(image, .init())
+            let frames = try #require(result.animation).frames()
+            #expect(frames.map(\.image.pixels) == (try expected(ProcessorChain([RoundCorners(radius: 8)]))))
+            #expect(frames.first?.image.pixels == result.pixels && frames.allSatisfy { $0.image.scale == 2 })
+            // A second chain has a scale of its own.
+            result.scale = 3
+            let second = try ProcessorChain([Border(.black, width: .points(1))]).process(result, .init())
+            let both = try #require(second.animation).frames()
+            let chain = RoundCorners(radius: 8) |> Border(.black, width: 3)
+            #expect(both.map(\.image.pixels) == (try expected(chain)) && both.allSatisfy { $0.image.scale == 3 })
+        }
+
+        @Test("frames are processed within the limits, and no longer than they are wanted")
+        func context() throws {
+            var options = DecodeOptions()
+            options.limits.frames = 77
+            let seen = Box<[DecodeLimits]>([])
+            let noting = CustomProcessor("noting") { image, context throws(DipperError) in
+                seen.update { $0.append(context.limits) }
+                try context.checkCancelled()
+                return image
+            }
+            let chain = ProcessorChain([noting])
+            let animation = try #require(
+                try chain.process(moving(options), ProcessingContext(limits: options.limits)).animation)
+            let isOver = Box(false)
+            let frames = try animation.makeFrameDecoder(isCancelled: { isOver.value })
+            _ = try frames.next()
+            #expect(seen.value == [options.limits, options.limits])
+            isOver.update { $0 = true }
+            #expect(throws: DipperError.cancelled) { _ = try frames.next() }
+        }
+
         @Test("one chain behind another, and one whose size was decoded to")
         func chains() throws {
             let target = Downsample(width: 16, height: 16)
@@ -83,5 +124,10 @@
             #expect(try frames.next()?.image.pixels == first)
             #expect(throws: DipperError.processingFailed) { _ = try frames.next() }
         }
+    }
+
+    extension ImageAnimation {
+        /// Those that were decoded ahead, or else decoded now.
+        fileprivate func frames() throws -> [AnimationFrame] { try preloaded ?? makeFrameDecoder().rest() }
     }
 #endif

@@ -64,6 +64,7 @@ public final class AnimatedImage: Sendable {
     /// Frames that the file has; 1 if it does not move.
     public let frameCount: Int
     private let content: FrameSource.Content
+    private let scale: Double
     private let time: TimeSource
     private let timers: TimerQueue
     let player: Mutex<Player>
@@ -75,12 +76,13 @@ public final class AnimatedImage: Sendable {
         var first = image
         first.animation = nil
         content = image.animation.map { .animation($0) } ?? .still(first)
+        scale = image.scale
         frameCount = image.animation?.frameCount ?? 1
         time = TimeSource(options.clock)
         timers = TimerQueue(time)
         var frames: [(picture: Image, delay: Duration)]?
         if options.processors.isEmpty, let preloaded = image.animation?.preloaded, !preloaded.isEmpty {
-            frames = preloaded.map { ($0.image, options.delays.delay(of: $0.duration)) }
+            frames = preloaded.map { ($0.image.at(scale: image.scale), options.delays.delay(of: $0.duration)) }
         }
         let schedule = AnimationSchedule<Image>(
             bufferCount: options.bufferCount, passes: options.passes(of: image.animation), frameCount: frameCount,
@@ -173,7 +175,8 @@ public final class AnimatedImage: Sendable {
         switch action {
         case .open(let count):
             if let old = player.source { work.leftovers.sources.append(old) }
-            player.source = FrameSource(content, skipping: count, options.processors, options.delays)
+            player.source = FrameSource(
+                content, scale: scale, skipping: count, options.processors, options.delays)
         case .close:
             if let old = player.source { work.leftovers.sources.append(old) }
             player.source = nil

@@ -16,6 +16,8 @@ final class FrameSource: @unchecked Sendable {
     private static let threads = WorkerPool(name: "dipper-frames", threads: 2)
 
     private let content: Content
+    /// Of the picture, and so of all frames.
+    private let scale: Double
     private let processors: [any ImageProcessor]
     private let delays: FrameDelays
     private let isAbandoned = Atomic(false)
@@ -24,11 +26,24 @@ final class FrameSource: @unchecked Sendable {
     private var isAtEnd = false
     private var toSkip: Int
 
-    init(_ content: Content, skipping: Int, _ processors: [any ImageProcessor], _ delays: FrameDelays) {
+    init(
+        _ content: Content, scale: Double, skipping: Int, _ processors: [any ImageProcessor], _ delays: FrameDelays
+    ) {
         self.content = content
+        self.scale = scale
         self.processors = processors
         self.delays = delays
         toSkip = skipping
+    }
+
+    /// For the decoder and the processors; holds nothing.
+    private var isCancelled: @Sendable () -> Bool {
+        { [weak self] in self?.isAbandoned.load(ordering: .relaxed) ?? true }
+    }
+
+    /// Those that the picture was decoded with.
+    private var limits: DecodeLimits {
+        if case .animation(let animation) = content { animation.limits } else { DecodeLimits() }
     }
 
     /// Work that has not begun is not done any more, and processors are told to end.
@@ -59,10 +74,8 @@ final class FrameSource: @unchecked Sendable {
                 toSkip -= 1
                 return nil
             }
-            let context = ProcessingContext(isCancelled: { [weak self] in
-                self?.isAbandoned.load(ordering: .relaxed) ?? true
-            })
-            var image = frame.image
+            let context = ProcessingContext(limits: limits, isCancelled: isCancelled)
+            var image = frame.image.at(scale: scale)
             for processor in processors { image = try processor.process(image, context) }
             image.animation = nil
             return .frame(image, delay: frame.duration)
@@ -80,7 +93,7 @@ final class FrameSource: @unchecked Sendable {
             if let frames = animation.preloaded {
                 return position < frames.count ? timed(frames[position]) : nil
             }
-            if decoder == nil { decoder = try animation.makeFrameDecoder() }
+            if decoder == nil { decoder = try animation.makeFrameDecoder(isCancelled: isCancelled) }
             if isAtEnd { try decoder?.rewind() }
             isAtEnd = false
             return try decoder?.next().map(timed)

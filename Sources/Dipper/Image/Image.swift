@@ -44,6 +44,13 @@ public struct Image: Sendable {
         try body(storage.bytes)
     }
 
+    /// The same pixels at another ``scale``.
+    func at(scale: Double) -> Image {
+        var image = self
+        image.scale = scale
+        return image
+    }
+
     /// One pixel: red, green, blue, alpha; colours multiplied by alpha.
     public subscript(x: Int, y: Int) -> SIMD4<UInt8> {
         precondition(x >= 0 && x < width && y >= 0 && y < height, "The pixel is inside the picture.")

@@ -32,25 +32,39 @@ public final class ImageAnimation: Sendable {
         data.count + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.byteCount } ?? 0)
     }
 
+    /// The most that one frame may ask for.
+    var limits: DecodeLimits { options.limits }
+
     /// Decodes the frames anew, from the first, each in the size of the picture, and processed like it.
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     public func makeFrameDecoder() throws(DipperError) -> any FrameDecoder {
+        try makeFrameDecoder(isCancelled: { false })
+    }
+
+    /// The same; decoding and processing are told to end.
+    func makeFrameDecoder(isCancelled: @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder {
+        var options = options
+        options.isCancelled = isCancelled
         guard let frames = try decoder.frames(of: data, options) else {
             throw .undecodable.with(detail: "there are no frames")
         }
         guard let chain else { return frames }
-        return ProcessedFrames(frames, chain, ProcessingContext(limits: options.limits))
+        return ProcessedFrames(frames, chain, ProcessingContext(limits: limits, isCancelled: isCancelled))
     }
 
     /// The same with one more processing for each frame.
     /// - Parameters:
+    ///   - scale: of each frame before it is processed.
     ///   - first: the first frame, processed already.
     ///   - context: its limits are those of all frames that were decoded ahead; where they are not enough, frames are
     ///     decoded again when they are asked for.
     /// - Throws: what the processors throw for a frame that was decoded ahead.
     func processed(
-        by chain: ProcessorChain, first: Image, _ context: ProcessingContext
+        by chain: ProcessorChain, scale: Double, first: Image, _ context: ProcessingContext
     ) throws(DipperError) -> ImageAnimation {
+        // Chains before this one had a scale of their own.
+        let rescale = CustomProcessor("scale") { image, _ throws(DipperError) in image.at(scale: scale) }
+        let chain = ProcessorChain([rescale, chain])
         var options = options
         options.limits = context.limits
         return ImageAnimation(

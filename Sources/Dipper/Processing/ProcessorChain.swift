@@ -25,7 +25,7 @@ public struct ProcessorChain: ImageProcessor {
         var result = try processStill(still, context)
         // Unless a processor has made a movement of its own.
         if result.animation == nil, let animation = image.animation {
-            result.animation = try animation.processed(by: self, first: result, context)
+            result.animation = try animation.processed(by: self, scale: image.scale, first: result, context)
         }
         return result
     }
