@@ -73,6 +73,10 @@ struct DataPrefetcherTests {
         #expect(prefetcher.isPaused && !first.isCancelled)
         first.finish(with: Data("a".utf8))
         while prefetcher.progress.completed < 1 { await Task.yield() }
+        // What would have begun has had its turn by then.
+        for _ in 0..<50 {
+            await withCheckedContinuation { done in test.cache.runOnReader { done.resume() } }
+        }
         #expect(prefetcher.progress.completed == 1 && test.transport.transfers.count == 1)
         prefetcher.resume()
         await test.transport.nextTransfer().finish(with: Data("b".utf8))
@@ -80,6 +84,23 @@ struct DataPrefetcherTests {
         await test.transport.nextTransfer().finish(with: Data("c".utf8))
         await test.transport.nextTransfer().finish(with: Data("d".utf8))
         #expect(await prefetcher.value.completed.map(\.url) == urls(3) + [url("more")])
+        await test.cache.shutdown()
+    }
+
+    @Test("calls that wait for their time hold no place, and end like others")
+    func parked() async throws {
+        let test = TestCache()
+        let policy = RetryPolicy.fixed(.seconds(5))
+        let requests = urls(2).map { DataRequest($0).with(\.retryPolicy, policy) }
+        let prefetcher = DataPrefetcher(test.cache, requests, maxOutstanding: 1).start()
+        await test.transport.nextTransfer().fail(with: .connectionLost)
+        let second = await test.transport.nextTransfer()
+        #expect(second.request.url == url("1"))
+        second.finish(with: Data("b".utf8))
+        await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(5))
+        await test.transport.nextTransfer().finish(with: Data("a".utf8))
+        #expect(await prefetcher.value.completed.map(\.url) == [url("1"), url("0")])
         await test.cache.shutdown()
     }
 

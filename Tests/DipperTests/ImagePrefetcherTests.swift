@@ -64,6 +64,24 @@ struct ImagePrefetcherTests {
         await test.cache.shutdown()
     }
 
+    @Test("a picture in memory that the server chose for other requests is not an answer")
+    func variant() async throws {
+        let test = TestImageCache()
+        let answer = ScriptedTransport.Step.response(
+            .init(headers: ["Vary": "Accept-Language", "Cache-Control": "max-age=100"], body: try Image.sample().png))
+        test.transport.script(url("a"), [answer, answer])
+        func request(_ language: String) -> ImageRequest {
+            ImageRequest(url("a")).with(\.headers, ["Accept-Language": language])
+        }
+        _ = try await test.cache.getImage(request("de")).value
+        for (language, skipped) in [("de", 1), ("en", 0), ("en", 1)] {
+            let result = await ImagePrefetcher(test.cache, [request(language)], keepsInMemory: true).value
+            #expect(result.skipped.count == skipped, "\(language)")
+        }
+        #expect(test.transport.transfers.count == 2)
+        await test.cache.shutdown()
+    }
+
     @Test("what is asked for urgently meanwhile is fetched once, and promoted")
     func urgent() async throws {
         let test = TestImageCache()

@@ -13,7 +13,9 @@ extension ImageCache {
         let key = request.data.cacheKey
         let policy = originals.policy(of: request.data)
         guard policy != .ignoreCache, policy != .bypass else { return false }
-        if let entry = memory.entry(for: options.key(key)), originals.use(of: entry.info, for: request.data) == .fresh {
+        if let entry = memory.entry(for: options.key(key)), originals.mayShow(entry.info, request.data),
+            originals.use(of: entry.info, for: request.data) == .fresh
+        {
             return true
         }
         return !keepsPrefetched(request, keepsInMemory)

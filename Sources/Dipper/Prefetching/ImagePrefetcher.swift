@@ -13,6 +13,11 @@ import Foundation
 /// there, so that the server is asked whether it still holds. Few calls are under way at a time: a million URLs cost no
 /// more than their list. What is asked for urgently meanwhile is promoted, and fetched once.
 ///
+/// What its serializer does not write is never there on disk: processed pictures that move, by
+/// ``ImageSerializer/automatic``, and all that are processed, by ``ImageSerializer/original``. Unless they are in memory,
+/// they are processed each time, without the network if the original is there; prefetch the request without processors
+/// if the bytes are enough.
+///
 /// All calls may be made from any thread and return at once. Letting go of the prefetcher stops it.
 public final class ImagePrefetcher: Sendable {
     private let core: PrefetchCore<ImageRequest>
@@ -21,6 +26,7 @@ public final class ImagePrefetcher: Sendable {
     ///   - cache: the cache to fill.
     ///   - requests: what to fetch, in this order. A picture with processors is there if it is processed already.
     ///   - maxOutstanding: the most calls that are under way at a time; how many of them fetch is for the slow lane to say.
+    ///     Those that wait for the network, or to try again, do not count, up to 256 of them.
     ///   - keepsInMemory: whether pictures are kept in memory too, for requests whose ``ImageOptions/prefetchesToMemory``
     ///     says nothing. Those that are on disk alone are then decoded, not skipped.
     public init(
@@ -31,11 +37,13 @@ public final class ImagePrefetcher: Sendable {
             .init(
                 run: cache.data.runOnReader,
                 isCached: { cache.answers($0, keepsInMemory: keepsInMemory) },
-                call: { request, onEnd in
+                call: { request, tell in
                     let keeps = cache.keepsPrefetched(request, keepsInMemory)
                     let task = cache.slowGetImage(
                         request.with(\.callbackQueue, .inPlace).with(\.prefetchesToMemory, keeps))
-                    task.onEnd { onEnd($0.error) }
+                    task.onFail { _, isFatal in if !isFatal { tell(.parked) } }
+                    task.onRetry { tell(.resumed) }
+                    task.onEnd { tell(.ended($0.error)) }
                     return { task.cancel() }
                 }, queue: cache.data.callbackQueue))
     }
@@ -91,8 +99,8 @@ public final class ImagePrefetcher: Sendable {
         return self
     }
 
-    /// Starts, and returns when all requests have ended or the prefetcher has been stopped. Cancelling the Swift task that
-    /// awaits it stops the prefetcher.
+    /// Starts, and returns when all requests have ended or the prefetcher has been stopped, whether its closures have been
+    /// called by then or not. Cancelling the Swift task that awaits it stops the prefetcher.
     public var value: PrefetchResult<ImageRequest> {
         get async {
             core.start()

@@ -21,15 +21,18 @@ public final class DataPrefetcher: Sendable {
     ///   - cache: the cache to fill.
     ///   - requests: what to fetch, in this order.
     ///   - maxOutstanding: the most calls that are under way at a time; how many of them fetch is for the slow lane to say.
+    ///     Those that wait for the network, or to try again, do not count, up to 256 of them.
     public init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
         core = PrefetchCore(
             requests, maxOutstanding: maxOutstanding,
             .init(
                 run: cache.runOnReader,
                 isCached: { cache.answers($0, under: $0.cacheKey) },
-                call: { request, onEnd in
+                call: { request, tell in
                     let task = cache.slowGetData(request.with(\.callbackQueue, .inPlace))
-                    task.onEnd { onEnd($0.error) }
+                    task.onFail { _, isFatal in if !isFatal { tell(.parked) } }
+                    task.onRetry { tell(.resumed) }
+                    task.onEnd { tell(.ended($0.error)) }
                     return { task.cancel() }
                 }, queue: cache.defaults.queue))
     }
@@ -82,8 +85,8 @@ public final class DataPrefetcher: Sendable {
         return self
     }
 
-    /// Starts, and returns when all requests have ended or the prefetcher has been stopped. Cancelling the Swift task that
-    /// awaits it stops the prefetcher.
+    /// Starts, and returns when all requests have ended or the prefetcher has been stopped, whether its closures have been
+    /// called by then or not. Cancelling the Swift task that awaits it stops the prefetcher.
     public var value: PrefetchResult<DataRequest> {
         get async {
             core.start()

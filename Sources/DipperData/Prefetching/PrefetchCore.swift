@@ -2,21 +2,30 @@ import Synchronization
 
 /// Makes calls for many requests, a few at a time, for a cache of any kind.
 package final class PrefetchCore<Request: Sendable>: Sendable {
+    /// What becomes of a call.
+    package enum News: Sendable {
+        /// It waits for the network, or for its time.
+        case parked
+        /// It goes on.
+        case resumed
+        case ended(DipperError?)
+    }
+
     /// What a cache does for it.
     package struct Driver: Sendable {
         /// Runs work that may block, such as a look at the disk, soon and elsewhere.
         package var run: @Sendable (@escaping @Sendable () -> Void) -> Void
         /// Whether a request would be answered without the network as it is wanted.
         package var isCached: @Sendable (Request) -> Bool
-        /// Makes the call, and tells its end; what it returns cancels it.
-        package var call: @Sendable (Request, @escaping @Sendable (DipperError?) -> Void) -> @Sendable () -> Void
+        /// Makes the call, and tells what becomes of it; what it returns cancels it.
+        package var call: @Sendable (Request, @escaping @Sendable (News) -> Void) -> @Sendable () -> Void
         /// Where closures run.
         package var queue: CallbackQueue
 
         package init(
             run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
             isCached: @escaping @Sendable (Request) -> Bool,
-            call: @escaping @Sendable (Request, @escaping @Sendable (DipperError?) -> Void) -> @Sendable () -> Void,
+            call: @escaping @Sendable (Request, @escaping @Sendable (News) -> Void) -> @Sendable () -> Void,
             queue: CallbackQueue
         ) {
             self.run = run
@@ -37,6 +46,9 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
         var told: PrefetchProgress?
         var isTelling = false
         var hasToldEnd = false
+
+        var hasNewProgress: Bool { state.progress != told ?? PrefetchProgress() }
+        var hasNews: Bool { !hasToldEnd && (hasNewProgress || state.hasEnded) }
     }
 
     /// Requests looked at before others who look at the disk have their turn.
@@ -53,37 +65,31 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
     package var progress: PrefetchProgress { shared.withLock { $0.state.progress } }
     package var isPaused: Bool { shared.withLock { $0.state.isPaused } }
 
-    package func start() { change { $0.start() } }
-    package func pause() { change { $0.isPaused = true } }
-    package func resume() { change { $0.isPaused = false } }
+    package func start() { change { $0.state.start() } }
+    package func pause() { change { $0.state.isPaused = true } }
+    package func resume() { change { $0.state.isPaused = false } }
 
-    package func add(_ requests: [Request]) -> Bool {
-        var isIn = false
-        change { isIn = $0.add(requests) }
-        return isIn
-    }
+    package func add(_ requests: [Request]) -> Bool { change { $0.state.add(requests) } }
 
     package func stop() {
-        var cancels: [@Sendable () -> Void] = []
-        change { state, shared in
-            state.stop()
-            cancels = Array(shared.values)
-            shared = [:]
+        let cancels = change { shared in
+            shared.state.stop()
+            return exchange(&shared.cancels, with: [:])
         }
-        for cancel in cancels { cancel() }
+        for cancel in cancels.values { cancel() }
     }
 
-    private func change(_ body: (inout PrefetchState<Request>) -> Void) { change { state, _ in body(&state) } }
-
-    private func change(_ body: (inout PrefetchState<Request>, inout [Int: @Sendable () -> Void]) -> Void) {
-        let mustPump = shared.withLock { shared in
-            body(&shared.state, &shared.cancels)
-            guard !shared.isPumping, shared.state.mayTake else { return false }
+    private func change<Result: Sendable>(_ body: (inout Shared) -> Result) -> Result {
+        let (result, mustPump) = shared.withLock { shared -> (Result, Bool) in
+            let result = body(&shared)
+            guard !shared.isPumping, shared.state.mayTake else { return (result, false) }
             shared.isPumping = true
-            return true
+            return (result, true)
         }
-        if mustPump { driver.run { self.pump() } }
+        // First, so that hooks that run here and now do not find more and more to tell.
         tell()
+        if mustPump { driver.run { self.pump() } }
+        return result
     }
 
     // MARK: Working
@@ -108,11 +114,19 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
     }
 
     private func call(_ number: Int, _ request: Request) {
-        let cancel = driver.call(request) { error in
-            self.change { state, cancels in
-                state.end(number, error)
-                cancels[number] = nil
+        let cancel = driver.call(request) { news in
+            let done = self.change { shared -> (@Sendable () -> Void)? in
+                switch news {
+                case .parked: shared.state.park(number)
+                case .resumed: shared.state.unpark(number)
+                case .ended(let error):
+                    shared.state.end(number, error)
+                    return shared.cancels.removeValue(forKey: number)
+                }
+                return nil
             }
+            // Freed where no lock is held.
+            _ = consume done
         }
         // It may have ended already, or have been stopped.
         let isStopped = shared.withLock { shared in
@@ -142,7 +156,7 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
             await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
                     let result = shared.withLock { shared -> PrefetchResult<Request>? in
-                        if shared.hasToldEnd { return shared.state.result }
+                        if isQueued ? shared.state.hasEnded : shared.hasToldEnd { return shared.state.result }
                         shared.waiters.append(continuation)
                         return nil
                     }
@@ -158,45 +172,62 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
         if let run = driver.queue.run { run(work) } else { work() }
     }
 
+    /// Whether hooks run on a queue, which may be held up: those who await the end do not wait for it then.
+    private var isQueued: Bool { driver.queue.run != nil }
+
     /// Has hooks called, if they are not being called: then they hear of this too.
     private func tell() {
-        let isFirst = shared.withLock { shared in
-            guard !shared.isTelling, !shared.hasToldEnd else { return false }
-            shared.isTelling = true
-            return true
+        let (isFirst, waiters, result) = shared.withLock { shared in
+            let waiters = isQueued && shared.state.hasEnded ? exchange(&shared.waiters, with: []) : []
+            let isFirst = !shared.isTelling && shared.hasNews
+            if isFirst { shared.isTelling = true }
+            return (isFirst, waiters, waiters.isEmpty ? PrefetchResult() : shared.state.result)
         }
-        if isFirst { place { self.tellAll() } }
+        if isFirst { placeTurn() }
+        for waiter in waiters { waiter.resume(returning: result) }
     }
 
-    private func tellAll() {
-        while true {
-            let (progress, hooks) = shared.withLock {
-                shared -> (PrefetchProgress?, [@Sendable (PrefetchProgress) -> Void]) in
-                let progress = shared.state.progress
-                guard progress != shared.told ?? PrefetchProgress() else { return (nil, []) }
-                shared.told = progress
-                return (progress, shared.progressHooks)
-            }
-            if let progress {
-                for hook in hooks { hook(progress) }
-                continue
-            }
-            let end = shared.withLock { shared -> (isDone: Bool, end: Shared?) in
-                if shared.state.progress != shared.told ?? PrefetchProgress() { return (false, nil) }
-                shared.isTelling = false
-                guard shared.state.hasEnded else { return (true, nil) }
-                shared.hasToldEnd = true
-                let end = shared
-                shared.progressHooks = []
-                shared.endHooks = []
-                shared.waiters = []
-                return (true, end)
-            }
-            if let told = end.end {
-                for hook in told.endHooks { hook(told.state.result) }
-                for waiter in told.waiters { waiter.resume(returning: told.state.result) }
-            }
-            if end.isDone { return }
+    /// One turn for each piece of news, so that the queue's other work has its turn too.
+    private func placeTurn() {
+        guard isQueued else {
+            while tellNext() {}
+            return
         }
+        place { if self.tellNext() { self.placeTurn() } }
+    }
+
+    /// - Returns: true if there is more to tell.
+    private func tellNext() -> Bool {
+        let (progress, hooks) = shared.withLock {
+            shared -> (PrefetchProgress?, [@Sendable (PrefetchProgress) -> Void]) in
+            guard shared.hasNewProgress else { return (nil, []) }
+            shared.told = shared.state.progress
+            return (shared.told, shared.progressHooks)
+        }
+        if let progress {
+            for hook in hooks { hook(progress) }
+        } else {
+            tellEnd()
+        }
+        return shared.withLock { shared in
+            shared.isTelling = shared.hasNews
+            return shared.isTelling
+        }
+    }
+
+    private func tellEnd() {
+        let told = shared.withLock { shared -> Shared? in
+            // There may be progress again.
+            guard !shared.hasNewProgress, shared.state.hasEnded else { return nil }
+            shared.hasToldEnd = true
+            let told = shared
+            shared.progressHooks = []
+            shared.endHooks = []
+            shared.waiters = []
+            return told
+        }
+        guard let told else { return }
+        for hook in told.endHooks { hook(told.state.result) }
+        for waiter in told.waiters { waiter.resume(returning: told.state.result) }
     }
 }

@@ -9,8 +9,12 @@ struct PrefetchState<Request: Sendable>: Sendable {
     private var phase = Phase.idle
     private var waiting: Deque<Request>
     private var running: [Int: Request] = [:]
+    /// Those of them that wait for the network, or for their time: they hold no place.
+    private var parked: Set<Int> = []
     private var next = 0
     private let maxOutstanding: Int
+    /// With so many parked no more are taken: each holds memory.
+    static var maxParked: Int { 256 }
     var isPaused = false
     private(set) var result = PrefetchResult<Request>()
     private(set) var progress = PrefetchProgress()
@@ -23,7 +27,10 @@ struct PrefetchState<Request: Sendable>: Sendable {
     }
 
     var hasEnded: Bool { phase == .ended }
-    var mayTake: Bool { phase == .started && !isPaused && !waiting.isEmpty && running.count < maxOutstanding }
+    var mayTake: Bool {
+        phase == .started && !isPaused && !waiting.isEmpty && parked.count < Self.maxParked
+            && running.count - parked.count < maxOutstanding
+    }
 
     mutating func start() {
         if phase == .idle { phase = .started }
@@ -48,9 +55,17 @@ struct PrefetchState<Request: Sendable>: Sendable {
 
     func isRunning(_ number: Int) -> Bool { running[number] != nil }
 
+    /// Its call waits, and holds no place meanwhile.
+    mutating func park(_ number: Int) {
+        if isRunning(number) { parked.insert(number) }
+    }
+
+    /// Its call goes on, also if all places are taken.
+    mutating func unpark(_ number: Int) { parked.remove(number) }
+
     /// Its answer was there.
     mutating func skip(_ number: Int) {
-        guard let request = running.removeValue(forKey: number) else { return }
+        guard let request = leave(number) else { return }
         progress.skipped += 1
         result.skipped.append(request)
         endIfDone()
@@ -58,7 +73,7 @@ struct PrefetchState<Request: Sendable>: Sendable {
 
     /// Its call has ended.
     mutating func end(_ number: Int, _ error: DipperError?) {
-        guard let request = running.removeValue(forKey: number) else { return }
+        guard let request = leave(number) else { return }
         if let error {
             progress.failed += 1
             result.failed.append(.init(request: request, error: error))
@@ -75,7 +90,13 @@ struct PrefetchState<Request: Sendable>: Sendable {
         phase = .ended
         result.remaining = running.sorted { $0.key < $1.key }.map(\.value) + waiting
         running = [:]
+        parked = []
         waiting = []
+    }
+
+    private mutating func leave(_ number: Int) -> Request? {
+        parked.remove(number)
+        return running.removeValue(forKey: number)
     }
 
     private mutating func endIfDone() {
