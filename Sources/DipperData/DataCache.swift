@@ -60,7 +60,7 @@ public final class DataCache: Sendable {
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects),
             reporter: reporter)
         backlog.connect(engine)
-        pressure = PressureRelay(configuration.memoryPressure, onChange: reporter.memory)
+        pressure = PressureRelay(configuration.memoryPressure, onChange: reporter.pressed)
         followsPressure = pressure.follow { [weak memory = store.memory] in memory?.setPressure($0) }
     }
 

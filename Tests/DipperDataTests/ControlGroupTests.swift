@@ -115,6 +115,23 @@ struct ControlGroupTests {
         #expect(groups.limit == nil && groups.use(limitsBelow: .max) == nil)
     }
 
+    @Test("the kernel's caches that it can take back do not count as used where it tells of them")
+    func slabs() throws {
+        let statistics = "slab_reclaimable 300\nslab_unreclaimable 400\nslab 700\ninactive_file 100\n"
+        let two = try FakeKernel([
+            "proc/self/cgroup": "0::/a\n", "\(Self.top)/cgroup.controllers": "memory",
+            "\(Self.top)/a/memory.max": "1000", "\(Self.top)/a/memory.current": "900",
+            "\(Self.top)/a/memory.stat": statistics,
+        ])
+        #expect(ControlGroups(root: two.root).use(limitsBelow: .max) == 0.5)
+        let one = try FakeKernel([
+            "proc/self/cgroup": "4:memory:/a\n", "\(Self.top)/memory/a/memory.limit_in_bytes": "1000",
+            "\(Self.top)/memory/a/memory.usage_in_bytes": "900",
+            "\(Self.top)/memory/a/memory.stat": statistics + "total_inactive_file 200\ntotal_active_file 100\n",
+        ])
+        #expect(ControlGroups(root: one.root).use(limitsBelow: .max) == 0.6)
+    }
+
     @Test("pages of files do not count as used, and the fullest group does")
     func use() throws {
         let kernel = try FakeKernel([

@@ -82,6 +82,21 @@ struct KernelMemoryPressureTests {
         _ = observation
     }
 
+    @Test("a watch that could not begin is tried again by the next observer")
+    func failure() async throws {
+        let monitor = KernelMemoryPressure(
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, root: "/nowhere", Self.fast)
+        let first = monitor.observe {}
+        let watch = try #require(monitor.watch)
+        monitor.cannotWatch(watch, EMFILE)
+        #expect(monitor.watch == nil)
+        let second = monitor.observe {}
+        #expect(monitor.watch != nil && monitor.watch !== watch)
+        await watch.join()
+        await monitor.watch?.join()
+        _ = (first, second)
+    }
+
     @Test("one thread runs while anyone observes")
     func thread() async throws {
         let monitor = KernelMemoryPressure(logger: Logger(label: "test"), Self.fast)
@@ -121,6 +136,8 @@ struct KernelMemoryPressureTests {
     func limit() async throws {
         let group = try MemoryGroup()
         let probe = try group.run(Built.executable("MemoryProbe"))
+        // The group goes when nobody is in it any more.
+        defer { withExtendedLifetime(group) { probe.end() } }
         let start = await probe.nextLine() ?? ""
         #expect(start.hasPrefix("normal 10"))
         probe.write("take \(group.room(upTo: 0.89))\n")
@@ -136,7 +153,6 @@ struct KernelMemoryPressureTests {
         probe.write("take 1\n")
         #expect(await probe.nextLine()?.hasPrefix("moderate") == true)
         #expect(await probe.nextLine() == start)
-        withExtendedLifetime(group) { probe.end() }
     }
 
     @Test(
@@ -151,6 +167,8 @@ struct KernelMemoryPressureTests {
         defer { try? FileManager.default.removeItem(at: file) }
         try writeFile(file, megabytes: 192)
         let probe = try group.run(Built.executable("MemoryProbe"))
+        // The group goes when nobody is in it any more.
+        defer { withExtendedLifetime(group) { probe.end() } }
         let start = await probe.nextLine()
         probe.write("take \(group.room(upTo: 0.6))\n")
         probe.write("thrash \(file.path)\n")
@@ -161,7 +179,6 @@ struct KernelMemoryPressureTests {
         var line = pressed as String?
         while let next = line, next != start { line = await probe.nextLine() }
         #expect(line == start)
-        withExtendedLifetime(group) { probe.end() }
     }
 
     /// A file of which nothing is in memory.

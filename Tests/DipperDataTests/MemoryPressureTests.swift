@@ -180,6 +180,21 @@ struct MemoryPressureTests {
         #expect(heard.value.count == 3)
     }
 
+    @Test("a cache that shuts down while memory is short tells those who follow, once, that they need not any longer")
+    func shutdown() async throws {
+        let pressure = ManualMemoryPressure()
+        let test = Self.test(pressure)
+        let heard = Box<[MemoryPressure]>([])
+        let observation = test.cache.observeMemoryPressure(last: true) { level in heard.update { $0.append(level) } }
+        pressure.level = .severe
+        await test.cache.shutdown()
+        #expect(heard.value == [.severe, .normal] && test.cache.memoryPressure == .normal)
+        await test.cache.shutdown()
+        pressure.level = .moderate
+        #expect(heard.value == [.severe, .normal])
+        _ = observation
+    }
+
     @Test("levels that come from many threads while entries do: what is kept fits the last one")
     func concurrency() async throws {
         let pressure = ManualMemoryPressure()

@@ -80,6 +80,17 @@ struct ImageMemoryPressureTests {
         await test.cache.shutdown()
     }
 
+    @Test("as long as memory is short none are kept, also of pictures that are let go of later")
+    func blocks() throws {
+        let pixels = PixelPressure()
+        for level in [MemoryPressure.moderate, .severe, .moderate] {
+            pixels.follow(level)
+            PixelMemory.free(try PixelMemory.allocate(1 << 20))
+            #expect(PixelMemory.pooled == 0)
+        }
+        pixels.follow(.normal)
+    }
+
     @Test("blocks for the next pictures are given up, and none are kept until the pause ends")
     func pool() {
         let pool = PixelPool(limit: 1_000)

@@ -101,7 +101,7 @@ struct FetchReporter: Sendable {
         observe(CacheKey(""), .cleaned(cleaning))
     }
 
-    func memory(_ level: MemoryPressure) {
+    func pressed(_ level: MemoryPressure) {
         metrics.pressed(level)
         memory.info("memory pressure", metadata: ["level": "\(level.rawValue)"])
     }

@@ -23,13 +23,17 @@ struct ControlGroups: Sendable, Equatable {
             }
         }
 
-        /// What it holds that the kernel cannot take back without a swap, in bytes: all but the pages of files.
+        /// What it holds that the kernel cannot take back without a swap, in bytes: all but the pages of files, and of
+        /// version 2 all but the kernel's own caches, such as those of folders. Version 1 does not tell how large these
+        /// are; there they count as in use.
         var use: Int? {
-            let (current, prefix) = version == .two ? ("memory.current", "") : ("memory.usage_in_bytes", "total_")
-            guard let all = bytes(current) else { return nil }
+            guard let all = bytes(version == .two ? "memory.current" : "memory.usage_in_bytes") else { return nil }
             let statistics = KernelText.read(folder + "/memory.stat") ?? ""
-            return ["inactive_file", "active_file"].reduce(all) {
-                max(0, $0 - min($0, KernelText.number(prefix + $1, in: statistics) ?? 0))
+            let returnable =
+                version == .two
+                ? ["inactive_file", "active_file", "slab_reclaimable"] : ["total_inactive_file", "total_active_file"]
+            return returnable.reduce(all) {
+                max(0, $0 - min($0, KernelText.number($1, in: statistics) ?? 0))
             }
         }
 

@@ -93,6 +93,12 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         if isNew { logger.info("the kernel tells nothing of memory pressure") }
     }
 
+    /// There is no watch; whoever observes next tries again.
+    func cannotWatch(_ watch: PressureWatch, _ error: Int32) {
+        state.withLock { if $0.watch === watch { $0.watch = nil } }
+        logger.warning("memory pressure is not watched", metadata: ["error": "\(String(cString: strerror(error)))"])
+    }
+
     private func giveBackFreeMemory() {
         #if canImport(Glibc)
             malloc_trim(0)

@@ -10,6 +10,8 @@ package final class PressureRelay: Sendable {
         var last: [(number: Int, call: Follower)] = []
         var next = 0
         var observation: MemoryPressureObservation?
+        /// What followers are being told.
+        var latest = MemoryPressure.normal
         var isEnded = false
     }
 
@@ -29,7 +31,8 @@ package final class PressureRelay: Sendable {
         state.withLock { $0.observation = observation }
     }
 
-    package var level: MemoryPressure { monitor?.level ?? .normal }
+    /// `normal` once it has ended.
+    package var level: MemoryPressure { state.withLock { $0.isEnded } ? .normal : monitor?.level ?? .normal }
 
     /// Calls back with the level as it is now, unless that is `normal`, and with each one that follows, from any thread,
     /// in the order in which they began to follow. The same level may come twice.
@@ -52,13 +55,18 @@ package final class PressureRelay: Sendable {
         }
     }
 
-    /// Nothing is observed any more.
+    /// Nothing is observed any more. Followers that do without something are told that they need not any longer: they
+    /// may do so for others in the process.
     func end() {
-        let observation = state.withLock { state in
+        let (observation, followers) = state.withLock { state in
+            let isPressed = !state.isEnded && state.latest != .normal
             state.isEnded = true
-            return exchange(&state.observation, with: nil)
+            return (
+                exchange(&state.observation, with: nil), isPressed ? (state.followers + state.last).map(\.call) : []
+            )
         }
         _ = consume observation
+        settle(followers, startingWith: nil)
     }
 
     private func pass() {
@@ -78,6 +86,7 @@ package final class PressureRelay: Sendable {
         while true {
             let level = level
             if level == known { return level }
+            state.withLock { $0.latest = level }
             for follower in followers { follower(level) }
             known = level
         }

@@ -6,10 +6,13 @@ import Synchronization
 final class PressureWatch: Sendable {
     /// Wakes the thread to end it.
     private let wakeup: Int32
+    /// Why there is no `wakeup`, as an `errno`.
+    private let failure: Int32
     private let thread = Mutex<JoinableThread?>(nil)
 
     init() {
         wakeup = eventfd(0, Int32(EFD_CLOEXEC))
+        failure = wakeup < 0 ? errno : 0
     }
 
     deinit {
@@ -18,6 +21,7 @@ final class PressureWatch: Sendable {
 
     /// Starts the thread, which tells `monitor` of each change.
     func start(for monitor: KernelMemoryPressure) {
+        guard wakeup >= 0 else { return monitor.cannotWatch(self, failure) }
         let thread = JoinableThread(name: "dipper-memory") { self.run(monitor) }
         self.thread.withLock { $0 = thread }
     }
@@ -38,7 +42,7 @@ final class PressureWatch: Sendable {
         let start = clock.now
         var now: Duration { start.duration(to: clock.now) }
         let sources = PressureSources(root: monitor.root, monitor.timing, now: now)
-        if wakeup < 0 || sources.isDeaf { return monitor.isDeaf() }
+        if sources.isDeaf { return monitor.isDeaf() }
         var state = PressureState(calm: monitor.timing.calm)
         var signs: [PressureSign] = [.looked]
         while true {
