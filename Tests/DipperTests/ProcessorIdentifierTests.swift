@@ -3,6 +3,12 @@ import Testing
 
 @Suite("Identifiers tell every setting from every other")
 struct ProcessorIdentifierTests {
+    @Test("what does not count is not in them")
+    func sameResult() {
+        let color = Color(hex: 0x102030)
+        #expect(Monochrome(color: color.with(alpha: 0.5)).identifier == Monochrome(color: color).identifier)
+    }
+
     @Test("no two of them are alike")
     func pairs() throws {
         let (a, b) = (Color(hex: 0x102030), Color(red: 0.1, green: 0.2, blue: 0.3))

@@ -24,6 +24,32 @@ struct ProcessorRuleTests {
         }
     }
 
+    @Test("an arc so small that nothing is missing leaves an opaque picture opaque, and no larger one does")
+    func smallArcs() throws {
+        let image = try Processed.picture("photo")
+        for radius in [1e-9, 1.0 / 513, 0.05, 0.09, 0.1, 0.19, 0.2, 0.5, 3] {
+            let result = try RoundCorners(radius: .pixels(radius)).process(image, .init())
+            #expect(result.isOpaque == (result[0, 0].w == 255), "\(radius)")
+            #expect(result.isOpaque == (radius < 0.095), "\(radius)")
+        }
+    }
+
+    @Test("what makes a picture larger holds the limit of pixels too")
+    func pixels() throws {
+        let image = try Processed.noise(37, 29)
+        var limits = DecodeLimits()
+        limits.pixels = 37 * 29
+        let larger: [any ImageProcessor] = [
+            .resize(width: 74, height: 58, allowsUpscaling: true), .scale(by: 1.1),
+            .fitting(width: 38, height: 29), .rotate(degrees: 10),
+        ]
+        for processor in larger {
+            #expect(throws: DipperError.imageTooLarge, "\(processor.identifier)") {
+                _ = try processor.process(image, ProcessingContext(limits: limits))
+            }
+        }
+    }
+
     @Test("what changes colours, or moves pixels, keeps an opaque picture opaque")
     func opaque() throws {
         let image = try Processed.picture("photo")

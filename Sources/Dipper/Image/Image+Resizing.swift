@@ -4,6 +4,7 @@ extension Image {
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard target != size else { return self }
+        try context.limits.check(target)
         try RowWriter.checkMemory(from: size, to: target, .up, bandRows: 0, context.limits)
         var rows = try OrientedRows(target, .up)
         var resampler = try Resampler(from: size, to: target)

@@ -13,6 +13,10 @@ public protocol ImageProcessor: Sendable {
 
     /// The processed picture. Called on a decoding thread, also for each frame of a picture that moves, which then comes
     /// without ``Image/animation``.
+    ///
+    /// A processor of the package that is called by itself with a picture that moves makes a still of its first frame, but
+    /// for one that changes nothing, which gives the picture back as it is. A ``ProcessorChain``, of one processor too,
+    /// keeps the movement, and so do requests.
     /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image
 }

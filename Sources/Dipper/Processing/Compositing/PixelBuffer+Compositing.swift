@@ -40,7 +40,9 @@ extension PixelBuffer {
             pixman_image_composite32(
                 mode.operation, source.pointer, mask?.pointer, target.pointer, x, y, 0, 0, 0, 0,
                 Int32(tile.size.width), Int32(tile.size.height))
+            withExtendedLifetime((source, target)) {}
         }
+        withExtendedLifetime((mask, layer)) {}
     }
 
     /// What of a layer is in a tile, and where the tile begins in it.
@@ -84,7 +86,9 @@ extension PixelBuffer {
             pixman_image_composite32(
                 PIXMAN_OP_OVER, source.pointer, nil, target.pointer, 0, 0, 0, 0, 0, 0, Int32(tile.size.width),
                 Int32(tile.size.height))
+            withExtendedLifetime(target) {}
         }
+        withExtendedLifetime((source, image)) {}
     }
 
     /// Makes all pixels one colour.

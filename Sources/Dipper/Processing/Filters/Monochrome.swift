@@ -14,7 +14,7 @@ public struct Monochrome: ImageProcessor, Hashable {
     }
 
     /// Such as `monochrome(ffffffff,1.0)`.
-    public var identifier: String { "monochrome(\(color.identifier),\(intensity))" }
+    public var identifier: String { "monochrome(\(color.with(alpha: 1).identifier),\(intensity))" }
 
     /// The processed picture.
     /// - Throws: `DipperError.processingFailed` for an intensity that is no number; `DipperError.imageTooLarge`,

@@ -41,6 +41,7 @@ public struct Border: ImageProcessor, Hashable {
         let size = image.size
         let margin = max(outer.margin(of: size.width), inner.margin(of: size.width))
         let scratch = try PixelScratch(byteCount: margin * 2 * 4 * 2)
+        defer { withExtendedLifetime(scratch) {} }
         let outerParts = scratch.base.assumingMemoryBound(to: Float.self)
         let innerParts = outerParts + margin * 2
         let premultiplied = [color.red, color.green, color.blue, 1].map { Float($0 * color.alpha * 255) }

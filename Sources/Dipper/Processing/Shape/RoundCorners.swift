@@ -35,8 +35,11 @@ public struct RoundCorners: ImageProcessor, Hashable {
         // The arcs are in so many rows and columns at each end.
         let (rows, columns) = (min(height, Int(shape.radius.rounded(.up))), min(width, Int(shape.radius.rounded(.up))))
         let coverage = try PixelScratch(byteCount: columns * 4)
+        defer { withExtendedLifetime(coverage) {} }
         let values = coverage.base.assumingMemoryBound(to: Float.self)
-        return try image.edited(context, isOpaque: color.w == 255) { row, y in
+        // A very small arc takes less of its pixel than can be noted.
+        let isOpaque = color.w == 255 ? true : shape.radius < 0.2 ? nil : false
+        return try image.edited(context, isOpaque: isOpaque) { row, y in
             let isRound = y < rows || y >= height - rows
             if isRound {
                 shape.cover(y, 0..<columns, values)

@@ -74,8 +74,7 @@ public struct Fitting: ImageProcessor, Hashable {
             if !image.isOpaque, color.w > 0 { (to + seen.x).layBehind(color, count: seen.size.width) }
         }
         let covers = seen.size == frame
-        let isOpaque = (image.isOpaque && (covers || color.w == 255)) || color.w == 255
-        return buffer.image(isOpaque: isOpaque, scale: image.scale)
+        return buffer.image(isOpaque: color.w == 255 || (image.isOpaque && covers), scale: image.scale)
     }
 }
 

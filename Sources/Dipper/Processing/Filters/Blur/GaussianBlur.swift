@@ -31,6 +31,8 @@ public struct GaussianBlur: ImageProcessor, Hashable {
         try context.limits.check(bytes: image.width * image.height * 4 + plan.byteCount)
         let buffer = try PixelBuffer(image.size)
         let rows = try plan.rows(of: image, context)
+        // What it gives points into its memory.
+        defer { withExtendedLifetime(rows) {} }
         if plan.halvings == 0 {
             for y in 0..<image.height {
                 pixels_round(buffer.row(y).assumingMemoryBound(to: UInt8.self), try rows.row(y), image.width)
@@ -48,8 +50,10 @@ public struct GaussianBlur: ImageProcessor, Hashable {
         let weights = (0..<step).map { CubicWeights(at: Double($0) / Double(step)).values }
         let table = (0..<4).flatMap { tap in weights.flatMap { [Float](repeating: $0[tap], count: 4) } }
         let between = try PixelScratch(byteCount: rows.width * 16)
+        defer { withExtendedLifetime(between) {} }
         let values = between.base.assumingMemoryBound(to: Float.self)
         let ring = try BlurRing(width: rows.width, rows: 4)
+        defer { withExtendedLifetime(ring) {} }
         var next = -1
         for y in 0..<buffer.size.height {
             let first = y / step - 1
