@@ -70,7 +70,9 @@ public final class AnimatedImage: Sendable {
     let player: Mutex<Player>
 
     /// A player at its beginning; it is started by ``start()``.
-    /// - Parameter image: with an ``Image/animation``; another one is shown once.
+    /// - Parameters:
+    ///   - image: with an ``Image/animation``; another one is shown once.
+    ///   - options: how it plays.
     public init(_ image: Image, options: AnimationOptions = .init()) {
         self.options = options
         var first = image

@@ -5,9 +5,9 @@ import Synchronization
 /// Brings pictures of a cache to one display: the newest that was asked for, and only that.
 ///
 /// A binding belongs to one ``ImageDisplay``, which it does not keep alive, and has one queue on which the display is
-/// called; its own calls are made there too. A picture in memory is shown before ``setImage(_:placeholder:options:then:)``
-/// returns. While the display is off screen what it waits for goes on as a prefetch (``didDisappear()``), and is urgent
-/// again when it comes back (``willAppear()``).
+/// called; its own calls are made there too. A picture in memory is shown before `setImage` returns. While the display is
+/// off screen what it waits for goes on as a prefetch (``didDisappear()``), and is urgent again when it comes back
+/// (``willAppear()``).
 public final class ImageBinding: Sendable {
     /// Told once what has become of a picture that was set.
     public typealias Completion = @Sendable (Result<ImageResponse, DipperError>) -> Void

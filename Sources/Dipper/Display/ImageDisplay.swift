@@ -4,7 +4,9 @@ public protocol ImageDisplay: AnyObject {
     /// Shows something in place of what is shown now.
     ///
     /// The frames of an animation come this way too, one at a time, each when it is due.
-    /// - Parameter transition: how it takes the place; a display may do without.
+    /// - Parameters:
+    ///   - content: what is to be seen.
+    ///   - transition: how it takes the place; a display may do without.
     func show(_ content: DisplayContent, _ transition: ImageTransition)
 
     /// Shows that the picture is on its way, and how far it has come; or, with `nil`, no longer.

@@ -72,7 +72,9 @@ public final class ListLoader: Sendable {
     }
 
     /// The list has other rows: all calls are made anew. Displays are to be attached again, or detached.
-    /// - Parameter requests: the pictures of the new rows.
+    /// - Parameters:
+    ///   - count: of the new rows.
+    ///   - requests: their pictures.
     public func reload(count: Int, requests: @escaping @Sendable (Int) -> [ImageRequest]) {
         let old = plan.withLock { plan in
             let old = (plan.displays, plan.arrangement)
@@ -137,7 +139,7 @@ public final class ListLoader: Sendable {
     ///   - request: which of them; `nil` for the first.
     ///   - placeholder: shown until it is there.
     ///   - options: `nil` for those of the binding.
-    ///   - completion: called once, as by ``ImageBinding/setImage(_:placeholder:options:then:)-9y7qp``.
+    ///   - completion: called once, as by ``ImageBinding/setImage(_:placeholder:options:then:)-(ImageRequest?,_,_,_)``.
     public func attach(
         _ binding: ImageBinding, to row: Int, request: ImageRequest? = nil, placeholder: Placeholder? = nil,
         options: DisplayOptions? = nil, then completion: ImageBinding.Completion? = nil

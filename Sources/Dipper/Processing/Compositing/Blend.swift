@@ -27,7 +27,11 @@ public struct Blend: ImageProcessor {
     public let identifier: String
 
     /// With a colour.
-    /// - Parameter opacity: what is outside 0…1 is brought to the nearer end, and what is no number to 1.
+    /// - Parameters:
+    ///   - color: everywhere.
+    ///   - mode: how both become one.
+    ///   - opacity: what is outside 0…1 is brought to the nearer end, and what is no number to 1.
+    ///   - side: which of both is the source.
     public init(_ color: Color, _ mode: BlendMode = .over, opacity: Double = 1, side: Side = .above) {
         self.init(.color(color), color.identifier, mode, opacity, side)
     }
@@ -35,8 +39,10 @@ public struct Blend: ImageProcessor {
     /// With another picture, such as a watermark. Its pixels are read here, once, for the identifier.
     /// - Parameters:
     ///   - image: in its own size; what stands out is cut off.
+    ///   - mode: how both become one.
     ///   - anchor: where it lies on the picture.
     ///   - opacity: what is outside 0…1 is brought to the nearer end, and what is no number to 1.
+    ///   - side: which of both is the source.
     public init(
         _ image: Image, _ mode: BlendMode = .over, anchor: Anchor = .center, opacity: Double = 1,
         side: Side = .above

@@ -6,7 +6,9 @@ public struct Overlay: ImageProcessor, Hashable {
     public let fraction: Double
 
     /// Half of the picture comes through, by default.
-    /// - Parameter fraction: what is outside 0…1 is brought to the nearer end, and what is no number to 0.
+    /// - Parameters:
+    ///   - color: of the layer.
+    ///   - fraction: what is outside 0…1 is brought to the nearer end, and what is no number to 0.
     public init(_ color: Color, fraction: Double = 0.5) {
         self.color = color
         self.fraction = fraction.isNaN ? 0 : min(max(fraction, 0), 1)

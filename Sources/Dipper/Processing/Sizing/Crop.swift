@@ -10,8 +10,10 @@ public struct Crop: ImageProcessor, Hashable {
     private let area: Area
 
     /// To a size in pixels; a picture that is smaller stays so.
-    /// - Parameter anchor: the point of the picture that stays where it is: what is above and below it is cut off in
-    ///   proportion.
+    /// - Parameters:
+    ///   - width: in pixels.
+    ///   - height: in pixels.
+    ///   - anchor: the point of the picture that stays where it is: what is above and below it is cut off in proportion.
     public init(width: Int, height: Int, anchor: Anchor = .center) {
         area = .size(PixelSize(width: width, height: height), anchor)
     }
