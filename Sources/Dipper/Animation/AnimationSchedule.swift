@@ -4,7 +4,7 @@ import DipperData
 ///
 /// Frames are due on a timetable that runs from the first one: each is due when the one before has had its time, not so
 /// long after it was really shown, so that lateness does not add up. Where several are due and decoded, only the newest
-/// is shown. After more than ``AnimationSchedule/patience`` the timetable begins anew.
+/// is shown. After more than `patience` the timetable begins anew.
 struct AnimationSchedule<Picture: Sendable>: Sendable {
     struct Frame: Sendable {
         let picture: Picture
