@@ -20,6 +20,14 @@ BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs 
 WIDTH := --experimental-maximum-parallelization-width
 TEST_WIDTH = $$($(SWIFT) test --help-hidden 2>/dev/null | grep -q -e $(WIDTH) && echo $(WIDTH) 16 || true)
 
+# Runs $(1), and says at the end once more which tests failed and how.
+define tell-failures
+	log=$$(mktemp); trap 'rm -f $$log' EXIT; \
+	$(1) 2>&1 | tee $$log || { code=$$?; echo "== failed"; \
+		grep -aE -A 3 'recorded an issue|(^|: )error: |Fatal error|WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer' $$log | head -60; \
+		exit $$code; }
+endef
+
 .PHONY: deps deps-test deps-bench build run gallery gallery-test gallery-bench test lean torture lint format tsan asan fuzz bench docs clean
 
 define install
@@ -64,7 +72,8 @@ gallery: deps ## open a window with a long list of photographs
 gallery-test: deps ## scroll the gallery on an X server without a screen, and look at it
 	$(call install,$(GALLERY_TEST_PACKAGES))
 	cd Samples/Gallery && $(GALLERY_TEST_BUILD) --build-tests
-	cd Samples/Gallery && $$($(GALLERY_TEST_BUILD) --show-bin-path)/GalleryPackageTests.xctest --testing-library swift-testing
+	@cd Samples/Gallery && $(call tell-failures,$$($(GALLERY_TEST_BUILD) --show-bin-path)/GalleryPackageTests.xctest \
+		--testing-library swift-testing)
 
 gallery-bench: SECONDS ?= 60
 gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60), and measure frames and memory
@@ -76,7 +85,7 @@ gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60), and me
 
 test: deps-test ## run all tests
 	$(SWIFT) build --build-tests
-	$(SWIFT) test --skip-build $(TEST_WIDTH)
+	@$(call tell-failures,$(SWIFT) test --skip-build $(TEST_WIDTH))
 
 torture: deps-test ## kill a writing process a thousand times
 	DIPPER_TORTURE_ROUNDS=1000 $(SWIFT) test --filter TortureTests
@@ -94,15 +103,16 @@ tsan: deps-test ## run the tests under Thread Sanitizer
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
 	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \
 		Tests/ThreadSanitizer/mutex.c -ldl
-	LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so TSAN_OPTIONS="halt_on_error=0 exitcode=66" DIPPER_TORTURE_ROUNDS=3 \
-		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing --skip '$(TSAN_SKIP)' $(TEST_WIDTH)
+	@$(call tell-failures,LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so TSAN_OPTIONS="halt_on_error=0 exitcode=66" \
+		DIPPER_TORTURE_ROUNDS=3 .build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing \
+		--skip '$(TSAN_SKIP)' $(TEST_WIDTH))
 
 # The suites of the library alone; leaks of the test program and of Swift's runtime are not ours.
 asan: deps-test ## run the codec tests under Address Sanitizer
 	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
-	ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt" \
-		SWIFT_BACKTRACE=enable=no .build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing \
-		--filter '^DipperTests\.' $(TEST_WIDTH)
+	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" \
+		LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt" SWIFT_BACKTRACE=enable=no \
+		.build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '^DipperTests\.' $(TEST_WIDTH))
 
 # Each begins with the pictures of the tests; those of other formats it leaves out.
 FUZZ_TARGETS ?= header jpeg png gif webp avif encode
@@ -122,7 +132,8 @@ fuzz: deps ## run the fuzzers, each for SECONDS (20)
 
 lean: deps-test ## build and test without the optional formats
 	$(SWIFT) build --build-tests --disable-default-traits --scratch-path .build-lean
-	$(SWIFT) test --skip-build --disable-default-traits --scratch-path .build-lean --filter '^DipperTests\.' $(TEST_WIDTH)
+	@$(call tell-failures,$(SWIFT) test --skip-build --disable-default-traits --scratch-path .build-lean \
+		--filter '^DipperTests\.' $(TEST_WIDTH))
 
 bench: deps-bench ## measure against the peers and write Benchmarks/RESULTS.md
 	cd Benchmarks && $(SWIFT) build -c release -Xswiftc -enable-testing

@@ -107,6 +107,8 @@ public final class ImageBinding: Sendable {
             link.options = options
             link.completion = completion
             link.setting += 1
+            // What the call for the picture before tells is not about this one.
+            link.token += 1
             return (old, link.setting)
         }
         old.completion?(.failure(.replaced))
@@ -263,10 +265,11 @@ public final class ImageBinding: Sendable {
         case .resume: animatedImage?.resume()
         case .stop: link.withLock { exchange(&$0.player, with: nil) }?.stop()
         case .releaseFrames: animatedImage?.releaseBuffer()
-        case _ where link.withLock({ $0.setting != setting }): break
-        case .fetch(let fetch, let disposal): self.fetch(fetch, disposal)
+        // Even if out of date by now: the state counts on the display's having been told.
         case .show(let content, let transition): target.display?.show(content, transition)
         case .activity(let activity): target.display?.showActivity(activity)
+        case _ where link.withLock({ $0.setting != setting }): break
+        case .fetch(let fetch, let disposal): self.fetch(fetch, disposal)
         case .play(let image): play(image, setting)
         }
     }

@@ -4,38 +4,19 @@ import Synchronization
 
 /// A thread that hears from the kernel how short memory is, until it is stopped.
 final class PressureWatch: Sendable {
-    /// Wakes the thread to end it.
-    private let wakeup: Int32
-    /// Why there is no `wakeup`, as an `errno`.
-    private let failure: Int32
-    private let thread = Mutex<JoinableThread?>(nil)
-
-    init() {
-        wakeup = eventfd(0, Int32(EFD_CLOEXEC))
-        failure = wakeup < 0 ? errno : 0
-    }
-
-    deinit {
-        if wakeup >= 0 { close(wakeup) }
-    }
+    private let thread = WakeableThread()
 
     /// Starts the thread, which tells `monitor` of each change.
     func start(for monitor: KernelMemoryPressure) {
-        guard wakeup >= 0 else { return monitor.cannotWatch(self, failure) }
-        let thread = JoinableThread(name: "dipper-memory") { self.run(monitor) }
-        self.thread.withLock { $0 = thread }
+        if let failure = thread.failure { return monitor.cannotWatch(self, failure) }
+        thread.start(name: "dipper-memory") { self.run(monitor) }
     }
 
     /// Ends the thread soon; may be called from itself.
-    func stop() {
-        if wakeup >= 0 { eventfd_write(wakeup, 1) }
-    }
+    func stop() { thread.stop() }
 
     /// Returns when the thread has ended. To be called once.
-    func join() async {
-        let thread = thread.withLock { exchange(&$0, with: nil) }
-        await thread?.join()
-    }
+    func join() async { await thread.join() }
 
     private func run(_ monitor: KernelMemoryPressure) {
         let clock = ContinuousClock()
@@ -59,13 +40,7 @@ final class PressureWatch: Sendable {
 
     /// What the descriptors tell; `nil` if the thread is to end.
     private func wait(_ descriptors: [pollfd], for time: Duration?) -> [pollfd]? {
-        var polled = [pollfd(fd: wakeup, events: Int16(POLLIN), revents: 0)] + descriptors
-        let deadline = time.map { ContinuousClock.now + max(.zero, $0) }
-        while true {
-            let left = deadline.map { max(0, ContinuousClock.now.duration(to: $0) / .milliseconds(1)).rounded(.up) }
-            let count = poll(&polled, nfds_t(polled.count), left.map { Int32(min($0, 1e6)) } ?? -1)
-            if count < 0, errno != EINTR { return nil }
-            if count >= 0 { return polled[0].revents == 0 ? Array(polled.dropFirst()) : nil }
-        }
+        let waited = thread.wait(for: descriptors, until: time.map { .now + max(.zero, $0) })
+        return if case .found(let found) = waited { found } else { nil }
     }
 }

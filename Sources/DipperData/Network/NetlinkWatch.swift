@@ -9,38 +9,20 @@ final class NetlinkWatch: Sendable {
     /// The shortest time from one look to the next.
     private static let spacing = Duration.milliseconds(100)
 
-    /// Wakes the thread to end it.
-    private let wakeup: Int32
-    private let thread = Mutex<JoinableThread?>(nil)
-
-    init() {
-        wakeup = eventfd(0, Int32(EFD_CLOEXEC))
-    }
-
-    deinit {
-        if wakeup >= 0 { close(wakeup) }
-    }
+    private let thread = WakeableThread()
 
     /// Starts the thread, which asks `monitor` to look at the changes.
-    func start(for monitor: NetlinkMonitor) {
-        let thread = JoinableThread(name: "dipper-net") { self.run(monitor) }
-        self.thread.withLock { $0 = thread }
-    }
+    func start(for monitor: NetlinkMonitor) { thread.start(name: "dipper-net") { self.run(monitor) } }
 
     /// Ends the thread soon; may be called from itself.
-    func stop() {
-        if wakeup >= 0 { eventfd_write(wakeup, 1) }
-    }
+    func stop() { thread.stop() }
 
     /// Returns when the thread has ended. To be called once.
-    func join() async {
-        let thread = thread.withLock { exchange(&$0, with: nil) }
-        await thread?.join()
-    }
+    func join() async { await thread.join() }
 
     private func run(_ monitor: NetlinkMonitor) {
         do throws(NetlinkError) {
-            guard wakeup >= 0 else { throw NetlinkError("eventfd", code: EMFILE) }
+            if let failure = thread.failure { throw NetlinkError("eventfd", code: failure) }
             let socket = try monitor.makeSocket(NetlinkSocket.allChanges)
             try hear(socket, monitor)
         } catch {
@@ -53,11 +35,11 @@ final class NetlinkWatch: Sendable {
         var lastLook = clock.now
         monitor.look(self)
         while true {
-            guard try wait([wakeup, socket.descriptor]) else { return }
+            guard try wait(for: [socket.descriptor]) else { return }
             monitor.noticed(self)
             // The socket is left alone until then: a burst wakes the thread once.
             let due = max(clock.now + Self.settling, lastLook + Self.spacing)
-            guard try wait([wakeup], until: due) else { return }
+            guard try wait(for: [], until: due) else { return }
             // In this order: what comes after the look is heard in the next round.
             try socket.drain()
             monitor.look(self)
@@ -65,16 +47,14 @@ final class NetlinkWatch: Sendable {
         }
     }
 
-    /// Waits for the first or any of the descriptors, or the time; false if the thread is to end.
+    /// Waits for any of the descriptors, or the time; false if the thread is to end.
     private func wait(
-        _ descriptors: [Int32], until due: ContinuousClock.Instant? = nil
+        for descriptors: [Int32], until due: ContinuousClock.Instant? = nil
     ) throws(NetlinkError) -> Bool {
-        var polled = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
-        while true {
-            let left = due.map { max(0, (ContinuousClock.now.duration(to: $0)).milliseconds) }
-            let count = poll(&polled, nfds_t(polled.count), left.map { Int32(clamping: $0) } ?? -1)
-            if count < 0, errno != EINTR { throw NetlinkError("poll") }
-            if count >= 0 { return polled[0].revents == 0 }
+        switch thread.wait(for: descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }, until: due) {
+        case .found: return true
+        case .stopped: return false
+        case .failed(let code): throw NetlinkError("poll", code: code)
         }
     }
 }

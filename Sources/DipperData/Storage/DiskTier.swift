@@ -240,19 +240,19 @@ final class DiskTier: Sendable {
     private func stage(
         _ change: StagingArea.Change, for key: CacheKey, _ durability: Durability, whenDone: (@Sendable () -> Void)?
     ) {
-        let (replaced, starts, backlog, isDropped) = staged.withLock {
-            staged -> (StagingArea.Item?, Bool, BacklogNotice?, Bool) in
-            if staged.isClosed { return (nil, false, nil, true) }
+        let (replaced, backlog, isDropped) = staged.withLock {
+            staged -> (StagingArea.Item?, BacklogNotice?, Bool) in
+            if staged.isClosed { return (nil, nil, true) }
             // One entry may be larger than all that may wait; it waits alone.
             if case .write(let record) = change, staged.area.bytes > 0,
                 staged.area.bytes + record.value.data.count > options.stagingLimit * 4
             {
-                return (nil, false, nil, true)
+                return (nil, nil, true)
             }
             let replaced = staged.area.add(change, for: key, durability, whenDone: whenDone)
-            let starts = !staged.isWriting
-            staged.isWriting = true
-            return (replaced, starts, staged.updateBacklog(limit: options.stagingLimit), false)
+            // Under the lock: whoever synchronizes comes behind.
+            if !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
+            return (replaced, staged.updateBacklog(limit: options.stagingLimit), false)
         }
         if isDropped {
             complain("an entry stays in memory only: the disk is behind, or the cache has been shut down", nil)
@@ -261,7 +261,6 @@ final class DiskTier: Sendable {
         }
         for tell in replaced?.whenDone ?? [] { tell() }
         if let backlog { onBacklog(backlog) }
-        if starts { writer.run { self.writeStaged() } }
     }
 
     /// Forgets everything, at once for readers.
@@ -278,18 +277,19 @@ final class DiskTier: Sendable {
 
     private func remove(_ scope: StagingArea.Scope, _ work: @escaping @Sendable () -> Void) {
         let (dropped, backlog) = staged.withLock { staged in
-            (staged.area.beginRemoving(scope), staged.updateBacklog(limit: options.stagingLimit))
+            let dropped = staged.area.beginRemoving(scope)
+            writer.run {
+                work()
+                self.staged.withLock { staged in
+                    staged.area.endRemoving(scope)
+                    staged.isWriting = true
+                }
+                self.writeStaged()
+            }
+            return (dropped, staged.updateBacklog(limit: options.stagingLimit))
         }
         if let backlog { onBacklog(backlog) }
         for item in dropped { for tell in item.whenDone { tell() } }
-        writer.run {
-            work()
-            self.staged.withLock { staged in
-                staged.area.endRemoving(scope)
-                staged.isWriting = true
-            }
-            self.writeStaged()
-        }
     }
 
     /// Returns when all changes asked for so far have been carried out.

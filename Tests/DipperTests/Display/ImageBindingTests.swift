@@ -339,6 +339,30 @@ struct ImageBindingTests {
         await test.cache.shutdown()
     }
 
+    @Test("an answer that comes while another picture is being set is not taken for that picture's")
+    func lateAnswer() async throws {
+        let test = TestImageCache()
+        let display = RecordingDisplay(), ends = Box<[String]>([])
+        let binding = ImageBinding(display, cache: test.cache, queue: .inPlace)
+        let (old, new, transport) = (a, b, test.transport)
+        display.onShow.update { handler in
+            handler = { content in
+                guard case .placeholder(.color(.white)) = content else { return }
+                // The new call is made when the display has returned; the old one ends before.
+                binding.setImage(new, placeholder: .color(.black)) { result in
+                    if case .failure(let error) = result { ends.update { $0.append(error.shortDescription) } }
+                }
+                transport.transfers(of: old).first?.finish(with: Data(), status: 404)
+            }
+        }
+        binding.setImage(old, placeholder: .color(.white))
+        #expect(ends.value.isEmpty)
+        #expect(display.told == ["placeholder ffffffff", "activity", "placeholder 000000ff"])
+        transport.transfers(of: new).first?.finish(with: try small.png)
+        #expect(await settle { display.told.last == "image \(small.size)" })
+        await test.cache.shutdown()
+    }
+
     @Test("a display that cancels as it is shown something is left in order")
     func reentrantEnds() async throws {
         let test = TestImageCache()

@@ -89,6 +89,7 @@ struct TestImageCache {
     let date: ManualDate
     let decoder: CountingDecoder
     let cache: ImageCache
+    private let folder: TemporaryFolder?
 
     init(
         folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(), decoder: CountingDecoder = CountingDecoder(),
@@ -96,6 +97,7 @@ struct TestImageCache {
     ) {
         self.date = date
         self.decoder = decoder
+        self.folder = folder
         var configuration = ImageCache.Configuration(directory: folder?.url)
         configuration.data.transport = transport
         configuration.data.clock = clock

@@ -10,8 +10,6 @@ enum CleanUp {
     }
 
     private static let state = Mutex(State())
-    // Written once, before there is another thread; the sources may not be sent into a mutex.
-    nonisolated(unsafe) private static var signals: [any DispatchSourceSignal] = []
 
     /// The number to give to ``run(_:)``.
     static func add(_ action: @escaping @Sendable () -> Void) -> Int {
@@ -38,11 +36,11 @@ enum CleanUp {
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler {
-                all()
+                // Held by its own handler, it lives as long as the program.
+                withExtendedLifetime(source) { all() }
                 exit(128 + number)
             }
             source.resume()
-            signals.append(source)
         }
     }
 }

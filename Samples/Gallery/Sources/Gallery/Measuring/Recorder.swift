@@ -27,8 +27,7 @@ final class Recorder {
     private struct Rest {
         let start: Double
         var settled: Double?
-        var isShot = false
-        var screenshot: String?
+        var shot: Screenshots.Shot?
     }
     private var rest: Rest?
     private var rests: [Report.Rest] = []
@@ -87,16 +86,15 @@ final class Recorder {
 
     // MARK: Rests
 
-    private var mayGoOn: Bool { screenshots == nil || rest?.screenshot != nil }
+    private var mayGoOn: Bool { screenshots == nil || rest?.shot?.file != nil }
 
     private func stay() {
         var now = rest ?? Rest(start: milliseconds)
         if now.settled == nil, window.grid.isSettled {
             now.settled = milliseconds
-        } else if now.settled != nil, !now.isShot, let screenshots {
+        } else if now.settled != nil, now.shot == nil, let screenshots {
             // One frame later: what has settled has been drawn.
-            now.isShot = true
-            screenshots.take { [weak self] file in self?.rest?.screenshot = file }
+            now.shot = screenshots.take()
         }
         rest = now
     }
@@ -114,7 +112,7 @@ final class Recorder {
         rests.append(
             Report.Rest(
                 start: rest.start, end: milliseconds, settled: rest.settled, first: grid.visible.lowerBound,
-                last: grid.visible.upperBound - 1, places: places, screenshot: rest.screenshot))
+                last: grid.visible.upperBound - 1, places: places, screenshot: rest.shot?.file))
         self.rest = nil
     }
 

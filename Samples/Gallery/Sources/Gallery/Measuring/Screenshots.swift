@@ -1,8 +1,19 @@
 import Dispatch
 import Foundation
+import Synchronization
 
 /// Pictures of the whole display, taken from outside by `import` of ImageMagick.
 final class Screenshots {
+    /// One of them, which may be on its way.
+    final class Shot: Sendable {
+        private let taken = Mutex<String?>(nil)
+
+        /// The file's name; empty if it could not be taken, `nil` as long as that is not known.
+        var file: String? { taken.withLock { $0 } }
+
+        fileprivate func end(_ file: String) { taken.withLock { $0 = file } }
+    }
+
     private let folder: URL
     private var count = 0
 
@@ -10,26 +21,23 @@ final class Screenshots {
         self.folder = folder
     }
 
-    /// - Parameter body: called in the loop of the user interface with the file's name; empty if there is none.
-    func take(_ body: @escaping (String) -> Void) {
+    func take() -> Shot {
         let name = "rest-\(count).png"
         count += 1
         let file = folder.appendingPathComponent(name)
-        // Comes back to the thread that it was made on.
-        nonisolated(unsafe) let body = body
+        let shot = Shot()
         DispatchQueue.global().async {
             let process = Process()
             process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
             process.arguments = ["import", "-silent", "-window", "root", file.path]
-            let isDone: Bool
             do {
                 try process.run()
                 process.waitUntilExit()
-                isDone = process.terminationStatus == 0
+                shot.end(process.terminationStatus == 0 ? name : "")
             } catch {
-                isDone = false
+                shot.end("")
             }
-            MainLoop.shared.add { body(isDone ? name : "") }
         }
+        return shot
     }
 }
