@@ -166,7 +166,7 @@ extension ImageCache {
     /// after the tiers of this cache have followed it, until the observation is let go of. The same level may come twice.
     package func observeMemoryPressure(
         _ onChange: @escaping @Sendable (MemoryPressure) -> Void
-    ) -> MemoryPressureObservation { data.observeMemoryPressure(onChange) }
+    ) -> ChangeObservation { data.observeMemoryPressure(onChange) }
 
     /// Changes the limits of decoded pictures in memory, in bytes and in pictures; what is too much goes at once. While
     /// memory is short half of them hold, or none; afterwards all.

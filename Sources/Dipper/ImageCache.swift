@@ -21,7 +21,7 @@ public final class ImageCache: Sendable {
     let memory: ObjectTier
     let configuration: Configuration
     let defaults: ResolvedOptions
-    private let pixelsFollowPressure: MemoryPressureObservation
+    private let pixelsFollowPressure: ChangeObservation
     private let ownsData: Bool
     private let isShutDown = Atomic(false)
     private let ending = Mutex<Task<Void, Never>?>(nil)

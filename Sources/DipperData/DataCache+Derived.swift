@@ -48,7 +48,7 @@ extension DataCache {
     /// - Parameter last: to be called after all those that need not be.
     package func observeMemoryPressure(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
-    ) -> MemoryPressureObservation { pressure.follow(last: last, onChange) }
+    ) -> ChangeObservation { pressure.follow(last: last, onChange) }
 
     /// How the request may use something made of an answer.
     @inline(__always)

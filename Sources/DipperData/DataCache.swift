@@ -20,7 +20,7 @@ public final class DataCache: Sendable {
     let defaults: Call.Defaults
     let pressure: PressureRelay
     /// Keeps the memory tier's limits in step with the memory there is.
-    private let followsPressure: MemoryPressureObservation
+    private let followsPressure: ChangeObservation
     let isShutDown = Atomic(false)
     private let ending = Mutex<Task<Void, Never>?>(nil)
 

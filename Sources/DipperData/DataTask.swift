@@ -126,13 +126,15 @@ public final class DataTask: Sendable {
         return self
     }
 
-    /// Called now and then with what has come of the body so far, in place: on a thread that moves bytes.
+    /// Called now and then with what has come of the body so far, in place: on a thread that moves bytes, or this one.
     package func onBytes(_ body: @escaping @Sendable (Data) -> Void) {
-        let job = link.withLock { link in
+        let (engine, job) = link.withLock { link in
             link.viewer = body
-            return link.job
+            return (link.engine, link.job)
         }
-        job?.wantsBytes.store(true, ordering: .relaxed)
+        guard let engine, let job else { return }
+        job.wantsBytes.store(true, ordering: .relaxed)
+        engine.showBytes(of: job)
     }
 
     /// All that happens from now on, after the present state. Ends with the task.

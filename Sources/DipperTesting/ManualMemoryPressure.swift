@@ -5,8 +5,7 @@ import Synchronization
 public final class ManualMemoryPressure: MemoryPressureMonitor {
     private struct State {
         var level: MemoryPressure
-        var observers: [Int: @Sendable () -> Void] = [:]
-        var next = 0
+        var observers = Observers()
     }
 
     private let state: Mutex<State>
@@ -22,7 +21,7 @@ public final class ManualMemoryPressure: MemoryPressureMonitor {
         set {
             let observers = state.withLock { state in
                 let old = exchange(&state.level, with: newValue)
-                return old == newValue ? [] : Array(state.observers.values)
+                return old == newValue ? [] : state.observers.all
             }
             for observer in observers { observer() }
         }
@@ -31,14 +30,10 @@ public final class ManualMemoryPressure: MemoryPressureMonitor {
     /// How many observe now.
     public var observerCount: Int { state.withLock { $0.observers.count } }
 
-    public func observe(_ onChange: @escaping @Sendable () -> Void) -> MemoryPressureObservation {
-        let number = state.withLock { state in
-            state.next += 1
-            state.observers[state.next] = onChange
-            return state.next
-        }
-        return MemoryPressureObservation { [weak self] in
-            let observer = self?.state.withLock { $0.observers.removeValue(forKey: number) }
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
+        let number = state.withLock { $0.observers.add(onChange) }
+        return ChangeObservation { [weak self] in
+            let observer = self?.state.withLock { $0.observers.remove(number) }
             _ = consume observer
         }
     }

@@ -7,8 +7,7 @@ public final class ManualNetwork: NetworkMonitor {
         var isUp: Bool
         var unreachableHosts: Set<String> = []
         var conditions = NetworkConditions()
-        var observers: [Int: @Sendable () -> Void] = [:]
-        var next = 0
+        var observers = Observers()
     }
 
     private let state: Mutex<State>
@@ -51,20 +50,17 @@ public final class ManualNetwork: NetworkMonitor {
         state.withLock { $0.isUp && !$0.unreachableHosts.contains(host) }
     }
 
-    public func observe(_ onChange: @escaping @Sendable () -> Void) -> NetworkObservation {
-        let number = state.withLock { state in
-            state.next += 1
-            state.observers[state.next] = onChange
-            return state.next
-        }
-        return NetworkObservation { [weak self] in
-            _ = self?.state.withLock { $0.observers.removeValue(forKey: number) }
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
+        let number = state.withLock { $0.observers.add(onChange) }
+        return ChangeObservation { [weak self] in
+            let observer = self?.state.withLock { $0.observers.remove(number) }
+            _ = consume observer
         }
     }
 
     private func change(_ body: (inout State) -> Bool) {
         let observers = state.withLock { state in
-            body(&state) ? Array(state.observers.values) : []
+            body(&state) ? state.observers.all : []
         }
         for observer in observers { observer() }
     }

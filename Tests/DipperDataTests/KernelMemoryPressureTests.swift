@@ -12,7 +12,7 @@ struct KernelMemoryPressureTests {
     /// A monitor, and the levels that its observer finds.
     private final class Heard {
         let monitor: KernelMemoryPressure
-        private let observation: MemoryPressureObservation
+        private let observation: ChangeObservation
         private var levels: AsyncStream<MemoryPressure>.Iterator
 
         init(_ kernel: FakeKernel) {
@@ -101,9 +101,9 @@ struct KernelMemoryPressureTests {
     func thread() async throws {
         let monitor = KernelMemoryPressure(logger: Logger(label: "test"), Self.fast)
         #expect(monitor.watch == nil && monitor.level == .normal)
-        var first: MemoryPressureObservation? = monitor.observe {}
+        var first: ChangeObservation? = monitor.observe {}
         let watch = monitor.watch
-        var second: MemoryPressureObservation? = monitor.observe {}
+        var second: ChangeObservation? = monitor.observe {}
         #expect(watch != nil && monitor.watch === watch)
         first = nil
         #expect(monitor.watch === watch)

@@ -163,7 +163,7 @@ struct MemoryPressureTests {
         let test = Self.test(pressure)
         let heard = Box<[String]>([])
         let last = test.cache.observeMemoryPressure(last: true) { level in heard.update { $0.append("last \(level)") } }
-        var first: MemoryPressureObservation? = test.cache.observeMemoryPressure { [cache = test.cache] level in
+        var first: ChangeObservation? = test.cache.observeMemoryPressure { [cache = test.cache] level in
             heard.update { $0.append("first \(level) \(cache.memoryCount)") }
         }
         #expect(heard.value == ["last moderate", "first moderate 0"])

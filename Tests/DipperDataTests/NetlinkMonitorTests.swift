@@ -52,7 +52,7 @@ struct NetlinkMonitorTests {
             throw NetlinkError("socket", code: EACCES)
         }
         #expect(monitor.canReach("example.org") && monitor.canReach("10.99.99.99"))
-        var observation: NetworkObservation? = monitor.observe { calls.update { $0 += 1 } }
+        var observation: ChangeObservation? = monitor.observe { calls.update { $0 += 1 } }
         #expect(monitor.canReach("example.org"))
         let watch = monitor.watch
         await watch?.join()
@@ -88,8 +88,8 @@ struct NetlinkMonitorTests {
             return socket
         }
         for _ in 0..<20 {
-            var first: NetworkObservation? = monitor.observe {}
-            var second: NetworkObservation? = monitor.observe {}
+            var first: ChangeObservation? = monitor.observe {}
+            var second: ChangeObservation? = monitor.observe {}
             let watch = monitor.watch
             #expect(watch != nil)
             withExtendedLifetime(first) {}

@@ -686,8 +686,7 @@ struct ImageCacheRuleTests {
             tasks.append(test.cache.getImage(url("open")))
             tasks.append(test.cache.slowGetImage(url("later")))
         }
-        for _ in 0..<500_000 where loader != nil || weakTask != nil { await Task.yield() }
-        #expect(loader == nil && weakTask == nil)
+        #expect(await settle { loader == nil && weakTask == nil })
         #expect(await tasks[2].error == .cancelled)
         #expect(await tasks[3].error == .cancelled)
         #expect(!held.isEmpty)
@@ -773,18 +772,16 @@ struct ImageCacheRuleTests {
                 }
             }
         }
-        for _ in 0..<2_000_000 where ends.value.count < 1_600 { await Task.yield() }
+        _ = await settle { ends.value.count == 1_600 }
         let stuck = all.value.filter { $0.state != .finished && !$0.hasEnded }
         #expect(ends.value.count == 1_600, "stuck: \(stuck.map { "\($0.key) \($0.state) \($0.lane)" })")
         #expect(ends.value.values.allSatisfy { $0 == 1 })
-        for _ in 0..<500_000 where cache.data.laneCounts != LaneCounts() || !cache.loader.live.all.isEmpty {
-            await Task.yield()
-        }
+        _ = await settle { cache.data.laneCounts == LaneCounts() && cache.loader.live.all.isEmpty }
         #expect(cache.data.laneCounts == LaneCounts(), "\(cache.data.laneCounts)")
         #expect(cache.loader.live.all.isEmpty)
         test.transport.script(url("after"), [.body(files[0])])
         let after = cache.slowGetImage(ImageRequest(url("after")).processed(by: Inverting("after")))
-        for _ in 0..<500_000 where after.state != .finished { await Task.yield() }
+        _ = await settle { after.state == .finished }
         #expect(after.state == .finished, "\(after.state)")
         // What is there is right.
         for index in 4..<8 {
@@ -824,7 +821,7 @@ struct ImageCacheRuleTests {
                     await cache.shutdown()
                 }
             }
-            for _ in 0..<500_000 where ends.value < 180 { await Task.yield() }
+            _ = await settle { ends.value == 180 }
             #expect(ends.value == 180, "round \(round): \(ends.value)")
         }
     }

@@ -39,7 +39,7 @@ public final class ImageBinding: Sendable {
     /// For pictures that are set without any.
     public let options: DisplayOptions
     private let link: Mutex<Link>
-    private let pressure = Mutex<MemoryPressureObservation?>(nil)
+    private let pressure = Mutex<ChangeObservation?>(nil)
 
     /// A binding for a display that is on screen.
     /// - Parameters:

@@ -125,6 +125,8 @@ extension FetchEngine {
         if isOver { return }
         if isAborted { transfer.cancel() }
         catchUp(transfer, job, lane: begun.lane, isThrottled: begun.isThrottled)
+        // What came before the transfer was known here.
+        if job.wantsBytes.load(ordering: .relaxed) { showBytes(of: job) }
     }
 
     /// Tells a transfer what was decided while it was being started. Another thread may be telling it the next decision
@@ -181,6 +183,12 @@ extension FetchEngine {
         for (_, task) in inspect({ $0.waiters(of: id) }) where task.tell(progress) { task.flush() }
     }
 
+    /// Shows what had come before anyone looked.
+    func showBytes(of job: FetchJob) {
+        guard job.received.load(ordering: .relaxed) > 0, let id = inspect({ $0.job(for: job.key) }) else { return }
+        showBytes(id, job)
+    }
+
     /// Shows what has come so far to those who want to see it, now and then.
     private func showBytes(_ id: JobID, _ job: FetchJob) {
         let time = time.now()
@@ -190,8 +198,9 @@ extension FetchEngine {
                 state.willShowBytes = true
                 return (nil, nil, isFirst ? last + options.progressInterval - time : nil)
             }
+            guard let transfer = state.transfer else { return (nil, nil, nil) }
             state.lastBytes = time
-            return (state.transfer, state.partial?.bytes, nil)
+            return (transfer, state.partial?.bytes, nil)
         }
         if let wait {
             // What comes just before the flow stops is to be seen as well.
@@ -202,10 +211,10 @@ extension FetchEngine {
             }
         }
         guard let transfer else { return }
-        guard inspect({ $0.waiters(of: id) }).contains(where: \.waiter.wantsBytes) else {
-            job.wantsBytes.store(false, ordering: .relaxed)
-            return
-        }
+        // Before it is asked: who begins to look meanwhile says so after that.
+        job.wantsBytes.store(false, ordering: .relaxed)
+        guard inspect({ $0.waiters(of: id) }).contains(where: \.waiter.wantsBytes) else { return }
+        job.wantsBytes.store(true, ordering: .relaxed)
         transfer.copyBody { [weak self] bytes, offset in
             guard let self, offset == 0 || offset == beginning?.count else { return }
             let whole = offset == 0 ? bytes : (beginning ?? Data()) + bytes

@@ -34,7 +34,7 @@ final class FetchEngine: Sendable {
     let options: Options
     let reporter: FetchReporter
     private let state: Mutex<State>
-    private let observation = Mutex<NetworkObservation?>(nil)
+    private let observation = Mutex<ChangeObservation?>(nil)
 
     init(
         scheduler: Scheduler, store: DataStore, transport: any Transport, network: any NetworkMonitor,

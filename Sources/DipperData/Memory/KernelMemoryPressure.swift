@@ -21,8 +21,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     public static let shared = KernelMemoryPressure()
 
     private struct State {
-        var observers: [Int: @Sendable () -> Void] = [:]
-        var nextNumber = 0
+        var observers = Observers()
         /// There as long as there are observers.
         var watch: PressureWatch?
         var level = MemoryPressure.normal
@@ -48,23 +47,21 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     /// How short memory is now; `normal` while nobody observes.
     public var level: MemoryPressure { state.withLock { $0.level } }
 
-    public func observe(_ onChange: @escaping @Sendable () -> Void) -> MemoryPressureObservation {
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         let spare = PressureWatch()
         let (number, isFirst) = state.withLock { state in
-            state.nextNumber += 1
-            state.observers[state.nextNumber] = onChange
-            if state.watch != nil { return (state.nextNumber, false) }
-            state.watch = spare
-            return (state.nextNumber, true)
+            let isFirst = state.watch == nil
+            if isFirst { state.watch = spare }
+            return (state.observers.add(onChange), isFirst)
         }
         if isFirst { spare.start(for: self) }
-        return MemoryPressureObservation { self.endObservation(number) }
+        return ChangeObservation { self.endObservation(number) }
     }
 
     private func endObservation(_ number: Int) {
         let (observer, watch) = state.withLock { state -> ((@Sendable () -> Void)?, PressureWatch?) in
-            let observer = state.observers.removeValue(forKey: number)
-            guard state.observers.isEmpty else { return (observer, nil) }
+            let observer = state.observers.remove(number)
+            guard state.observers.count == 0 else { return (observer, nil) }
             state.level = .normal
             return (observer, exchange(&state.watch, with: nil))
         }
@@ -81,7 +78,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         let observers = state.withLock { state -> [@Sendable () -> Void] in
             guard state.watch === watch, state.level != level else { return [] }
             state.level = level
-            return Array(state.observers.values)
+            return state.observers.all
         }
         for observer in observers { observer() }
         // What was just freed lies in malloc's arenas, and would stay there. This thread has the time.

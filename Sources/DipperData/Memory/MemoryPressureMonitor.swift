@@ -3,17 +3,5 @@ public protocol MemoryPressureMonitor: Sendable {
     /// How short memory is now. Never blocks.
     var level: MemoryPressure { get }
     /// Calls back, from any thread, after each change of ``level``, until the observation is let go of.
-    func observe(_ onChange: @escaping @Sendable () -> Void) -> MemoryPressureObservation
-}
-
-/// Ends an observation when it is let go of.
-public final class MemoryPressureObservation: Sendable {
-    private let onEnd: @Sendable () -> Void
-
-    /// - Parameter onEnd: called once, when nobody holds the observation any more.
-    public init(onEnd: @escaping @Sendable () -> Void) {
-        self.onEnd = onEnd
-    }
-
-    deinit { onEnd() }
+    func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
 }

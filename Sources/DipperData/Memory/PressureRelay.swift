@@ -9,7 +9,7 @@ package final class PressureRelay: Sendable {
         /// Called after those.
         var last: [(number: Int, call: Follower)] = []
         var next = 0
-        var observation: MemoryPressureObservation?
+        var observation: ChangeObservation?
         /// What followers are being told.
         var latest = MemoryPressure.normal
         var isEnded = false
@@ -39,7 +39,7 @@ package final class PressureRelay: Sendable {
     /// - Parameter last: to be called after all those that need not be.
     package func follow(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
-    ) -> MemoryPressureObservation {
+    ) -> ChangeObservation {
         let list: WritableKeyPath<State, [(number: Int, call: Follower)]> & Sendable = last ? \.last : \.followers
         let number = state.withLock { state in
             state.next += 1
@@ -47,7 +47,7 @@ package final class PressureRelay: Sendable {
             return state.next
         }
         settle([onChange], startingWith: .normal)
-        return MemoryPressureObservation { [weak self] in
+        return ChangeObservation { [weak self] in
             let follower = self?.state.withLock { state -> Follower? in
                 state[keyPath: list].firstIndex { $0.number == number }.map { state[keyPath: list].remove(at: $0).call }
             }

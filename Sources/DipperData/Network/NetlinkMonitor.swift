@@ -25,8 +25,7 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     private struct State {
-        var observers: [Int: @Sendable () -> Void] = [:]
-        var nextNumber = 0
+        var observers = Observers()
         /// There as long as there are observers.
         var watch: NetlinkWatch?
         var latest = Knowledge.nothing
@@ -86,7 +85,7 @@ public final class NetlinkMonitor: NetworkMonitor {
     public func setConditions(_ conditions: NetworkConditions) {
         let observers = state.withLock { state in
             let old = exchange(&state.conditions, with: conditions)
-            return old == conditions ? [] : Array(state.observers.values)
+            return old == conditions ? [] : state.observers.all
         }
         for observer in observers { observer() }
     }
@@ -152,23 +151,21 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     // MARK: Observing
 
-    public func observe(_ onChange: @escaping @Sendable () -> Void) -> NetworkObservation {
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         let spare = NetlinkWatch()
         let (number, isFirst) = state.withLock { state in
-            state.nextNumber += 1
-            state.observers[state.nextNumber] = onChange
-            if state.watch != nil { return (state.nextNumber, false) }
-            state.watch = spare
-            return (state.nextNumber, true)
+            let isFirst = state.watch == nil
+            if isFirst { state.watch = spare }
+            return (state.observers.add(onChange), isFirst)
         }
         if isFirst { spare.start(for: self) }
-        return NetworkObservation { self.endObservation(number) }
+        return ChangeObservation { self.endObservation(number) }
     }
 
     private func endObservation(_ number: Int) {
         let (observer, last) = state.withLock { state in
-            let observer = state.observers.removeValue(forKey: number)
-            guard state.observers.isEmpty else { return (observer, Last?.none) }
+            let observer = state.observers.remove(number)
+            guard state.observers.count == 0 else { return (observer, Last?.none) }
             let last = Last(watch: state.watch, latest: state.latest, told: state.told)
             state.watch = nil
             state.latest = .nothing
@@ -223,7 +220,7 @@ public final class NetlinkMonitor: NetworkMonitor {
                 state.told != .nothing && (state.told != found || state.hasAnsweredOtherwise)
             state.told = found
             state.hasAnsweredOtherwise = false
-            return isNews ? Array(state.observers.values) : nil
+            return isNews ? state.observers.all : nil
         }
         for observer in observers ?? [] { observer() }
     }

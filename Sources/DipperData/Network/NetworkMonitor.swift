@@ -4,7 +4,7 @@ public protocol NetworkMonitor: Sendable {
     func canReach(_ host: String) -> Bool
     /// Calls back, from any thread, after each change that may affect the answer, until the observation is
     /// let go of.
-    func observe(_ onChange: @escaping @Sendable () -> Void) -> NetworkObservation
+    func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
     /// What is known of the network beside whether there is one; no restriction unless a monitor says otherwise.
     /// Observers are called when it changes.
     var conditions: NetworkConditions { get }
@@ -14,24 +14,12 @@ extension NetworkMonitor {
     public var conditions: NetworkConditions { NetworkConditions() }
 }
 
-/// Ends an observation when it is let go of.
-public final class NetworkObservation: Sendable {
-    private let onEnd: @Sendable () -> Void
-
-    /// - Parameter onEnd: called once, when nobody holds the observation any more.
-    public init(onEnd: @escaping @Sendable () -> Void) {
-        self.onEnd = onEnd
-    }
-
-    deinit { onEnd() }
-}
-
 /// Takes every host for reachable: failures are then met by back-off alone.
 public struct AlwaysReachable: NetworkMonitor {
     /// A monitor that watches nothing.
     public init() {}
     public func canReach(_ host: String) -> Bool { true }
-    public func observe(_ onChange: @escaping @Sendable () -> Void) -> NetworkObservation {
-        NetworkObservation(onEnd: {})
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
+        ChangeObservation(onEnd: {})
     }
 }

@@ -15,7 +15,7 @@ package final class ObjectTier: Sendable {
     private let memory: MemoryTier<Entry>
 
     /// Keeps the tier's limits in step with the memory there is.
-    private let following: MemoryPressureObservation
+    private let following: ChangeObservation
 
     /// - Parameter limit: in bytes.
     init(
