@@ -53,6 +53,30 @@ struct DiskTierTests {
         await tier.shutdown()
     }
 
+    @Test("what was written is there once the disk has been synchronized, whoever else writes at that moment")
+    func synchronizing() async throws {
+        let folder = TemporaryFolder()
+        let tier = tier(folder)
+        let missed = await withTaskGroup(of: Int.self) { group in
+            for task in 0..<4 {
+                group.addTask {
+                    var missed = 0
+                    for round in 0..<300 {
+                        let record = record("\(task)/\(round)", size: 10)
+                        tier.write(record)
+                        await tier.synchronize()
+                        let row = try? tier.opened.index?.smallRecord(tier.options.naming.name(record.key))
+                        if row == nil { missed += 1 }
+                    }
+                    return missed
+                }
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(missed == 0)
+        await tier.shutdown()
+    }
+
     @Test("no truncation and no flipped bit of a record is taken for whole")
     func damagedRecords() {
         let record = record("key", size: 300)

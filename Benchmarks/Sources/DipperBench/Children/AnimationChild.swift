@@ -5,7 +5,7 @@ import Synchronization
 
 /// Plays an animation on the real clock and prints: MB at the peak before the player is made, MB at the peak, milliseconds
 /// of the processor for each frame, frames shown, frames due, frames late by more than a display's interval, and the
-/// most that one was late, in milliseconds.
+/// most that one was late, in milliseconds; the last two also for a thread that only sleeps meanwhile.
 struct AnimationChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "animation-child", shouldDisplay: false)
 
@@ -22,6 +22,7 @@ struct AnimationChild: AsyncParsableCommand {
         let before = try Machine.memory("VmHWM")
         let start = Self.processorSeconds()
         var shown: [(index: Int, time: Double)] = []
+        var slept: [(index: Int, time: Double)] = []
         if decodesOnly {
             let frames = try animation.makeFrameDecoder()
             while let frame = try frames.next() {
@@ -29,16 +30,46 @@ struct AnimationChild: AsyncParsableCommand {
                 keep(frame)
             }
         } else {
+            let sleeper = Sleeper(count: animation.frameCount, delay: delay)
             shown = await play(image)
+            slept = sleeper.times()
         }
         let processor = Self.processorSeconds() - start
         let peak = try Machine.memory("VmHWM")
-        // How far each was behind the one that was earliest.
-        let behind = shown.map { $0.time - Double($0.index * delay) / 1e3 }
-        let late = behind.map { ($0 - (behind.min() ?? 0)) * 1e3 }
+        let (late, sleptLate) = (lateness(shown), lateness(slept))
         print(
             before, peak, processor * 1e3 / Double(animation.frameCount), shown.count, animation.frameCount,
-            late.count { $0 > 1e3 / 60 }, late.max() ?? .nan)
+            late.count { $0 > 1e3 / 60 }, late.max() ?? .nan,
+            sleptLate.count { $0 > 1e3 / 60 }, sleptLate.max() ?? .nan)
+    }
+
+    /// How far each was behind the one that was earliest, in milliseconds.
+    private func lateness(_ shown: [(index: Int, time: Double)]) -> [Double] {
+        let behind = shown.map { $0.time - Double($0.index * delay) / 1e3 }
+        return behind.map { ($0 - (behind.min() ?? 0)) * 1e3 }
+    }
+
+    /// What the machine lets anyone do: a thread that wakes when frames are due.
+    private final class Sleeper: Sendable {
+        private let woken = Mutex<[(index: Int, time: Double)]>([])
+        private let end = DispatchSemaphore(value: 0)
+
+        init(count: Int, delay: Int) {
+            Thread.detachNewThread { [self] in
+                let start = monotonicSeconds()
+                for index in 0..<count {
+                    usleep(UInt32(max(0, (start + Double(index * delay) / 1e3 - monotonicSeconds()) * 1e6)))
+                    let time = monotonicSeconds()
+                    woken.withLock { $0.append((index, time)) }
+                }
+                end.signal()
+            }
+        }
+
+        func times() -> [(index: Int, time: Double)] {
+            end.wait()
+            return woken.withLock { $0 }
+        }
     }
 
     private func play(_ image: Image) async -> [(index: Int, time: Double)] {

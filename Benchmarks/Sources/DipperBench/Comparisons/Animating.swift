@@ -10,6 +10,7 @@ struct Animating: Comparison {
     private static let bufferCount = 3
     private static let player = "AnimatedImage"
     private static let decoder = "its frame decoder alone"
+    private static let sleeper = "a thread that only sleeps, beside it"
     private static let pixbuf = "gdk-pixbuf in C"
     private static let pillow = "Pillow"
 
@@ -22,6 +23,8 @@ struct Animating: Comparison {
         /// Frames that came late or not at all.
         var late = Double.nan
         var latest = Double.nan
+        /// The same of a thread that slept meanwhile.
+        var sleeper: (late: Double, latest: Double)?
     }
 
     func run(_ bench: Bench) async throws -> [Table] {
@@ -42,6 +45,10 @@ struct Animating: Comparison {
             for (name, measure) in competitors {
                 let run = try measure()
                 runs[name, default: []].append(run)
+                if let slept = run.sleeper {
+                    runs[Self.sleeper, default: []].append(
+                        Run(processor: .nan, peak: .nan, late: slept.late, latest: slept.latest))
+                }
                 say(
                     "  \(round) · \(name): \(run.processor.short) ms a frame, peak \(run.peak.short) MB "
                         + "(before \(run.before.short)), \(run.shown.short) shown, \(run.late.short) late, "
@@ -72,12 +79,12 @@ struct Animating: Comparison {
         let numbers = try numbers(
             Command.myself,
             ["animation-child", "--file", file.path, "--delay", "\(delay)", "--buffer-count", "\(bufferCount)"]
-                + flags, 7)
+                + flags, 9)
         guard numbers[4] == Double(frames) else { throw BenchError("the animation has \(numbers[4]) frames") }
         return Run(
             processor: numbers[2], peak: numbers[1], before: numbers[0], shown: numbers[3],
             late: numbers[5] + numbers[4] - numbers[3],
-            latest: numbers[6])
+            latest: numbers[6], sleeper: flags.isEmpty ? (numbers[7], numbers[8]) : nil)
     }
 
     private static func peer(_ program: String, _ arguments: [String]) throws -> Run {
@@ -94,7 +101,7 @@ struct Animating: Comparison {
 
     private func table(_ runs: [String: [Run]]) -> Table {
         func median(_ name: String, _ value: (Run) -> Double) -> Double { (runs[name] ?? []).map(value).median }
-        let names = [Self.player, Self.decoder, Self.pixbuf, Self.pillow]
+        let names = [Self.player, Self.sleeper, Self.decoder, Self.pixbuf, Self.pillow]
         let own = runs[Self.player] ?? []
         let perSecond = 1e3 / Double(Self.delay)
         var table = Table(
@@ -125,8 +132,8 @@ struct Animating: Comparison {
         ]
         table.remarks = [
             "Before: with the file and the first frame in memory, and no player. Lateness is counted from the frame that was "
-                + "the most punctual, on a machine that others used too: the best run says what the player does, the median what "
-                + "the machine did. gdk-pixbuf's figure holds the reading of the file, which it does at once."
+                + "the most punctual, on a machine that others used too: the best run says what the player does, the thread that "
+                + "only sleeps what the machine did. gdk-pixbuf's figure holds the reading of the file, which it does at once."
         ]
         return table
     }
