@@ -12,7 +12,7 @@ BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libmnl-dev libsqlite3-dev libx
 # The sample with a window; its test runs on an X server without a screen.
 GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
-TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2
+TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs chromium \
 	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
 
