@@ -53,6 +53,8 @@ let package = Package(
         .target(name: "CodecShims", dependencies: ["CPNG", "CJPEG"]),
         // Loops over pixels, compiled for several instruction sets, of which the machine's best runs.
         .target(name: "CPixels"),
+        // What of processes Swift cannot say: calls of GNU's dialect.
+        .target(name: "ProcessShims"),
         .target(
             name: "DipperData",
             dependencies: [
@@ -67,7 +69,7 @@ let package = Package(
         .target(
             name: "Dipper",
             dependencies: [
-                "DipperData", "CodecShims", "CPixels", "CLCMS", "CPixman", "CXXHash",
+                "DipperData", "CodecShims", "CPixels", "ProcessShims", "CLCMS", "CPixman", "CXXHash",
                 .target(name: "CGIF", condition: .when(traits: ["GIF"])),
                 .target(name: "CWebP", condition: .when(traits: ["WebP"])),
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),

@@ -1,0 +1,87 @@
+import DipperData
+import Foundation
+import ProcessShims
+
+/// A process that leads a group of its own, killed and waited for when nobody holds it.
+struct ChildProcess: ~Copyable {
+    private let id: pid_t
+
+    /// Starts a program whose standard input is empty, and whose other descriptors are those given alone.
+    /// - Parameters:
+    ///   - program: an absolute path.
+    ///   - input: descriptor 3.
+    ///   - timeLimit: after four times that much processor time the kernel ends it, should nobody be left to do so.
+    init(
+        _ program: String, _ arguments: [String], output: consuming OwnedDescriptor, errors: consuming OwnedDescriptor,
+        input: consuming OwnedDescriptor, timeLimit: Duration
+    ) throws(DipperError) {
+        // A descriptor must not be overwritten before it is copied.
+        let output = try output.raised()
+        let errors = try errors.raised()
+        let input = try input.raised()
+        let files = [output.number, errors.number, input.number]
+        var id = pid_t()
+        let error = Self.withPointers([program] + arguments) { arguments in
+            Self.withPointers(Self.environment) { environment in
+                dipper_spawn(&id, program, arguments, environment, files)
+            }
+        }
+        switch error {
+        case 0: self.id = id
+        case ENOENT, EACCES, ENOEXEC, ENOTDIR: throw FrameCommand.missing(program)
+        default: throw OwnedDescriptor.failure(program, error)
+        }
+        limit(timeLimit)
+    }
+
+    deinit { _ = Self.end(id) }
+
+    /// Whether the program has ended. It stays to be waited for, so that its number is not another's.
+    var hasEnded: Bool {
+        var information = siginfo_t()
+        let result = waitid(P_PID, id_t(id), &information, WEXITED | WNOHANG | WNOWAIT)
+        // An error means that someone else has waited for it.
+        return result != 0 || information.si_signo != 0
+    }
+
+    /// Kills what is left of the group.
+    /// - Returns: whether the program ended by itself, with status 0.
+    consuming func end() -> Bool {
+        let isSuccess = Self.end(id)
+        discard self
+        return isSuccess
+    }
+
+    private static func end(_ id: pid_t) -> Bool {
+        var information = siginfo_t()
+        // While nobody has waited for it, the number is that of its group and of no other.
+        if waitid(P_PID, id_t(id), &information, WEXITED | WNOHANG | WNOWAIT) == 0 { kill(-id, SIGKILL) }
+        var status: Int32 = 0
+        while true {
+            let waited = waitpid(id, &status, 0)
+            // Where someone else waits for all children, what it has written is all there is to judge by.
+            if waited < 0, errno != EINTR { return true }
+            if waited == id { return status == 0 }
+        }
+    }
+
+    /// Whatever size a video announces, it shall not take the machine's memory.
+    private func limit(_ timeLimit: Duration) {
+        let seconds = UInt64(min(max(timeLimit.components.seconds, 0), 1_000_000)) * 4 + 4
+        _ = dipper_limit(id, 4 << 30, seconds)
+    }
+
+    /// What a program needs to run at all. The rest may be secret, or change what ffmpeg does.
+    private static let environment: [String] =
+        ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"].compactMap { name in
+            ProcessInfo.processInfo.environment[name].map { "\(name)=\($0)" }
+        } + ["LC_ALL=C"]
+
+    private static func withPointers<Result>(
+        _ texts: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result
+    ) -> Result {
+        let pointers = texts.map { strdup($0) }
+        defer { pointers.forEach { free($0) } }
+        return body(pointers + [nil])
+    }
+}

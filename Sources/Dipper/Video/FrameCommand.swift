@@ -1,0 +1,93 @@
+import DipperData
+import Foundation
+
+/// What `ffmpeg` is told, and what its answer means.
+struct FrameCommand {
+    /// From the video's start, in seconds, to the microsecond that ffmpeg counts.
+    private let seconds: String
+    private let bounds: PixelSize?
+
+    init(_ time: Duration, _ bounds: PixelSize?) {
+        let (whole, attoseconds) = min(max(time, .zero), .seconds(1_000_000_000)).components
+        let micro = whole * 1_000_000 + (attoseconds + 500_000_000_000) / 1_000_000_000_000
+        seconds = "\(micro / 1_000_000)." + String(1_000_000 + micro % 1_000_000).dropFirst()
+        self.bounds = bounds.map { PixelSize(width: max($0.width, 1), height: max($0.height, 1)) }
+    }
+
+    /// Tells pictures of one video from each other.
+    var name: String { seconds + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
+
+    /// Containers of videos. Playlists, scripts, manifests and descriptions of streams are not among them: these make
+    /// ffmpeg open what they name.
+    private static let formats = [
+        "mov", "matroska", "webm", "avi", "flv", "mpegts", "mpeg", "mpegvideo", "m4v", "h264", "hevc", "obu", "ivf",
+        "ogg",
+        "asf", "rm", "dv", "mxf", "nut", "wtv",
+    ]
+
+    /// The video is descriptor 3, the picture goes to standard output.
+    var arguments: [String] {
+        [
+            "-nostdin", "-hide_banner", "-loglevel", "error",
+            "-protocol_whitelist", "file", "-format_whitelist", Self.formats.joined(separator: ","),
+            // From the key picture before the time: with accurate seeking nothing is left of a video that ends earlier.
+            "-noaccurate_seek", "-ss", seconds, "-threads", "2",
+            // A path, and not the protocols `pipe` and `fd`, in which one cannot seek, or which are too new.
+            "-i", "file:/proc/self/fd/3",
+            "-an", "-sn", "-dn", "-map_metadata", "-1", "-filter_threads", "1", "-vf", filters,
+            "-frames:v", "1", "-c:v", "png", "-f", "image2pipe", "pipe:1",
+        ]
+    }
+
+    private var filters: String {
+        [
+            // The last picture goes on for ever, so that there is one at any time. Zero is the time asked for.
+            "tpad=stop=-1:stop_mode=clone", "select='gte(t,0)'",
+            "scale=w='\(side("iw*sar"))':h='\(side("ih"))':flags=lanczos+accurate_rnd+full_chroma_int",
+            "format=rgb24", "setsar=1",
+            // Video's own curve counts as that of sRGB: that is how videos are shown.
+            "setparams=color_trc=iec61966-2-1",
+        ].joined(separator: ",")
+    }
+
+    private func side(_ length: String) -> String {
+        guard let bounds else { return "max(1,round(\(length)))" }
+        return "max(1,round(\(length)*min(1,min(\(bounds.width)/(iw*sar),\(bounds.height)/ih))))"
+    }
+
+    /// The path of a program. Only absolute folders of `PATH` count: what the working folder holds is nobody's choice.
+    static func find(_ program: String) throws(DipperError) -> String {
+        let paths: [String]
+        if program.hasPrefix("/") {
+            paths = [program]
+        } else if program.isEmpty || program.contains("/") {
+            paths = []
+        } else {
+            let folders = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"
+            paths = folders.split(separator: ":").filter { $0.hasPrefix("/") }.map { "\($0)/\(program)" }
+        }
+        for path in paths {
+            var status = stat()
+            if stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, access(path, X_OK) == 0 { return path }
+        }
+        throw missing(program)
+    }
+
+    static func missing(_ program: String) -> DipperError {
+        .unsupportedFormat.with(
+            detail: "pictures of videos need the program '\(program)', which is not there: install ffmpeg, "
+                + "or set VideoFrameProvider.program to its path")
+    }
+
+    /// The PNG file that a program has written.
+    static func picture(_ ended: ProgramRun.Ended, of video: String) throws(DipperError) -> Data {
+        let begin = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
+        let end = Data([0x49, 0x45, 0x4E, 0x44, 0xAE, 0x42, 0x60, 0x82])
+        if ended.isSuccess, ended.output.starts(with: begin), ended.output.suffix(end.count) == end {
+            return ended.output
+        }
+        let reason = ended.message ?? (ended.output.isEmpty ? "no picture in it" : "the program's answer is no picture")
+        throw .undecodable.with(
+            detail: "'\(video)': " + reason.replacingOccurrences(of: "file:/proc/self/fd/3: ", with: ""))
+    }
+}

@@ -1,0 +1,90 @@
+import DipperData
+import Foundation
+
+/// A picture out of a video, at a time.
+///
+/// ```swift
+/// let still = VideoFrameProvider(video, at: .seconds(3), fitting: PixelSize(width: 320, height: 320))
+/// let image = try await cache.getImage(ImageRequest(still)).value
+/// ```
+///
+/// The picture is the first one at the time or after it. A time past the end is the last picture, one before the start the
+/// first. Pictures come upright, and as wide as they are to be shown.
+///
+/// `ffmpeg` decodes the video, in a process of its own, so that a hostile video harms neither the program nor its memory.
+/// The process has no standard input, no shell, a few variables of the environment, limits on time, memory and output, and
+/// the video as an open file: its name is never an argument. Playlists and other files that name files are refused. At
+/// most two such processes run at once; one that nobody waits for any more is killed.
+///
+/// The video is a file of this machine, or in memory. A video on a server is first to be fetched, by the cache, so that
+/// lanes, address policy and credentials hold for it as they do for everything.
+///
+/// What was made is kept on disk, because making it takes long.
+public struct VideoFrameProvider: DataProvider {
+    /// The time in the video.
+    public let time: Duration
+    /// What the picture fits into, with its proportions kept, in pixels; it is never enlarged. `nil` leaves its size.
+    public let bounds: PixelSize?
+    public let cacheKey: CacheKey
+
+    /// The program that decodes: a name, which is looked for in the folders of `PATH`, or an absolute path. It takes the
+    /// arguments of `ffmpeg`; 5.1 is what the tests run.
+    public var program = "ffmpeg"
+    /// How long the program may run. Time it waits for others to end does not count.
+    public var timeLimit = Duration.seconds(30)
+    /// The most that the program may write, in bytes: the size of a PNG file.
+    public var maximumSize = 1 << 28
+
+    private let source: VideoSource
+
+    /// A picture of a video in a file.
+    ///
+    /// The file's size and the time of its last change are a part of the key, so that a file that has changed is another
+    /// video. They are read here.
+    /// - Parameters:
+    ///   - video: a file URL.
+    ///   - time: the time in the video.
+    ///   - bounds: what the picture fits into, in pixels; `nil` leaves its size.
+    ///   - key: what the video is known by, to which time and bounds are added; by default the file's URL and state.
+    public init(_ video: URL, at time: Duration, fitting bounds: PixelSize? = nil, key: CacheKey? = nil) {
+        self.init(.file(video), key ?? VideoSource.key(of: video), time, bounds)
+    }
+
+    /// A picture of a video in memory.
+    /// - Parameters:
+    ///   - video: the video's file.
+    ///   - key: what the video is known by, to which time and bounds are added.
+    ///   - time: the time in the video.
+    ///   - bounds: what the picture fits into, in pixels; `nil` leaves its size.
+    public init(_ video: Data, key: CacheKey, at time: Duration, fitting bounds: PixelSize? = nil) {
+        self.init(.bytes(video), key, time, bounds)
+    }
+
+    private init(_ source: VideoSource, _ key: CacheKey, _ time: Duration, _ bounds: PixelSize?) {
+        self.source = source
+        self.time = time
+        self.bounds = bounds
+        // An empty key stays what every call refuses.
+        cacheKey = key.isEmpty ? key : CacheKey("\(key)\nframe \(FrameCommand(time, bounds).name)")
+    }
+
+    /// The picture, as a PNG file.
+    /// - Throws: `DipperError.unsupportedFormat` without the program; `DipperError.unreadable` for what is no file;
+    ///   `DipperError.undecodable` for what is no video, or is broken; `DipperError.tooLarge`;
+    ///   `DipperError.timedOut`, after which the call is tried again as its retry policy says;
+    ///   `DipperError.cancelled`.
+    public func data() async throws -> Data {
+        let (source, command) = (source, FrameCommand(time, bounds))
+        let (program, timeLimit, maximumSize) = (program, timeLimit, maximumSize)
+        return try await Self.runners.run { wakeup throws(DipperError) in
+            let run = ProgramRun(
+                program: try FrameCommand.find(program), arguments: command.arguments, timeLimit: timeLimit,
+                maximumSize: maximumSize)
+            let ended = try run.run(reading: source.opened(), endingAt: wakeup)
+            return try FrameCommand.picture(ended, of: source.name)
+        }
+    }
+
+    /// Waiting for a program blocks, which a thread of Swift's concurrency must not.
+    private static let runners = ProgramQueue(name: "dipper-video", programs: 2)
+}

@@ -1,0 +1,59 @@
+#define _GNU_SOURCE
+#include "ProcessShims.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static int describe(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes, const int files[3]) {
+    int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    for (int i = 0; i < 3 && !error; i++) error = posix_spawn_file_actions_adddup2(actions, files[i], i + 1);
+    if (!error) error = posix_spawn_file_actions_addclosefrom_np(actions, 4);
+    if (!error) error = posix_spawn_file_actions_addchdir_np(actions, "/");
+    sigset_t signals;
+    sigemptyset(&signals);
+    if (!error) error = posix_spawnattr_setsigmask(attributes, &signals);
+    /* What this program ignores, such as a pipe that nobody reads, is to end that one. */
+    sigfillset(&signals);
+    if (!error) error = posix_spawnattr_setsigdefault(attributes, &signals);
+    if (!error) error = posix_spawnattr_setpgroup(attributes, 0);
+    if (error) return error;
+    return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+int dipper_spawn(pid_t *id, const char *path, char *const arguments[], char *const environment[], const int files[3]) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error) return error;
+    error = posix_spawnattr_init(&attributes);
+    if (!error) {
+        error = describe(&actions, &attributes, files);
+        if (!error) error = posix_spawn(id, path, &actions, &attributes, arguments, environment);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+static int set(pid_t id, int resource, uint64_t value) {
+    struct rlimit limit = {value, value};
+    return prlimit(id, resource, &limit, NULL);
+}
+
+int dipper_limit(pid_t id, uint64_t memory, uint64_t seconds) {
+    if (set(id, RLIMIT_AS, memory)) return -1;
+    if (set(id, RLIMIT_CPU, seconds)) return -1;
+    return set(id, RLIMIT_CORE, 0);
+}
+
+int dipper_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC); }
+
+int dipper_event(void) { return eventfd(0, EFD_CLOEXEC); }
+
+int dipper_memory_file(void) { return memfd_create("dipper-video", MFD_CLOEXEC); }

@@ -1,0 +1,79 @@
+import Foundation
+import Testing
+
+@testable import Dipper
+
+@Suite("Videos that name other files", .enabled(if: VideoFile.isPossible, "ffmpeg is not installed"))
+struct VideoAttackTests {
+    private static let names = ["a.m3u8", "a.mp4"]
+
+    /// A folder with a video that nobody is to see, and a file that names it by its path.
+    private func playlist(_ name: String) throws -> (TemporaryFolder, URL) {
+        let folder = TemporaryFolder()
+        let secret = try VideoFile.colors(as: "secret.ts", in: folder)
+        let text = "#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\n\(secret.path)\n#EXT-X-ENDLIST\n"
+        let file = folder.url.appendingPathComponent(name)
+        try Data(text.utf8).write(to: file)
+        return (folder, file)
+    }
+
+    private func script(_ name: String) throws -> (TemporaryFolder, URL) {
+        let folder = TemporaryFolder()
+        try VideoFile.colors.write(to: folder.url.appendingPathComponent("secret.mp4"))
+        let file = folder.url.appendingPathComponent(name)
+        try Data("ffconcat version 1.0\nfile secret.mp4\n".utf8).write(to: file)
+        return (folder, file)
+    }
+
+    /// Runs ffmpeg on a file by its path, as the provider does or without the list of formats.
+    private func writes(_ file: URL, anyFormat: Bool) throws -> Int {
+        var arguments = FrameCommand(.zero, nil).arguments.map {
+            $0 == "file:/proc/self/fd/3" ? "file:\(file.path)" : $0
+        }
+        let list = try #require(arguments.firstIndex(of: "-format_whitelist"))
+        if anyFormat { arguments.removeSubrange(list...list + 1) }
+        let output = file.deletingLastPathComponent().appendingPathComponent("output")
+        #expect(FileManager.default.createFile(atPath: output.path, contents: nil))
+        VideoFile.run("ffmpeg", arguments, output: try FileHandle(forWritingTo: output))
+        return try Data(contentsOf: output).count
+    }
+
+    @Test("a playlist opens nothing, whatever it is called; without the list of formats it would", arguments: names)
+    func playlists(_ name: String) async throws {
+        let (folder, file) = try playlist(name)
+        #expect(try writes(file, anyFormat: true) > 0)
+        #expect(try writes(file, anyFormat: false) == 0)
+        #expect(await VideoFrameProvider(file, at: .zero).error == .undecodable)
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test("a script that joins files opens none; without the list of formats it would", arguments: names)
+    func scripts(_ name: String) async throws {
+        let (folder, file) = try script(name)
+        #expect(try writes(file, anyFormat: true) > 0)
+        #expect(try writes(file, anyFormat: false) == 0)
+        #expect(await VideoFrameProvider(file, at: .zero).error == .undecodable)
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test("a playlist of addresses connects to none")
+    func addresses() async throws {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        #expect(listener >= 0)
+        defer { close(listener) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                #expect(bind(listener, pointer, length) == 0 && listen(listener, 8) == 0)
+                #expect(getsockname(listener, pointer, &length) == 0)
+            }
+        }
+        let target = "http://127.0.0.1:\(UInt16(bigEndian: address.sin_port))/a.ts"
+        let text = "#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\n\(target)\n#EXT-X-ENDLIST\n"
+        #expect(await VideoFrameProvider(Data(text.utf8), key: "playlist", at: .zero).error == .undecodable)
+        #expect(accept(listener, nil, nil) == -1 && errno == EAGAIN)
+    }
+}

@@ -1,0 +1,142 @@
+import DipperTesting
+import Foundation
+import Testing
+
+@testable import Dipper
+
+@Suite("Pictures of videos", .enabled(if: VideoFile.isPossible, "ffmpeg is not installed"))
+struct VideoFrameTests {
+    private let folder = TemporaryFolder()
+
+    private func video(_ name: String = "video.mp4", _ bytes: Data = VideoFile.colors) throws -> URL {
+        let file = folder.url.appendingPathComponent(name)
+        try bytes.write(to: file)
+        return file
+    }
+
+    @Test("the picture is that of the time; past the end the last one, before the start the first")
+    func times() async throws {
+        let video = try video()
+        for (time, color) in [(-5, 0), (0, 0), (0.5, 0), (1.0, 1), (1.5, 1), (2.02, 2), (2.99, 2), (3, 2), (400, 2)] {
+            let image = try await VideoFrameProvider(video, at: .seconds(time)).image
+            #expect(image.mainColor == color && image.size == PixelSize(width: 160, height: 90), "\(time)")
+        }
+    }
+
+    @Test(
+        "of each container there is a picture before the end and after it",
+        arguments: ["mkv", "avi", "ts", "mpg", "flv"])
+    func containers(_ ending: String) async throws {
+        let video = try VideoFile.colors(as: "video.\(ending)", in: folder)
+        #expect(try await VideoFrameProvider(video, at: .seconds(1.5)).image.mainColor == 1)
+        #expect(try await VideoFrameProvider(video, at: .seconds(30)).image.mainColor == 2)
+    }
+
+    @Test("it fits into its bounds, keeps its proportions, and is not enlarged")
+    func bounds() async throws {
+        let video = try video()
+        for (bounds, size) in [
+            ((80, 80), (80, 45)), ((80, 9), (16, 9)), ((1_000, 1_000), (160, 90)), ((160, 1), (2, 1)), ((1, 1), (1, 1)),
+            ((0, -4), (1, 1)), ((Int.max, Int.max), (160, 90)),
+        ] {
+            let bounds = PixelSize(width: bounds.0, height: bounds.1)
+            let image = try await VideoFrameProvider(video, at: .seconds(1.5), fitting: bounds).image
+            #expect(image.size == PixelSize(width: size.0, height: size.1), "\(bounds)")
+            #expect(image.mainColor == 1)
+        }
+    }
+
+    @Test("it is turned as the video says, and as wide as it is to be shown")
+    func shape() async throws {
+        let turned = VideoFrameProvider(VideoFile.turned, key: "turned", at: .zero)
+        #expect(try await turned.image.size == PixelSize(width: 90, height: 160))
+        let wide = try VideoFile.colors(as: "wide.mp4", in: folder, ["-vf", "setsar=2"])
+        #expect(try await VideoFrameProvider(wide, at: .zero).image.size == PixelSize(width: 320, height: 90))
+        let small = VideoFrameProvider(wide, at: .zero, fitting: PixelSize(width: 32, height: 32))
+        #expect(try await small.image.size == PixelSize(width: 32, height: 9))
+    }
+
+    @Test("the name of a file is never an option, a protocol or a pattern")
+    func names() async throws {
+        for name in ["-version", "concat:a|b.mp4", "http:", "%03d.png", "a\nb 'c' \"d\" $(e) ü.mp4", "pipe:0"] {
+            let image = try await VideoFrameProvider(try video(name), at: .seconds(1.5)).image
+            #expect(image.mainColor == 1, "\(name)")
+        }
+    }
+
+    @Test("what is no video is an error: \"undecodable\" for bytes, \"unreadable\" for what is no file")
+    func bad() async throws {
+        let truncated = VideoFile.colors.prefix(VideoFile.colors.count / 2)
+        for bytes in [
+            Data(), Data("hello, world\n".utf8), try Image.sample().png, Data(truncated), Data(count: 100_000),
+        ] {
+            let error = await VideoFrameProvider(try video("bad.mp4", bytes), at: .zero).error
+            #expect(error == .undecodable && error?.detail?.contains("bad.mp4'") == true, "\(bytes)")
+        }
+        let sound = folder.url.appendingPathComponent("sound.mp4")
+        VideoFile.run("ffmpeg", ["-f", "lavfi", "-i", "sine=duration=1", sound.path])
+        #expect(await VideoFrameProvider(sound, at: .zero).error == .undecodable)
+        let pipe = folder.url.appendingPathComponent("pipe")
+        #expect(mkfifo(pipe.path, 0o600) == 0)
+        for file in [
+            folder.url, pipe, folder.url.appendingPathComponent("nothing"), URL(fileURLWithPath: "/dev/zero"), url("a"),
+        ] {
+            #expect(await VideoFrameProvider(file, at: .zero).error == .unreadable, "\(file)")
+        }
+    }
+
+    @Test("in a cache it is a picture like others: processed, and kept on disk until the video is another")
+    func cached() async throws {
+        let video = try video()
+        let disk = TemporaryFolder()
+        let test = TestImageCache(folder: disk)
+        let frame = VideoFrameProvider(video, at: .seconds(1.5))
+        let small = ImageRequest(frame).processed(by: Downsample(width: 40, height: 40))
+        let image = try await test.cache.getImage(small).value
+        #expect(image.size.width == 40 && image.mainColor == 1)
+        #expect(try await test.cache.getImage(ImageRequest(frame)).value.size.width == 160)
+        #expect(test.cache.data.statistics.networkRequests == 0)
+        await test.cache.synchronize()
+        await test.cache.shutdown()
+
+        let again = TestImageCache(folder: disk)
+        let same = VideoFrameProvider(video, at: .seconds(1.5)).with(\.program, "/nowhere/ffmpeg")
+        let response = try await again.cache.getImage(ImageRequest(same)).response
+        #expect(response.source == .disk && response.image.mainColor == 1)
+        try VideoFile.turned.write(to: video)
+        try FileManager.default.setAttributes(
+            [.modificationDate: Date(timeIntervalSince1970: 1)], ofItemAtPath: video.path)
+        let changed = try await again.cache.getImage(ImageRequest(VideoFrameProvider(video, at: .seconds(1.5)))).value
+        #expect(changed.size == PixelSize(width: 90, height: 160))
+        await again.cache.shutdown()
+    }
+
+    @Test("the code of the guide makes pictures, of a file and of what was fetched")
+    func guide() async throws {
+        let test = TestImageCache()
+        let image = try await DecodingGuide.video(test.cache, try video())
+        #expect(image.size == PixelSize(width: 160, height: 90) && image.mainColor == 2)
+        test.transport.script(url("video.mp4"), [.body(VideoFile.colors)])
+        #expect(try await DecodingGuide.remoteVideo(test.cache, url("video.mp4")).mainColor == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("time, bounds and state of the file are in the key; a key of one's own stands for the file")
+    func keys() throws {
+        let video = try video()
+        let bounds = PixelSize(width: 8, height: 8)
+        let frames = [
+            VideoFrameProvider(video, at: .seconds(1)), VideoFrameProvider(video, at: .seconds(1.000001)),
+            VideoFrameProvider(video, at: .seconds(1), fitting: bounds),
+            VideoFrameProvider(video, at: .seconds(1), key: "a"),
+            VideoFrameProvider(Data(), key: "b", at: .seconds(1)),
+        ]
+        #expect(Set(frames.map(\.cacheKey)).count == frames.count && frames.allSatisfy { !$0.isLocal })
+        #expect(VideoFrameProvider(video, at: .seconds(1)).cacheKey == frames[0].cacheKey)
+        try FileManager.default.setAttributes(
+            [.modificationDate: Date(timeIntervalSince1970: 1)], ofItemAtPath: video.path)
+        #expect(VideoFrameProvider(video, at: .seconds(1)).cacheKey != frames[0].cacheKey)
+        #expect(VideoFrameProvider(video, at: .seconds(1), key: "a").cacheKey == frames[3].cacheKey)
+        #expect(VideoFrameProvider(video, at: .seconds(1), key: "").cacheKey.isEmpty)
+    }
+}
