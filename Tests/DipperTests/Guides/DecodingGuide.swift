@@ -27,6 +27,18 @@ enum DecodingGuide {
         }
     }
 
+    static func video(_ cache: ImageCache, _ video: URL) async throws -> Image {
+        let still = VideoFrameProvider(video, at: .seconds(3), fitting: PixelSize(width: 320, height: 320))
+        let image = try await cache.getImage(ImageRequest(still)).value
+        return image
+    }
+
+    static func remoteVideo(_ cache: ImageCache, _ videoURL: URL) async throws -> Image {
+        let video = try await cache.data.getData(videoURL).value
+        let still = VideoFrameProvider(video, key: CacheKey(videoURL), at: .seconds(3))
+        return try await cache.getImage(ImageRequest(still)).value
+    }
+
     static func codecs(_ bytes: Data) throws -> Data {
         let codecs = CodecRegistry.standard
         let small = try codecs.decode(bytes, DecodeOptions(target: TargetSize(PixelSize(width: 64, height: 64))))
