@@ -18,8 +18,10 @@ extension ImageCache {
         try addImage(image, bytes: bytes, for: ImageRequest(key))
     }
 
-    /// Removes all pictures of a key, and its file, from both tiers.
-    public func removeImage(for key: CacheKey) { removeImages(for: ImageRequest(key)) }
+    /// Removes all pictures of a key, and its file, from both tiers, or from one of them.
+    public func removeImage(for key: CacheKey, from tiers: DataCache.Tiers = .all) {
+        removeImages(for: ImageRequest(key), from: tiers)
+    }
 }
 
 extension ImageRequest {

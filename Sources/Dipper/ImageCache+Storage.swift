@@ -74,7 +74,13 @@ extension ImageCache {
         let imageKey = options.key(request.data.cacheKey)
         guard !imageKey.isEmpty, !request.data.cacheKey.isEmpty else { throw .emptyKey }
         let info = originals.infoOfAdded(request.data)
-        if options.chain.processors.isEmpty { loader.forgetDerived(of: request.data.cacheKey, originals) }
+        // What is being made of other bytes is not to take its place.
+        loader.revoke { $0 == imageKey }
+        if options.chain.processors.isEmpty {
+            let key = request.data.cacheKey
+            loader.revoke { $0 == key || $0.isDerived(of: key) }
+            loader.forgetDerived(of: key, originals)
+        }
         _ = keep(image, bytes.map(DataCache.digest) ?? 0, info, request, options)
         guard originals.hasDisk, originals.policy(of: request.data) != .memoryOnly else { return }
         let fileKey = options.fileKey(request.data.cacheKey)
@@ -88,7 +94,8 @@ extension ImageCache {
             }
         }
         loader.writes.add(
-            .init(write: write, undo: { originals.removeData(for: fileKey) }, dropped: {}), for: fileKey, atOnce: false)
+            .init(write: write, undo: { originals.removeData(for: fileKey, from: $0) }, dropped: {}), for: fileKey,
+            atOnce: false)
     }
 
     /// Keeps a picture's file, which is decoded when it is asked for. What was made of the one before is removed.
@@ -102,27 +109,31 @@ extension ImageCache {
         loader.forgetDerived(of: key, originals)
     }
 
-    /// Removes all pictures of a URL, and its file, from both tiers.
-    public func removeImage(for url: URL) { removeImages(for: ImageRequest(url)) }
+    /// Removes all pictures of a URL, and its file, from both tiers, or from one of them. What is being fetched now is kept
+    /// when it comes; what is being decoded or written is not, in these tiers.
+    public func removeImage(for url: URL, from tiers: DataCache.Tiers = .all) {
+        removeImages(for: ImageRequest(url), from: tiers)
+    }
 
-    /// Removes one picture from both tiers: the one that is made by the request's processors, or the file itself and the
-    /// picture that is made of it as it is.
-    public func removeImage(for request: ImageRequest) {
+    /// Removes one picture from both tiers, or from one of them: the one that is made by the request's processors, or the
+    /// file itself and the picture that is made of it as it is.
+    public func removeImage(for request: ImageRequest, from tiers: DataCache.Tiers = .all) {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
         let (imageKey, fileKey) = (options.key(key), options.fileKey(key))
-        loader.revoke { $0 == imageKey || $0 == fileKey }
-        loader.originals(of: options).removeData(for: fileKey)
-        memory.remove(imageKey)
+        loader.revoke(from: tiers) { $0 == imageKey || $0 == fileKey }
+        loader.originals(of: options).removeData(for: fileKey, from: tiers)
+        if tiers.contains(.memory) { memory.remove(imageKey) }
     }
 
-    /// Removes the request's file and all pictures made of it, from both tiers.
-    public func removeImages(for request: ImageRequest) {
+    /// Removes the request's file and all pictures made of it, from both tiers, or from one of them.
+    public func removeImages(for request: ImageRequest, from tiers: DataCache.Tiers = .all) {
         let originals = loader.originals(of: request.resolved(defaults))
         let key = request.data.cacheKey
-        loader.revoke { $0 == key || $0.isDerived(of: key) }
-        originals.removeData(for: key)
-        originals.removeDerived(of: key)
+        loader.revoke(from: tiers) { $0 == key || $0.isDerived(of: key) }
+        originals.removeData(for: key, from: tiers)
+        originals.removeDerived(of: key, from: tiers)
+        guard tiers.contains(.memory) else { return }
         memory.remove(key)
         memory.removeDerived(of: key)
     }

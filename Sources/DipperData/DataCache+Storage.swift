@@ -127,9 +127,11 @@ extension DataCache {
     /// The same by key.
     public func removeData(for key: CacheKey, from tiers: Tiers = .all) { store.remove(key, from: tiers) }
 
-    /// Removes from both tiers what was made from the entry and is kept under keys that begin with its own; see
-    /// ``CacheKey/isDerived(of:)``. At once for readers; the disk follows in the background. The entry itself stays.
-    package func removeDerived(of key: CacheKey) { store.removeDerived(of: key) }
+    /// Removes from both tiers, or from one of them, what was made from the entry and is kept under keys that begin with its
+    /// own; see ``CacheKey/isDerived(of:)``. At once for readers; the disk follows in the background. The entry itself stays.
+    package func removeDerived(of key: CacheKey, from tiers: Tiers = .all) {
+        store.removeDerived(of: key, from: tiers)
+    }
 
     /// Removes what a request that changes things on the server makes out of date (RFC 9111, section 4.4): the entry of
     /// its URL, and those of `Location` and `Content-Location` if they are of the same origin. For programs that send

@@ -26,7 +26,8 @@ final class DecodeWork: Sendable {
     private let loader: ImageLoader
     /// Nobody waits any more.
     private let cancelled = Atomic(false)
-    private let revoked = Atomic(false)
+    /// Where what comes of it is not to be kept.
+    let removals = Removals()
     private let isCounted = Atomic(false)
     private let state = Mutex(State())
 
@@ -53,12 +54,8 @@ final class DecodeWork: Sendable {
 
     /// Whether the request would be answered by what is being made, if it asked the tiers.
     func serves(_ request: ImageRequest, _ originals: DataCache) -> Bool {
-        originals.use(of: source.info, for: request.data) == .fresh
+        removals.tiers != .all && originals.use(of: source.info, for: request.data) == .fresh
     }
-
-    /// What comes of it is not to be kept.
-    func revoke() { revoked.store(true, ordering: .relaxed) }
-    var isRevoked: Bool { revoked.load(ordering: .relaxed) }
 
     /// Bytes that are held for it.
     private var size: Int {

@@ -39,22 +39,25 @@ extension ImageLoader {
             }
         }
         writes.add(
-            .init(write: write, undo: { originals.removeData(for: imageKey) }, dropped: tell), for: imageKey,
-            atOnce: !patient.isEmpty)
+            .init(
+                write: write, undo: { originals.removeData(for: imageKey, from: $0) }, dropped: tell,
+                removals: work.removals),
+            for: imageKey, atOnce: !patient.isEmpty)
     }
 
     // MARK: Removing
 
-    /// What is being made or written of keys like this is not to be kept. To be called before the tiers are cleaned.
-    func revoke(where condition: (CacheKey) -> Bool) {
+    /// What is being made or written of keys like this is not to be kept in these tiers. To be called before they are
+    /// cleaned.
+    func revoke(from tiers: DataCache.Tiers = .all, where condition: (CacheKey) -> Bool) {
         let concerned = works.withLock { works in works.filter { condition($0.key) }.map(\.value) }
-        for work in concerned { work.revoke() }
-        writes.revoke(where: condition)
+        for work in concerned { work.removals.add(tiers) }
+        writes.revoke(from: tiers, where: condition)
     }
 
     /// Removes what was made of the bytes of a key, but for one picture.
     func forgetDerived(of key: CacheKey, but imageKey: CacheKey? = nil, _ originals: DataCache) {
-        writes.revoke { $0.isDerived(of: key) && $0 != imageKey }
+        writes.revoke(from: .all) { $0.isDerived(of: key) && $0 != imageKey }
         originals.removeDerived(of: key)
         memory.removeDerived(of: key)
     }

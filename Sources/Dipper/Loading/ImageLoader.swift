@@ -255,6 +255,9 @@ final class ImageLoader: Sendable {
             {
                 forgetDerived(of: work.key, but: work.imageKey, originals)
             }
+        }
+        // What was removed while it was being made is not to come back, nor to take the place of what was added then.
+        if isCurrent, !work.removals.tiers.contains(.memory) {
             let isWanted =
                 memory.contains(work.imageKey)
                 || present.contains { $0.lane == .fast || $0.options.options.prefetchesToMemory != false }
@@ -262,20 +265,20 @@ final class ImageLoader: Sendable {
                 keep(
                     made.image, digest: made.digest, info, for: work.imageKey,
                     originals.memoryLifetime(of: work.request.data, madeOf: info))
+                // Who removes it from now on finds it.
+                if work.removals.tiers.contains(.memory) { memory.remove(work.imageKey) }
             } else if !mayKeep, policies.contains(where: { $0 != .bypass }) {
                 memory.remove(work.imageKey)
             }
         }
-        forget(work)
-        // What was removed while it was being made is not to come back.
-        let isRevoked = work.isRevoked
-        if isRevoked { memory.remove(work.imageKey) }
         let waiters = work.close()
         let keepsDerived =
-            made.isProcessed && mayKeep && !isRevoked && originals.hasDisk
+            made.isProcessed && mayKeep && isCurrent && originals.hasDisk
             && policies.contains { [.useCache, .ignoreCache, .fromMemoryOrRefresh].contains($0) }
         let patient = keepsDerived ? waiters.filter(\.request.data.waitsForDiskWrite) : []
         if keepsDerived { write(work, made, waiters, patient, originals) }
+        // Not before: a removal must find the work, or what is to be written of it.
+        forget(work)
         for task in waiters where !patient.contains(where: { $0 === task }) { succeed(task, made.image, work) }
     }
 

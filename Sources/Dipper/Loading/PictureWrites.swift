@@ -6,16 +6,17 @@ final class PictureWrites: Sendable {
     struct Job: Sendable {
         /// Encodes and stages.
         let write: @Sendable () -> Void
-        /// Takes it back.
-        let undo: @Sendable () -> Void
+        /// Takes it back from these tiers.
+        let undo: @Sendable (DataCache.Tiers) -> Void
         /// It will not be written.
         let dropped: @Sendable () -> Void
+        /// What was removed since the picture was begun.
+        var removals = Removals()
     }
 
     private struct Entry: Sendable {
         var waiting: Job?
         var running: Job?
-        var isRevoked = false
     }
 
     private struct State: Sendable {
@@ -43,6 +44,8 @@ final class PictureWrites: Sendable {
     /// takes nothing more.
     func add(_ job: Job, for key: CacheKey, atOnce isWaitedFor: Bool) {
         let (replaced, isFirst, atOnce) = state.withLock { state -> (Job?, Bool, Bool) in
+            // It is not to take the place of what was added after the removal.
+            if job.removals.tiers.contains(.disk) { return (job, false, false) }
             let isFirst = state.entries[key] == nil
             let atOnce = isWaitedFor || state.entries.count >= Self.mostWaiting
             let replaced = exchange(&state.entries[key, default: Entry()].waiting, with: job)
@@ -62,38 +65,44 @@ final class PictureWrites: Sendable {
                 return job
             }
             guard let job else { return }
-            job.write()
-            let (isRevoked, idle) = state.withLock { state -> (Bool, [CheckedContinuation<Void, Never>]) in
-                let isRevoked = state.entries[key]?.isRevoked ?? false
-                state.entries[key]?.isRevoked = false
-                if !isRevoked { state.entries[key]?.running = nil }
-                return (isRevoked, isRevoked ? [] : state.takeIdle(key))
-            }
-            if isRevoked {
-                job.undo()
-                let idle = state.withLock { state in
-                    state.entries[key]?.running = nil
-                    return state.takeIdle(key)
-                }
-                for continuation in idle { continuation.resume() }
-            }
-            for continuation in idle { continuation.resume() }
+            let isWanted = !job.removals.tiers.contains(.disk)
+            if isWanted { job.write() } else { job.dropped() }
+            finish(job, key, undone: isWanted ? [] : .all)
         }
     }
 
-    /// What waits for keys like this is dropped, what is being written is taken back.
-    func revoke(where condition: (CacheKey) -> Bool) {
-        let dropped = state.withLock { state -> [Job] in
+    /// Takes back what was removed meanwhile, and leaves the key to the next one.
+    private func finish(_ job: Job, _ key: CacheKey, undone: DataCache.Tiers) {
+        var undone = undone
+        while true {
+            let (removed, idle) = state.withLock { state -> (DataCache.Tiers, [CheckedContinuation<Void, Never>]) in
+                let removed = job.removals.tiers.subtracting(undone)
+                guard removed.isEmpty else { return (removed, []) }
+                state.entries[key]?.running = nil
+                return ([], state.takeIdle(key))
+            }
+            for continuation in idle { continuation.resume() }
+            if removed.isEmpty { return }
+            job.undo(removed)
+            undone.formUnion(removed)
+        }
+    }
+
+    /// What waits for keys like this does not come to these tiers, what is being written is taken back from them. What
+    /// does not come to disk is not written at all.
+    func revoke(from tiers: DataCache.Tiers, where condition: (CacheKey) -> Bool) {
+        let (dropped, idle) = state.withLock { state -> ([Job], [CheckedContinuation<Void, Never>]) in
             var dropped: [Job] = []
             for key in state.entries.keys.filter(condition) {
+                state.entries[key]?.waiting?.removals.add(tiers)
+                state.entries[key]?.running?.removals.add(tiers)
+                guard tiers.contains(.disk) else { continue }
                 if let job = exchange(&state.entries[key, default: Entry()].waiting, with: nil) { dropped.append(job) }
-                if state.entries[key]?.running != nil { state.entries[key]?.isRevoked = true }
                 if state.entries[key]?.running == nil { state.entries[key] = nil }
             }
-            return dropped
+            return (dropped, state.entries.isEmpty ? exchange(&state.idle, with: []) : [])
         }
         for job in dropped { job.dropped() }
-        let idle = state.withLock { $0.entries.isEmpty ? exchange(&$0.idle, with: []) : [] }
         for continuation in idle { continuation.resume() }
     }
 

@@ -221,9 +221,9 @@ final class DataStore: Sendable {
     }
 
     /// Removes what was made from an entry.
-    func removeDerived(of key: CacheKey) {
-        disk?.removeDerived(of: key)
-        memory.removeDerived(of: key)
+    func removeDerived(of key: CacheKey, from tiers: DataCache.Tiers = .all) {
+        if tiers.contains(.disk) { disk?.removeDerived(of: key) }
+        if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }
 
     func shutdown() async {
