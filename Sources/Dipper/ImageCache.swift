@@ -140,9 +140,9 @@ public final class ImageCache: Sendable {
         var request = request
         let askedKey = request.data.cacheKey
         var key = askedKey
-        if request.data.hasHooks, request.data.lowDataURL != nil {
-            let isThere = memory.contains(options.key(askedKey))
-            request.data = isThere ? request.data.with(\.lowDataURL, nil) : originals.effective(request.data)
+        if request.data.hasHooks, request.data.lowDataSource != nil {
+            let isThere = memory.contains(options.inMemory(options.key(askedKey)))
+            request.data = isThere ? request.data.with(\.lowDataSource, nil) : originals.effective(request.data)
             key = request.data.cacheKey
         }
         let task = ImageTask(

@@ -65,6 +65,11 @@ public struct ImageRequest: Sendable {
         return copy
     }
 
+    /// A copy with URLs to turn to.
+    public func with(_ option: WritableKeyPath<ImageRequest, [DataRequest.Source]>, _ urls: [URL]) -> ImageRequest {
+        with(option, urls.map { .url($0) })
+    }
+
     /// A copy with one more processor behind those it has.
     public func processed(by processor: any ImageProcessor) -> ImageRequest {
         with(\.processors, (options.processors ?? []) + [processor])

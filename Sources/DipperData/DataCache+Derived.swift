@@ -5,9 +5,9 @@ import Foundation
 extension DataCache {
     /// The request that will be made in place of this one, now: another while the network is constrained.
     package func effective(_ request: DataRequest) -> DataRequest {
-        guard request.hasHooks, request.lowDataURL != nil else { return request }
+        guard request.hasHooks, request.lowDataSource != nil else { return request }
         // Decided once: what is fetched again later is to be the same.
-        return substitute(request).with(\.lowDataURL, nil)
+        return substitute(request).with(\.lowDataSource, nil)
     }
 
     /// The policy that holds for a request.

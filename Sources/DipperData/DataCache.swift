@@ -197,10 +197,10 @@ public final class DataCache: Sendable {
 
     /// What is fetched while the network is constrained.
     func substitute(_ request: DataRequest) -> DataRequest {
-        guard let small = request.lowDataURL, configuration.networkMonitor.conditions.isConstrained,
+        guard let small = request.lowDataSource, configuration.networkMonitor.conditions.isConstrained,
             !store.contains(request.cacheKey)
         else { return request }
-        return request.replacingURL(small)
+        return request.replacing(with: small)
     }
 
     // MARK: Changing one's mind

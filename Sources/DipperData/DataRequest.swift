@@ -39,7 +39,7 @@ public struct DataRequest: Sendable {
     }
 
     /// The text the request was made from, if it is not a URL that can be fetched.
-    let unparsed: String?
+    private var unparsed: String?
     /// What to fetch; `nil` if a provider brings the bytes, or if the text given was not a URL, in which case each call
     /// ends with ``DipperError/invalidURL``.
     public private(set) var url: URL?
@@ -102,16 +102,19 @@ public struct DataRequest: Sendable {
     /// Brings the bytes in place of a server; `nil` for requests of a URL.
     public var provider: (any DataProvider)? { hasHooks ? hooks.provider : nil }
 
-    /// The same options for another URL, under its own key.
-    func replacingURL(_ url: URL) -> DataRequest {
+    /// The same options for another source, under its own key.
+    func replacing(with source: Source) -> DataRequest {
         var copy = self
-        copy.url = url
-        copy.key = nil
-        copy.lowDataURL = nil
-        if let own = self.url, !Redirect.isSameOrigin(own, url) {
+        copy.lowDataSource = nil
+        copy.url = source.url
+        copy.hooks.provider = source.provider
+        copy.unparsed = source.provider?.cacheKey.string
+        copy.key = source.provider?.cacheKey
+        if cachePolicy == nil, source.provider?.isLocal == true { copy.cachePolicy = .memoryOnly }
+        if let own = url, let other = source.url, !Redirect.isSameOrigin(own, other) {
             copy.credentials = nil
             copy.headers = Redirect.headers(
-                headers, from: own, to: url, sensitive: Set(sensitiveHeaders.map { $0.lowercased() }))
+                headers, from: own, to: other, sensitive: Set(sensitiveHeaders.map { $0.lowercased() }))
         }
         return copy
     }

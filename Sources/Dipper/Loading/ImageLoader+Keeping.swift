@@ -77,7 +77,7 @@ extension ImageLoader {
         case .original(let response, _) where isBroken:
             // What was fetched past the cache is not what it has.
             let isKept = waiters.contains { originals.policy(of: $0.request.data) != .bypass }
-            if isKept { originals.removeData(for: work.key) }
+            if isKept, !response.info.isStandIn { originals.removeData(for: work.key) }
             let wasKept = response.source != .network
             for task in waiters {
                 let fetches = wasKept && originals.policy(of: task.request.data) != .cacheOnly

@@ -111,6 +111,7 @@ final class DataStore: Sendable {
 
     /// Whether the freshness policy lets an answer be kept.
     func mayKeep(_ info: EntryInfo, _ call: Call) -> Bool {
+        guard !info.isStandIn else { return false }
         guard call.freshness.ignoresServer else {
             return Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
         }

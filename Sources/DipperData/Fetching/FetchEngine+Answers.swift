@@ -56,7 +56,7 @@ extension FetchEngine {
     func answered(_ id: JobID, _ job: FetchJob, _ response: TransferResponse, redirects: Int) {
         var response = response
         response.metrics.redirects = redirects
-        let (lead, requested, found) = job.withState { ($0.lead, $0.requested, $0.found) }
+        let (lead, requested, found, isStandIn) = job.withState { ($0.lead, $0.requested, $0.found, $0.isStandIn) }
         let refusal = lead.request.validation.check(response)
         // Each who waits has a rule of their own.
         var refused: [(id: TaskID, task: DataTask, error: DipperError)] = []
@@ -78,10 +78,11 @@ extension FetchEngine {
             task.withLink { $0.failure = error }
             apply { $0.cancel(taskID, as: .failed, into: &$1) }
         }
-        dropPartial(of: job)
+        if !isStandIn { dropPartial(of: job) }
         let url = job.withState { $0.attempt?.url ?? $0.sourceURL }?.withoutFragment ?? call.request.urlString
         let value = StoredData(
-            data: response.body, info: info(of: response, url: url, call, requested: requested))
+            data: response.body,
+            info: info(of: response, url: url, call, requested: requested, isStandIn: isStandIn))
         deliver(id, job, value, source: .network, metrics: response.metrics)
     }
 
@@ -108,7 +109,8 @@ extension FetchEngine {
     }
 
     private func info(
-        of response: TransferResponse, url: String, _ call: Call, requested: TimeInterval, family: UInt64 = 0
+        of response: TransferResponse, url: String, _ call: Call, requested: TimeInterval, family: UInt64 = 0,
+        isStandIn: Bool = false
     ) -> EntryInfo {
         let received = now().timeIntervalSince1970
         // An answer to this request alone is not kept, so there is nothing to be chosen.
@@ -116,8 +118,10 @@ extension FetchEngine {
         let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
         return EntryInfo(
             url: url, status: response.status, headers: response.headers, stored: received,
-            freshness: store.freshness(of: response, call, requested: requested, received: received),
-            variant: isKeptByVariant ? variant : nil, family: family)
+            freshness: isStandIn
+                ? Freshness(generated: received, until: received)
+                : store.freshness(of: response, call, requested: requested, received: received),
+            variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn)
     }
 
     private func deliver(
@@ -132,7 +136,7 @@ extension FetchEngine {
             state.isWritten = !state.keepsOnDisk
             return (
                 state.lead, state.keepsOnDisk && isNewsToDisk, state.found,
-                state.isInvalidated || !state.keepsInMemory, state.durability
+                state.isInvalidated || !state.keepsInMemory || value.info.isStandIn, state.durability
             )
         }
         let whenWritten: @Sendable () -> Void = {

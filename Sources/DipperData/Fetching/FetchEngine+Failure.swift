@@ -27,6 +27,8 @@ extension FetchEngine {
         var patience: [(TaskID, Duration)] = []
         var delay: Duration?
         let now = now().timeIntervalSince1970
+        // Nobody waits for a network where something else can be had.
+        let waits = isOffline && !hasAlternativeAtHand(job)
         for (taskID, task) in waiters {
             if let found, error.mayPass,
                 task.call.isAnsweredAllTheSame(by: found.value, isOffline: isOffline, at: now)
@@ -34,7 +36,7 @@ extension FetchEngine {
                 answered.append(taskID)
                 continue
             }
-            switch verdict(on: task, job, error, isOffline: isOffline, time: time) {
+            switch verdict(on: task, job, error, isOffline: isOffline, mayWait: waits, time: time) {
             case .end: ending.append(taskID)
             case .retry(let wait): delay = min(delay ?? wait, wait)
             case .waitForNetwork(let limit): if let limit { patience.append((taskID, limit)) }
@@ -63,12 +65,13 @@ extension FetchEngine {
         _ job: FetchJob, _ waiters: [(id: TaskID, waiter: DataTask)], _ error: DipperError
     ) -> Bool {
         let isThere = job.withState { state in
-            guard state.hasAlternative else { return false }
+            guard !state.alternatives.isEmpty else { return false }
             state.source += 1
             var plain = error
             plain.earlier = []
             state.earlierFailures.append(plain)
             state.partial = nil
+            state.unreachable = nil
             return true
         }
         guard isThere else { return false }
@@ -81,6 +84,13 @@ extension FetchEngine {
         return true
     }
 
+    /// Whether one of the sources that are left can be reached.
+    private func hasAlternativeAtHand(_ job: FetchJob) -> Bool {
+        job.withState { $0.alternatives }.contains { source in
+            source.url.map { network.canReach(transport.firstHop(to: $0)) } ?? true
+        }
+    }
+
     private enum Verdict {
         case end
         case retry(after: Duration)
@@ -89,7 +99,7 @@ extension FetchEngine {
     }
 
     private func verdict(
-        on task: DataTask, _ job: FetchJob, _ error: DipperError, isOffline: Bool, time: Duration
+        on task: DataTask, _ job: FetchJob, _ error: DipperError, isOffline: Bool, mayWait: Bool, time: Duration
     ) -> Verdict {
         guard error.mayPass else { return .end }
         let policy = task.call.retryPolicy
@@ -100,7 +110,7 @@ extension FetchEngine {
             return (link.failures, time - first)
         }
         if isOffline {
-            guard policy.waitsForNetwork else { return .end }
+            guard mayWait, policy.waitsForNetwork else { return .end }
             guard let deadline = policy.deadline else { return .waitForNetwork(nil) }
             return elapsed < deadline ? .waitForNetwork(deadline - elapsed) : .end
         }

@@ -103,21 +103,30 @@ extension FetchJob.State {
         isInvalidated = false
     }
 
-    /// Who brings the bytes in place of the URL that is asked now.
-    var provider: (any DataProvider)? { source == 0 ? lead.request.provider : nil }
-
-    /// The URL that is asked now; `nil` if there is none left.
-    var sourceURL: URL? {
-        if source == 0 { return lead.request.provider == nil ? lead.request.url : Self.noURL }
+    /// Who is asked now; `nil` if there is none left.
+    private var asked: DataRequest.Source? {
+        guard source > 0 else { return lead.request.source }
         let alternatives = lead.request.alternatives
         return source <= alternatives.count ? alternatives[source - 1] : nil
     }
 
+    /// Who brings the bytes in place of a URL.
+    var provider: (any DataProvider)? { asked?.provider }
+
+    /// The URL that is asked now; `nil` if there is none left.
+    var sourceURL: URL? { asked.flatMap { $0.url ?? Self.noURL } }
+
     /// Stands for a provider.
     static let noURL = URL(string: "provider:")
 
-    /// Whether another source is left.
-    var hasAlternative: Bool { source < lead.request.hooks.alternatives.count }
+    /// The sources that are left.
+    var alternatives: ArraySlice<DataRequest.Source> {
+        lead.request.hasHooks ? lead.request.alternatives.dropFirst(source) : []
+    }
+
+    /// What is asked has the bytes at hand anyway, and is asked only because others have failed: what it brings is not
+    /// what they would have brought.
+    var isStandIn: Bool { source > 0 && provider?.isLocal == true }
 }
 
 /// Time spent on a fetch since its first attempt, without the time it was held back or had no network.

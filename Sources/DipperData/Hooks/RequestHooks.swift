@@ -9,8 +9,8 @@ struct RequestHooks: Sendable {
     var credentials: Credentials?
     var validation = ResponseValidation.success
     var wantsErrorBody = false
-    var alternatives: [URL] = []
-    var lowDataURL: URL?
+    var alternatives: [DataRequest.Source] = []
+    var lowDataSource: DataRequest.Source?
     var provider: (any DataProvider)?
 
     static let standard = RequestHooks()
@@ -67,17 +67,29 @@ extension DataRequest {
     }
 
     /// Other places to fetch from, tried in order when all attempts at the one before have failed; never after a
-    /// cancel. What comes from them is kept under this request's key. The last failure tells of those before it:
-    /// ``DipperError/earlier``.
-    public var alternatives: [URL] {
+    /// cancel. Without a network the next one is tried at once if one of them can be reached, as a provider always can.
+    /// The last failure tells of those before it: ``DipperError/earlier``. Of several calls that share a fetch those of
+    /// the one that made it count.
+    ///
+    /// What comes from them is kept under this request's key, unless it comes from a provider that is
+    /// ``DataProvider/isLocal``: that stands in for this call, and the next one asks the first source again.
+    ///
+    /// URLs can be given as they are: `request.with(\.alternatives, [mirror])`.
+    public var alternatives: [Source] {
         get { hooks.alternatives }
         set { hooks.alternatives = newValue }
     }
 
     /// Fetched in place of the URL while the network is constrained (see ``NetworkConditions``), unless the cache has
     /// what the URL names. Kept under its own key.
+    public var lowDataSource: Source? {
+        get { hooks.lowDataSource }
+        set { hooks.lowDataSource = newValue }
+    }
+
+    /// The URL of ``lowDataSource``, if it is one.
     public var lowDataURL: URL? {
-        get { hooks.lowDataURL }
-        set { hooks.lowDataURL = newValue }
+        get { hooks.lowDataSource?.url }
+        set { hooks.lowDataSource = newValue.map { .url($0) } }
     }
 }

@@ -28,13 +28,16 @@ package final class EntryInfo: Sendable {
     /// Other variants are kept under keys made with it.
     let family: UInt64
 
+    /// Brought by something else in place of what failed: handed out, and not kept.
+    package let isStandIn: Bool
+
     /// A success, and the only answer there is.
     let isPlain: Bool
 
     /// - Parameter freshness: `nil` for bytes that no server has anything to say about.
     init(
         url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
-        freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0
+        freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false
     ) {
         self.url = url
         self.status = status
@@ -43,6 +46,7 @@ package final class EntryInfo: Sendable {
         self.freshness = freshness ?? .always(from: stored)
         self.variant = variant
         self.family = family
+        self.isStandIn = isStandIn
         isPlain = variant == nil && (200...299).contains(status)
     }
 

@@ -30,7 +30,7 @@ struct ComingFromTests {
     func requests() async throws {
         let request = KingfisherGuide.request(a, url("mirror"), url("small"))
         #expect(request.cachePolicy == .ignoreCache && request.lowDataURL == url("small"))
-        #expect(request.alternatives == [url("mirror")] && request.options.processors?.count == 1)
+        #expect(request.alternatives.map(\.url) == [url("mirror")] && request.options.processors?.count == 1)
         let plain = ImageXGuide.network(a, "https://example.org")
         #expect(plain.headers["Referer"] == "https://example.org" && plain.timeout == .seconds(20))
         #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))

@@ -1,0 +1,24 @@
+import Foundation
+
+extension DataRequest {
+    /// Where bytes come from.
+    public enum Source: Sendable {
+        /// A server.
+        case url(URL)
+        /// A file, text, memory, or code of the caller's.
+        case provider(any DataProvider)
+
+        /// The URL, if it is one.
+        public var url: URL? { if case .url(let url) = self { url } else { nil } }
+        /// The provider, if it is one.
+        public var provider: (any DataProvider)? { if case .provider(let provider) = self { provider } else { nil } }
+    }
+
+    /// A copy with URLs to turn to.
+    public func with(_ option: WritableKeyPath<DataRequest, [Source]>, _ urls: [URL]) -> DataRequest {
+        with(option, urls.map { .url($0) })
+    }
+
+    /// The source that is asked first.
+    var source: Source? { provider.map { .provider($0) } ?? url.map { .url($0) } }
+}
