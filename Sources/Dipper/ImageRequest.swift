@@ -105,7 +105,7 @@ final class ResolvedOptions: Sendable {
     }
 
     /// The key of the picture that is made of the bytes of a key.
-    func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(data.string + keySuffix) }
+    func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(verbatim: data.string + keySuffix) }
 
     /// The key of the picture's file: only what was processed has one of its own.
     func fileKey(_ data: CacheKey) -> CacheKey { chain.processors.isEmpty ? data : key(data) }

@@ -6,8 +6,8 @@ import Testing
 @Suite("File names may end with an extension")
 struct FileNamingTests {
     private func end(_ key: String, _ end: FileExtension = .ofURL) -> String? {
-        let name = FileNaming.sha256(extension: end).name(CacheKey(key))
-        let digest = KeyDigest.sha256(CacheKey(key))
+        let name = FileNaming.sha256(extension: end).name(CacheKey(verbatim: key))
+        let digest = KeyDigest.sha256(CacheKey(verbatim: key))
         #expect(name.hasPrefix(digest))
         return name == digest ? nil : String(name.dropFirst(digest.count))
     }

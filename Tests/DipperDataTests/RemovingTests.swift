@@ -10,7 +10,7 @@ import Testing
 struct RemovingTests {
     private let origin = CacheKey("http://host.test/a.jpg")
     private var derived: [CacheKey] {
-        ["\n#round", "\n#round\n17\nde", "\n#blur(\"3\")", "\n#é"].map { .init(origin.string + $0) }
+        ["\n#round", "\n#round\n17\nde", "\n#blur(\"3\")", "\n#é"].map { .init(verbatim: origin.string + $0) }
     }
     /// Keys that look much like those.
     private var others: [CacheKey] {
@@ -18,7 +18,7 @@ struct RemovingTests {
             origin.string, origin.string + "\n", origin.string + "\n17\n#x", origin.string + "#", origin.string + "\n$",
             origin.string + "\n\"", origin.string + "2\n#round", "http://host.test/a.jp\n#round",
             "x" + origin.string + "\n#round",
-        ].map { .init($0) }
+        ].map { .init(verbatim: $0) }
     }
 
     private func configuration(_ folder: TemporaryFolder) -> DataCache.Configuration {

@@ -17,8 +17,14 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         hashCode = hash
     }
 
-    /// A key of one's own.
+    /// A key of one's own, any text. A backslash is put between a line break and a number sign: without one they begin the
+    /// part of a key that says what was made of an entry.
     public init(_ string: String) {
+        self.init(verbatim: Self.escaping(string))
+    }
+
+    /// A key as it is kept.
+    package init(verbatim string: String) {
         self.string = string
         hashCode = Self.hash(string)
     }
@@ -39,7 +45,7 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         if let hash, let hash {
             self.init(text, hash: hash)
         } else {
-            self.init(Self.withoutFragment(text))
+            self.init(verbatim: Self.withoutFragment(text))
         }
     }
 
@@ -63,7 +69,7 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         for field in fields {
             text += "\(field.name.utf8.count):\(field.name)\(field.value.utf8.count):\(field.value)"
         }
-        self.init(text)
+        self.init(verbatim: text)
     }
 
     /// Tells the cache what will do, not the server what is asked for.
@@ -76,11 +82,11 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
     ///   - selection: the request fields that chose it.
     ///   - family: tells the variants of one stored answer from those of one that it replaced.
     func variant(_ selection: String, family: UInt64) -> CacheKey {
-        CacheKey("\(string)\n\(family)\n\(selection)")
+        CacheKey(verbatim: "\(string)\n\(family)\n\(selection)")
     }
 
     /// Begins the keys of what was made from the entry with this key. A default key goes on with a digit after the line
-    /// break, a variant's too.
+    /// break, a variant's too, and in keys of the caller's own the two never stand together.
     package var derivedPrefix: String { string + "\n#" }
 
     /// Whether this is the key of something made from another entry.
@@ -107,6 +113,21 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
 
     public func hash(into hasher: inout Hasher) {
         hasher.combine(hashCode)
+    }
+
+    /// Where a line break is followed by a number sign, or by backslashes and one, there is one backslash more: so no two
+    /// texts become one.
+    private static func escaping(_ text: String) -> String {
+        let (lineBreak, mark, backslash) = (UInt8(ascii: "\n"), UInt8(ascii: "#"), UInt8(ascii: "\\"))
+        guard text.utf8.contains(lineBreak), text.utf8.contains(mark) else { return text }
+        var escaped: [UInt8] = []
+        var rest = text.utf8[...]
+        while let end = rest.firstIndex(of: lineBreak) {
+            escaped += rest[...end]
+            rest = rest[rest.index(after: end)...]
+            if rest.first(where: { $0 != backslash }) == mark { escaped.append(backslash) }
+        }
+        return String(decoding: escaped + rest, as: UTF8.self)
     }
 
     private static func withoutFragment(_ text: String) -> String {

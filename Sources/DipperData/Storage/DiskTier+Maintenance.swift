@@ -152,7 +152,7 @@ extension DiskTier {
 extension CachedEntry {
     init(_ row: EntryIndex.Row) {
         self.init(
-            key: CacheKey(row.key), url: row.url, size: row.size,
+            key: CacheKey(verbatim: row.key), url: row.url, size: row.size,
             stored: Date(timeIntervalSince1970: row.stored), accessed: Date(timeIntervalSince1970: row.accessed),
             expires: row.lifetime.expires.isFinite ? Date(timeIntervalSince1970: row.lifetime.expires) : nil)
     }

@@ -172,7 +172,7 @@ private struct RecordReader {
         }
         let accessExtension = Double(bitPattern: added)
         return (
-            CacheKey(key),
+            CacheKey(verbatim: key),
             EntryInfo(
                 url: url, status: Int(status), headers: HTTPHeaders(fields), stored: Double(bitPattern: stored),
                 freshness: Freshness(generated: Double(bitPattern: generated), until: Double(bitPattern: until)),
