@@ -13,7 +13,7 @@ extension ImageCache {
         let originals = loader.originals(of: options)
         let key = request.data.cacheKey
         let imageKey = options.key(key)
-        if let entry = memory.entry(for: imageKey), originals.mayShow(entry.info, request.data) {
+        if let entry = memory.entry(for: options.inMemory(imageKey)), originals.mayShow(entry.info, request.data) {
             return options.handOut(entry.kept.image)
         }
         if !options.chain.processors.isEmpty,
@@ -42,7 +42,7 @@ extension ImageCache {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
         let key = request.data.cacheKey
-        if memory.contains(options.key(key)) { return .memory }
+        if memory.contains(options.inMemory(options.key(key))) { return .memory }
         guard originals.hasData(for: options.fileKey(key)) || originals.hasData(for: key) else { return nil }
         return originals.hasDisk ? .disk : .memory
     }
@@ -51,7 +51,8 @@ extension ImageCache {
     public func hasProcessedImage(for request: ImageRequest) -> Bool {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
-        return memory.contains(options.key(key)) || loader.originals(of: options).hasData(for: options.fileKey(key))
+        return memory.contains(options.inMemory(options.key(key)))
+            || loader.originals(of: options).hasData(for: options.fileKey(key))
     }
 
     // MARK: Adding and removing
@@ -75,12 +76,10 @@ extension ImageCache {
         guard !imageKey.isEmpty, !request.data.cacheKey.isEmpty else { throw .emptyKey }
         let info = originals.infoOfAdded(request.data)
         // What is being made of other bytes is not to take its place.
-        loader.revoke { $0 == imageKey }
-        if options.chain.processors.isEmpty {
-            let key = request.data.cacheKey
-            loader.revoke { $0 == key || $0.isDerived(of: key) }
-            loader.forgetDerived(of: key, originals)
-        }
+        let (own, origin) = (options.inMemory(imageKey), options.inMemory(request.data.cacheKey))
+        let isOriginal = options.chain.processors.isEmpty
+        loader.revoke { $0 == own || (isOriginal && ($0 == origin || $0.isDerived(of: origin))) }
+        if isOriginal { loader.forgetDerived(of: request.data.cacheKey, options) }
         _ = keep(image, bytes.map(DataCache.digest) ?? 0, info, request, options)
         guard originals.hasDisk, originals.policy(of: request.data) != .memoryOnly else { return }
         let fileKey = options.fileKey(request.data.cacheKey)
@@ -94,8 +93,8 @@ extension ImageCache {
             }
         }
         loader.writes.add(
-            .init(write: write, undo: { originals.removeData(for: fileKey, from: $0) }, dropped: {}), for: fileKey,
-            atOnce: false)
+            .init(write: write, undo: { originals.removeData(for: fileKey, from: $0) }, dropped: {}),
+            for: options.inMemory(fileKey), atOnce: false)
     }
 
     /// Keeps a picture's file, which is decoded when it is asked for. What was made of the one before is removed.
@@ -103,10 +102,11 @@ extension ImageCache {
     public func addImage(bytes: Data, for url: URL) throws(DipperError) {
         let originals = loader.originals(of: defaults)
         let key = CacheKey(url)
-        loader.revoke { $0 == key || $0.isDerived(of: key) }
+        let origin = defaults.inMemory(key)
+        loader.revoke { $0 == origin || $0.isDerived(of: origin) }
         try originals.addData(bytes, for: url)
-        memory.remove(key)
-        loader.forgetDerived(of: key, originals)
+        memory.remove(origin)
+        loader.forgetDerived(of: key, defaults)
     }
 
     /// Removes all pictures of a URL, and its file, from both tiers, or from one of them. What is being fetched now is kept
@@ -120,22 +120,25 @@ extension ImageCache {
     public func removeImage(for request: ImageRequest, from tiers: DataCache.Tiers = .all) {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
-        let (imageKey, fileKey) = (options.key(key), options.fileKey(key))
-        loader.revoke(from: tiers) { $0 == imageKey || $0 == fileKey }
+        let fileKey = options.fileKey(key)
+        let (own, file) = (options.inMemory(options.key(key)), options.inMemory(fileKey))
+        loader.revoke(from: tiers) { $0 == own || $0 == file }
         loader.originals(of: options).removeData(for: fileKey, from: tiers)
-        if tiers.contains(.memory) { memory.remove(imageKey) }
+        if tiers.contains(.memory) { memory.remove(own) }
     }
 
     /// Removes the request's file and all pictures made of it, from both tiers, or from one of them.
     public func removeImages(for request: ImageRequest, from tiers: DataCache.Tiers = .all) {
-        let originals = loader.originals(of: request.resolved(defaults))
+        let options = request.resolved(defaults)
+        let originals = loader.originals(of: options)
         let key = request.data.cacheKey
-        loader.revoke(from: tiers) { $0 == key || $0.isDerived(of: key) }
+        let origin = options.inMemory(key)
+        loader.revoke(from: tiers) { $0 == origin || $0.isDerived(of: origin) }
         originals.removeData(for: key, from: tiers)
         originals.removeDerived(of: key, from: tiers)
         guard tiers.contains(.memory) else { return }
-        memory.remove(key)
-        memory.removeDerived(of: key)
+        memory.remove(origin)
+        memory.removeDerived(of: origin)
     }
 
     // MARK: Keeping small
@@ -225,7 +228,7 @@ extension ImageCache {
         _ image: Image, _ digest: UInt64, _ info: EntryInfo, _ request: ImageRequest, _ options: ResolvedOptions
     ) -> Image {
         loader.keep(
-            image, digest: digest, info, for: options.key(request.data.cacheKey),
+            image, digest: digest, info, for: options.inMemory(options.key(request.data.cacheKey)),
             loader.originals(of: options).memoryLifetime(of: request.data, madeOf: info))
         return options.handOut(image)
     }

@@ -36,7 +36,7 @@ public final class ImageCache: Sendable {
         // After displays have let go of pictures, whose memory would be kept for others.
         let pixels = PixelPressure()
         pixelsFollowPressure = data.observeMemoryPressure(last: true, pixels.follow)
-        defaults = ResolvedOptions(configuration.options)
+        defaults = ResolvedOptions(configuration.options, home: data.number)
         var logger = configuration.data.logger
         logger[metadataKey: "category"] = "images"
         loader = ImageLoader(
@@ -166,7 +166,7 @@ public final class ImageCache: Sendable {
     @inline(__always)
     private func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
         let policy = originals.policy(of: task.request.data)
-        guard policy != .ignoreCache, policy != .bypass, let entry = memory.entry(for: task.imageKey) else {
+        guard policy != .ignoreCache, policy != .bypass, let entry = memory.entry(for: task.memoryKey) else {
             return false
         }
         switch originals.use(of: entry.info, for: task.request.data) {

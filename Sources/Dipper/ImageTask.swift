@@ -12,6 +12,9 @@ public final class ImageTask: Sendable {
     public let key: CacheKey
     /// The key of the picture: that of the bytes, and what is made of them.
     public let imageKey: CacheKey
+    /// What the picture is called in memory, and while it is made.
+    @inline(__always)
+    var memoryKey: CacheKey { options.inMemory(imageKey) }
     /// The lane the call was made in.
     public let requestedLane: Lane
     /// The key of the request as it was made, which may name a picture that is replaced by a smaller one.

@@ -14,6 +14,10 @@ public final class DataCache: Sendable {
     /// The cache of the program, in ``Configuration/defaultDirectory``.
     public static let shared = DataCache(Configuration(directory: Configuration.defaultDirectory))
 
+    /// Tells this cache from all others of the process, also from those that are gone.
+    package let number = DataCache.count.add(1, ordering: .relaxed).newValue
+    private static let count = Atomic<UInt64>(0)
+
     let engine: FetchEngine
     let store: DataStore
     let configuration: Configuration

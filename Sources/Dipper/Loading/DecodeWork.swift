@@ -20,6 +20,7 @@ final class DecodeWork: Sendable {
 
     let key: CacheKey
     let imageKey: CacheKey
+    let memoryKey: CacheKey
     let source: Source
     let request: ImageRequest
     let options: ResolvedOptions
@@ -41,6 +42,7 @@ final class DecodeWork: Sendable {
     init(_ task: ImageTask, _ source: Source, _ loader: ImageLoader) {
         key = task.key
         imageKey = task.imageKey
+        memoryKey = task.memoryKey
         request = task.request
         options = task.options
         self.source = source

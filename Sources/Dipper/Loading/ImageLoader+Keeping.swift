@@ -18,7 +18,8 @@ extension ImageLoader {
         // The original stays where somebody else has use for it.
         let dropsOriginal =
             response.source == .network && waiters.allSatisfy { $0.options.options.keepsOriginal == false }
-            && !memory.contains(work.key) && live[work.key].allSatisfy { $0.options.options.keepsOriginal == false }
+            && !memory.contains(work.options.inMemory(work.key))
+            && live[work.key].allSatisfy { $0.options.options.keepsOriginal == false }
         // What waits to be written must not hold the whole file.
         let original = serializer.readsOriginal ? response.data : Data(response.data.prefix(CodecRegistry.sniffLength))
         let (info, key, imageKey) = (response.info, work.key, work.imageKey)
@@ -42,24 +43,28 @@ extension ImageLoader {
             .init(
                 write: write, undo: { originals.removeData(for: imageKey, from: $0) }, dropped: tell,
                 removals: work.removals),
-            for: imageKey, atOnce: !patient.isEmpty)
+            for: work.memoryKey, atOnce: !patient.isEmpty)
     }
 
     // MARK: Removing
 
-    /// What is being made or written of keys like this is not to be kept in these tiers. To be called before they are
-    /// cleaned.
+    /// What is being made or written under such names of memory is not to be kept in these tiers. To be called before they
+    /// are cleaned.
     func revoke(from tiers: DataCache.Tiers = .all, where condition: (CacheKey) -> Bool) {
         let concerned = works.withLock { works in works.filter { condition($0.key) }.map(\.value) }
         for work in concerned { work.removals.add(tiers) }
         writes.revoke(from: tiers, where: condition)
     }
 
-    /// Removes what was made of the bytes of a key, but for one picture.
-    func forgetDerived(of key: CacheKey, but imageKey: CacheKey? = nil, _ originals: DataCache) {
-        writes.revoke(from: .all) { $0.isDerived(of: key) && $0 != imageKey }
-        originals.removeDerived(of: key)
-        memory.removeDerived(of: key)
+    /// Removes what was made of the bytes of a key, but for what is being written of one picture.
+    /// - Parameters:
+    ///   - memoryKey: what that one is called in memory.
+    ///   - options: of a request that asks for such bytes.
+    func forgetDerived(of key: CacheKey, but memoryKey: CacheKey? = nil, _ options: ResolvedOptions) {
+        let origin = options.inMemory(key)
+        writes.revoke(from: .all) { $0.isDerived(of: origin) && $0 != memoryKey }
+        originals(of: options).removeDerived(of: key)
+        memory.removeDerived(of: origin)
     }
 
     // MARK: Failure

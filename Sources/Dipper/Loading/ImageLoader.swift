@@ -41,7 +41,7 @@ final class ImageLoader: Sendable {
         let originals = originals(of: task.options)
         let policy = originals.policy(of: task.request.data)
         let mayShare = policy != .ignoreCache && policy != .bypass
-        if mayShare, let work = works.withLock({ $0[task.imageKey] }), work.serves(task.request, originals),
+        if mayShare, let work = works.withLock({ $0[task.memoryKey] }), work.serves(task.request, originals),
             join(task, work)
         {
             return
@@ -60,12 +60,12 @@ final class ImageLoader: Sendable {
         let unused = task.hold(originals.reserveFast())
         unused?.release()
         let isFirst = lookups.withLock { lookups in
-            lookups[task.imageKey, default: []].append(task)
-            return lookups[task.imageKey]?.count == 1
+            lookups[task.memoryKey, default: []].append(task)
+            return lookups[task.memoryKey]?.count == 1
         }
         guard isFirst else { return }
         originals.readEntry(task.imageKey) { stored in
-            let tasks = self.lookups.withLock { $0.removeValue(forKey: task.imageKey) } ?? []
+            let tasks = self.lookups.withLock { $0.removeValue(forKey: task.memoryKey) } ?? []
             for task in tasks { self.found(stored, for: task) }
         }
     }
@@ -134,10 +134,10 @@ final class ImageLoader: Sendable {
     /// Makes the picture, or joins those who wait for the same one.
     func decode(_ task: ImageTask, _ source: DecodeWork.Source) {
         guard !task.hasEnded else { return }
-        let present = works.withLock { $0[task.imageKey] }
+        let present = works.withLock { $0[task.memoryKey] }
         if let present, present.isMade(of: source), join(task, present) { return }
         let work = DecodeWork(task, source, self)
-        works.withLock { $0[task.imageKey] = work }
+        works.withLock { $0[task.memoryKey] = work }
         guard join(task, work) else { return }
         work.count(originals(of: task.options))
         let run: @Sendable () -> Void = { [self] in make(work) }
@@ -171,7 +171,7 @@ final class ImageLoader: Sendable {
     @discardableResult
     private func forget(_ work: DecodeWork) -> Bool {
         let dropped = works.withLock { works -> DecodeWork? in
-            works[work.imageKey] === work ? works.removeValue(forKey: work.imageKey) : nil
+            works[work.memoryKey] === work ? works.removeValue(forKey: work.memoryKey) : nil
         }
         return dropped != nil
     }
@@ -209,13 +209,13 @@ final class ImageLoader: Sendable {
         switch work.source {
         case .derived(let stored):
             let digest = stored.info.digestOfOriginal ?? 0
-            if let kept = kept(work.imageKey), kept.digest == digest, digest != 0 {
+            if let kept = kept(work.memoryKey), kept.digest == digest, digest != 0 {
                 return Made(image: kept.image, digest: digest)
             }
             return Made(image: try plain(stored.data, decode), digest: digest)
         case .original(let response, let derived):
             let digest = DataCache.digest(of: response.data)
-            if let kept = kept(work.imageKey), kept.digest == digest {
+            if let kept = kept(work.memoryKey), kept.digest == digest {
                 // Those who had it made may not have wanted it on disk.
                 let isOnDisk = originals(of: work.options).hasData(for: work.imageKey)
                 let isProcessed = !work.options.chain.processors.isEmpty && !isOnDisk
@@ -244,7 +244,7 @@ final class ImageLoader: Sendable {
 
     func finish(_ work: DecodeWork, _ made: Made, _ originals: DataCache) {
         let info = work.source.info
-        let isCurrent = works.withLock { $0[work.imageKey] === work }
+        let isCurrent = works.withLock { $0[work.memoryKey] === work }
         let present = work.waiters
         let policies = present.map { originals.policy(of: $0.request.data) }
         let mayKeep = originals.mayKeep(info, for: work.request.data) && policies.contains { $0 != .bypass }
@@ -253,22 +253,22 @@ final class ImageLoader: Sendable {
             if policies.contains(.ignoreCache), case .original(let response, _) = work.source,
                 response.source == .network
             {
-                forgetDerived(of: work.key, but: work.imageKey, originals)
+                forgetDerived(of: work.key, but: work.memoryKey, work.options)
             }
         }
         // What was removed while it was being made is not to come back, nor to take the place of what was added then.
         if isCurrent, !work.removals.tiers.contains(.memory) {
             let isWanted =
-                memory.contains(work.imageKey)
+                memory.contains(work.memoryKey)
                 || present.contains { $0.lane == .fast || $0.options.options.prefetchesToMemory != false }
             if mayKeep, isWanted {
                 keep(
-                    made.image, digest: made.digest, info, for: work.imageKey,
+                    made.image, digest: made.digest, info, for: work.memoryKey,
                     originals.memoryLifetime(of: work.request.data, madeOf: info))
                 // Who removes it from now on finds it.
-                if work.removals.tiers.contains(.memory) { memory.remove(work.imageKey) }
-            } else if !mayKeep, policies.contains(where: { $0 != .bypass }) {
-                memory.remove(work.imageKey)
+                if work.removals.tiers.contains(.memory) { memory.remove(work.memoryKey) }
+            } else if !mayKeep, !info.isStandIn, policies.contains(where: { $0 != .bypass }) {
+                memory.remove(work.memoryKey)
             }
         }
         let waiters = work.close()
