@@ -301,13 +301,17 @@ public final class ImageTask: Sendable {
         }
     }
 
-    /// What decodes previews, made the first time it is asked for.
-    func previewDecoder(_ make: () -> PreviewDecoder) -> PreviewDecoder {
-        link.withLock { link in
-            let decoder = link.viewer ?? make()
-            link.viewer = decoder
-            return decoder
+    /// What decodes previews, joined the first time it is asked for; `nil` if the task has ended.
+    func previewDecoder(of previews: Previews) -> PreviewDecoder? {
+        let (decoder, latest) = link.withLock { link -> (PreviewDecoder?, Image?) in
+            if case .ended = link.stage { return (nil, nil) }
+            if let decoder = link.viewer { return (decoder, nil) }
+            let joined = previews.join(self)
+            link.viewer = joined.decoder
+            return joined
         }
+        if let latest { tellPreview(latest) }
+        return decoder
     }
 
     func succeed(
@@ -324,14 +328,13 @@ public final class ImageTask: Sendable {
 
     /// Ends the task, once, and lets go of what it waited for.
     func finish(_ result: Result<ImageResponse, DipperError>) {
-        let (stage, loader, feed) = link.withLock { link -> (Stage, ImageLoader?, Feed?) in
+        let (stage, loader, feed, viewer) = link.withLock { link -> (Stage, ImageLoader?, Feed?, PreviewDecoder?) in
             let stage = link.stage
-            if case .ended = stage { return (stage, nil, nil) }
+            if case .ended = stage { return (stage, nil, nil, nil) }
             if case .fetching(let task) = stage { link.attempts = task.attempts }
             link.stage = .ended
-            link.viewer = nil
             if link.feed == nil { link.outcome = result }
-            return (stage, exchange(&link.loader, with: nil), link.feed)
+            return (stage, exchange(&link.loader, with: nil), link.feed, exchange(&link.viewer, with: nil))
         }
         switch stage {
         case .ended: return
@@ -340,6 +343,7 @@ public final class ImageTask: Sendable {
         case .decoding(let work): work.leave(self)
         }
         loader?.live.remove(self)
+        if let viewer { loader?.previews.leave(self, viewer) }
         if let feed, feed.news.end(result, on: queue, { self.flush() }) { flush() }
     }
 

@@ -100,6 +100,64 @@ struct PreviewTests {
         await server.stop()
     }
 
+    @Test(
+        "who wants the same made of the same bytes shares the decoding; who comes later sees the last preview at once")
+    func shared() async throws {
+        let file = try Pictures.data("jpeg/progressive.jpg")
+        let ends = scanEnds(file)
+        let test = TestImageCache(decoder: CountingDecoder(JPEGDecoder()))
+        let plain = ImageRequest(a).with(\.showsPreviews, true)
+        let seen = Box<[String: [Image]]>([:])
+        let ask: @Sendable (String, ImageRequest) -> ImageTask = { name, request in
+            test.cache.getImage(request).onPreview { image in seen.update { $0[name, default: []].append(image) } }
+        }
+        let tasks = [
+            ask("first", plain), ask("second", plain.with(\.scale, 2)),
+            ask("processed", plain.processed(by: Inverting())),
+        ]
+        let transfer = await test.transport.nextTransfer()
+        let show: @Sendable (Int) -> Void = { end in
+            transfer.hold(TransferResponse(body: file.prefix(end + 1)))
+            transfer.send(progress: end + 1, of: file.count)
+        }
+        show(ends[1])
+        #expect(await settle { seen.value.values.map(\.count) == [1, 1, 1] })
+        // One for both, and one for the other.
+        #expect(test.decoder.decodes == 2)
+        let first = try #require(seen.value["first"]?.first)
+        let second = try #require(seen.value["second"]?.first)
+        #expect(first.storage === second.storage && first.scale == 1 && second.scale == 2)
+        #expect(seen.value["processed"]?.first?.pixels != first.pixels)
+
+        // The bytes that have come are shown to the late one, who needs no decoding of their own.
+        let late = ask("late", plain)
+        test.clock.advance(by: .seconds(1))
+        show(ends[1])
+        #expect(await settle { seen.value["late"]?.count == 1 })
+        #expect(seen.value["late"]?.first?.storage === first.storage && test.decoder.decodes == 2)
+
+        // To leave takes nothing from the others.
+        tasks[0].cancel()
+        test.clock.advance(by: .seconds(1))
+        show(try #require(ends.last))
+        #expect(await settle { seen.value["second"]?.count == 2 && seen.value["late"]?.count == 2 })
+        #expect(seen.value["first"]?.count == 1)
+        transfer.finish(with: file)
+        for task in tasks[1...] + [late] { _ = try await task.value }
+
+        // The next ones begin anew.
+        test.cache.removeImage(for: a)
+        let count = test.decoder.decodes
+        let again = ask("again", plain)
+        let next = await test.transport.nextTransfer()
+        next.hold(TransferResponse(body: file.prefix(ends[1] + 1)))
+        next.send(progress: ends[1] + 1, of: file.count)
+        #expect(await settle { seen.value["again"]?.count == 1 })
+        #expect(test.decoder.decodes == count + 1)
+        again.cancel()
+        await test.cache.shutdown()
+    }
+
     @Test("baseline pictures, and requests that want none, have no previews")
     func none() async throws {
         let test = TestImageCache()

@@ -97,22 +97,28 @@ extension ImageLoader {
 
     /// False if there will never be one.
     func preview(_ task: ImageTask, _ bytes: Data) -> Bool {
-        let viewer = task.previewDecoder { PreviewDecoder() }
+        guard let viewer = task.previewDecoder(of: previews) else { return false }
         guard let prefix = viewer.take(bytes) else { return !viewer.isPointless }
         let run: @Sendable () -> Void = { [self] in
-            defer { viewer.done() }
-            var decode = task.options.decodeOptions(limits, isCancelled: { task.hasEnded })
-            decode.allowsPartial = true
-            guard let image = try? codecs.decode(prefix, decode) else { return }
-            let context = ProcessingContext(limits: limits, isCancelled: decode.isCancelled)
-            guard let processed = try? task.options.chain.process(image, context) else { return }
-            task.tellPreview(processed)
+            let image = preview(prefix, task.options) { viewer.isCancelled }
+            for task in viewer.done(image) {
+                if let image { task.tellPreview(image) }
+            }
         }
         if let place = task.options.options.processingQueue?.run {
             place(run)
-        } else {
-            queue.add(.init(rank: task.lane == .fast ? .urgent : .slow, priority: .low), run)
+        } else if queue.add(.init(rank: task.lane == .fast ? .urgent : .slow, priority: .low), run) == nil {
+            _ = viewer.done(nil)
         }
         return true
+    }
+
+    private func preview(
+        _ bytes: Data, _ options: ResolvedOptions, isCancelled: @escaping @Sendable () -> Bool
+    ) -> Image? {
+        var decode = options.decodeOptions(limits, isCancelled: isCancelled)
+        decode.allowsPartial = true
+        guard let image = try? codecs.decode(bytes, decode) else { return nil }
+        return try? options.chain.process(image, ProcessingContext(limits: limits, isCancelled: isCancelled))
     }
 }

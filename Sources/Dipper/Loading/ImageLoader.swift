@@ -10,6 +10,7 @@ final class ImageLoader: Sendable {
     let codecs: CodecRegistry
     let limits: DecodeLimits
     let live = LiveTasks()
+    let previews = Previews()
     let logger: Logger
     /// What is being decoded, by the key of the picture.
     let works = Mutex<[CacheKey: DecodeWork]>([:])
