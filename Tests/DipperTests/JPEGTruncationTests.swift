@@ -31,6 +31,20 @@ import Testing
         #expect((most...max(most, least)).contains(missing), "\(missing) bytes may be missing")
     }
 
+    @Test("in scans give a picture wherever they end, once there was one", arguments: ["progressive", "scans"])
+    func betweenScans(_ name: String) throws {
+        let data = try Pictures.data("jpeg/\(name).jpg")
+        var options = DecodeOptions()
+        options.allowsPartial = true
+        var isThere = false
+        for count in 0..<data.count {
+            let image = try? JPEGDecoder().decode(data.prefix(count), options)
+            #expect(!isThere || image != nil, "\(count) bytes")
+            isThere = isThere || image != nil
+        }
+        #expect(isThere)
+    }
+
     @Test("give the rows that came, where that is allowed", arguments: ["17x33", "420", "restart-blocks"])
     func partialRows(_ name: String) throws {
         let data = try Pictures.data("jpeg/\(name).jpg")

@@ -14,10 +14,22 @@ enum JPEGScans {
         try reader.start(eighths: eighths, memory: options.limits.bytes)
         let complete = try absorb(&reader, stopAfter: 0, options)
         guard let complete else { return reader }
-        reader = try JPEGReader(bytes)
+        // libjpeg reads ahead while it gives rows: it must not come to the error again.
+        reader = try JPEGReader(UnsafeRawBufferPointer(rebasing: bytes[..<end(ofScan: complete, in: bytes)]))
         try reader.start(eighths: eighths, memory: options.limits.bytes)
         guard try absorb(&reader, stopAfter: complete, options) == nil else { throw .undecodable }
         return reader
+    }
+
+    private static func end(ofScan number: Int, in bytes: UnsafeRawBufferPointer) -> Int {
+        var markers = JPEGMarkers()
+        var scans = 0
+        while let item = markers.next(in: bytes) {
+            guard case .scanEnd(let position) = item else { continue }
+            scans += 1
+            if scans == number { return position }
+        }
+        return bytes.count
     }
 
     /// - Returns: `nil` if all went well, else how many scans are good.
