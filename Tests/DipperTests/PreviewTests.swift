@@ -71,6 +71,33 @@ struct PreviewTests {
         await test.cache.shutdown()
     }
 
+    @Test("what comes while a preview is being made is previewed afterwards, even if nothing more comes")
+    func meanwhile() async throws {
+        let file = try Pictures.data("jpeg/progressive.jpg")
+        let ends = scanEnds(file)
+        let decoder = CountingDecoder(JPEGDecoder(), isHeld: true)
+        let test = TestImageCache(decoder: decoder)
+        let previews = Box(0)
+        let task = test.cache.getImage(ImageRequest(a).with(\.showsPreviews, true))
+            .onPreview { _ in previews.update { $0 += 1 } }
+        let transfer = await test.transport.nextTransfer()
+        for end in [ends[1], ends[ends.count - 2]] {
+            transfer.hold(TransferResponse(body: file.prefix(end + 1)))
+            transfer.send(progress: end + 1, of: file.count)
+            #expect(await settle { decoder.decodes == 1 })
+            test.clock.advance(by: .seconds(1))
+        }
+        #expect(previews.value == 0)
+        for count in 1...2 {
+            decoder.release()
+            #expect(await settle { previews.value == count })
+        }
+        decoder.release()
+        transfer.finish(with: file)
+        _ = try await task.value
+        await test.cache.shutdown()
+    }
+
     @Test("previews are processed, and come over a real connection that stands still")
     func realServer() async throws {
         let file = try Pictures.data("jpeg/progressive.jpg")

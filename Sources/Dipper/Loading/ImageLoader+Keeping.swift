@@ -100,9 +100,12 @@ extension ImageLoader {
         guard let viewer = task.previewDecoder(of: previews) else { return false }
         guard let prefix = viewer.take(bytes) else { return !viewer.isPointless }
         let run: @Sendable () -> Void = { [self] in
-            let image = preview(prefix, task.options) { viewer.isCancelled }
-            for task in viewer.done(image) {
-                if let image { task.tellPreview(image) }
+            var bytes: Data? = prefix
+            while let prefix = bytes {
+                let image = preview(prefix, task.options) { viewer.isCancelled }
+                let (viewers, next) = viewer.done(image)
+                if let image { for task in viewers { task.tellPreview(image) } }
+                bytes = next
             }
         }
         if let place = task.options.options.processingQueue?.run {

@@ -9,19 +9,28 @@ final class PreviewDecoder: Sendable {
         var hasBegun = false
         var viewers: [ImageTask] = []
         var latest: Image?
+        /// What came while the last one was being made.
+        var missed: Data?
+
+        mutating func take(_ bytes: Data) -> Data? {
+            hasBegun = true
+            guard let length = progressive.preview(in: bytes) else { return nil }
+            isBusy = true
+            return bytes.prefix(length)
+        }
     }
 
     private let state = Mutex(State())
 
-    /// The bytes to make a preview of; `nil` if there is nothing new to see, or the last one is still being made.
+    /// The bytes to make a preview of; `nil` if there is nothing new to see, or the last one is still being made: they
+    /// have their turn then.
     func take(_ bytes: Data) -> Data? {
-        state.withLock { state in
-            guard !state.isBusy else { return nil }
-            state.hasBegun = true
-            guard let length = state.progressive.preview(in: bytes) else { return nil }
-            state.isBusy = true
-            return bytes.prefix(length)
+        let (taken, old) = state.withLock { state -> (Data?, Data?) in
+            if state.isBusy { return (nil, exchange(&state.missed, with: bytes)) }
+            return (state.take(bytes), nil)
         }
+        withExtendedLifetime(old) {}
+        return taken
     }
 
     /// The bytes are of no picture that comes coarse first.
@@ -34,14 +43,17 @@ final class PreviewDecoder: Sendable {
 
     /// The bytes that were taken have been seen to.
     /// - Parameter image: the preview, if they made one.
-    /// - Returns: those who are to see it.
-    func done(_ image: Image?) -> [ImageTask] {
-        state.withLock { state in
+    /// - Returns: those who are to see it, and the bytes to make the next one of.
+    func done(_ image: Image?) -> (viewers: [ImageTask], next: Data?) {
+        let (viewers, next, old) = state.withLock { state -> ([ImageTask], Data?, (Image?, Data?)) in
             state.isBusy = false
-            guard let image else { return [] }
-            state.latest = image
-            return state.viewers
+            let missed = exchange(&state.missed, with: nil)
+            let next = missed.flatMap { state.take($0) }
+            guard let image else { return ([], next, (nil, missed)) }
+            return (state.viewers, next, (exchange(&state.latest, with: image), missed))
         }
+        withExtendedLifetime(old) {}
+        return (viewers, next)
     }
 
     // MARK: Viewers
