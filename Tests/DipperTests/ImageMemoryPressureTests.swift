@@ -85,7 +85,7 @@ struct ImageMemoryPressureTests {
         let pixels = PixelPressure()
         for level in [MemoryPressure.moderate, .severe, .moderate] {
             pixels.follow(level)
-            PixelMemory.free(try PixelMemory.allocate(1 << 20))
+            for byteCount in [1 << 16, 1 << 20, 5 << 20] { PixelMemory.free(try PixelMemory.allocate(byteCount)) }
             #expect(PixelMemory.pooled == 0)
         }
         pixels.follow(.normal)

@@ -16,12 +16,25 @@ struct PixelMemoryTests {
         #expect(pool.take(10) == nil)
         #expect(pool.give(block(1), 10).isEmpty && pool.give(block(2), 10).isEmpty && pool.give(block(3), 20).isEmpty)
         #expect(pool.byteCount == 40)
-        #expect(pool.take(10) == block(2))
-        #expect(pool.take(10) == block(1))
+        #expect(pool.take(10)?.start == block(2))
+        #expect(pool.take(10)?.start == block(1))
         // What is taken is nobody else's until it is given back.
         #expect(pool.take(10) == nil)
         #expect(pool.take(30) == nil)
         #expect(pool.byteCount == 20)
+    }
+
+    @Test("Where one of its length is missing the shortest of the longer ones serves, up to a length")
+    func longer() {
+        let pool = PixelPool(limit: 1000)
+        for (number, capacity) in [(1, 60), (2, 40), (3, 50), (4, 40), (5, 30)] {
+            #expect(pool.give(block(number), capacity).isEmpty)
+        }
+        #expect(pool.take(30, upTo: 60)?.start == block(5))
+        let longer = pool.take(30, upTo: 60)
+        #expect(longer?.start == block(4) && longer?.capacity == 40)
+        #expect(pool.take(35) == nil && pool.take(35, upTo: 39) == nil && pool.take(61, upTo: 100) == nil)
+        #expect(pool.byteCount == 150)
     }
 
     @Test("Above the limit the oldest go; what is larger than the limit is not kept")
@@ -36,10 +49,10 @@ struct PixelMemoryTests {
         #expect(pool.byteCount == 0 && pool.take(25) == nil)
     }
 
-    @Test("Lengths that are nearly the same are alike, and little is wasted")
+    @Test("Little is wasted, and great lengths that are nearly the same are alike")
     func capacity() {
-        for count in [0, 1, 1000, PixelMemory.smallestPooled - 1] { #expect(PixelMemory.capacity(for: count) == count) }
-        var count = PixelMemory.smallestPooled
+        for count in [0, 1, 1000, PixelMemory.smallestPaged - 1] { #expect(PixelMemory.capacity(for: count) == count) }
+        var count = PixelMemory.smallestPaged
         while count < 1 << 34 {
             for bytes in [count, count + 1, count + count / 3] {
                 let capacity = PixelMemory.capacity(for: bytes)
@@ -53,7 +66,9 @@ struct PixelMemoryTests {
         #expect(PixelMemory.capacity(for: 48_000_000) == PixelMemory.capacity(for: 47_000_000))
     }
 
-    @Test("Blocks of every kind can be written from end to end", arguments: [1, 1 << 18, (4 << 20) + 1, 9 << 20])
+    @Test(
+        "Blocks of every kind can be written from end to end",
+        arguments: [1, 1 << 15, 100_000, 1 << 18, (4 << 20) - 1, (4 << 20) + 1, 9 << 20])
     func wholeBlock(byteCount: Int) throws {
         let memory = try PixelMemory.allocate(byteCount)
         #expect(memory.count == byteCount)
@@ -61,6 +76,23 @@ struct PixelMemoryTests {
         memset(memory.baseAddress.unsafelyUnwrapped, 7, byteCount)
         #expect(memory[0] == 7 && memory[byteCount - 1] == 7)
         PixelMemory.free(memory)
+    }
+
+    @Test("A picture counts with all that is taken for it, its frames included")
+    func footprint() throws {
+        let small = try PixelBuffer(PixelSize(width: 50, height: 50)).image(isOpaque: false)
+        #expect(small.byteCount == 10_000 && small.footprint == 10_000)
+        let middle = try PixelBuffer(PixelSize(width: 205, height: 205)).image(isOpaque: false)
+        #expect(middle.byteCount == 168_100)
+        #expect(middle.footprint >= 168_100 && middle.footprint % PixelRegions.pageSize == 0)
+        let huge = try PixelBuffer(PixelSize(width: 1025, height: 1024)).image(isOpaque: false)
+        #expect(huge.byteCount == 4_198_400 && huge.footprint == 6 << 20)
+        var moving = middle
+        let frames = [middle, middle, huge].map { AnimationFrame(image: $0, duration: .milliseconds(10)) }
+        moving.animation = ImageAnimation(
+            frameCount: 3, loopCount: 0, data: Data(count: 100), decoder: PNGDecoder(), options: DecodeOptions(),
+            preloaded: frames)
+        #expect(moving.footprint == 100 + 2 * middle.footprint + huge.footprint)
     }
 
     @Test("Memory that the system does not have is an error, and nothing worse")
@@ -92,7 +124,7 @@ struct PixelMemoryTests {
                 let clean = try picture.written(options, orientation: orientation, upTo: rows).pixels
                 // The result, and the bands on the way.
                 try poison(clean.count)
-                try poison(1 << 18)
+                for band in [40_000, 1 << 17, 1 << 18] { try poison(band) }
                 let image = try picture.written(options, orientation: orientation, upTo: rows)
                 // Not compared inside of the expectation, which would look for the difference for minutes.
                 let isSame = image.pixels == clean
@@ -107,7 +139,7 @@ struct PixelMemoryTests {
             for number in 0..<4 {
                 group.addTask {
                     for round in 0..<50 {
-                        let memory = try PixelMemory.allocate((1 << 18) + round % 3 * 100_000)
+                        let memory = try PixelMemory.allocate((1 << 16) + round % 3 * 100_000)
                         let mark = UInt8(truncatingIfNeeded: number * 50 + round)
                         memset(memory.baseAddress.unsafelyUnwrapped, Int32(mark), memory.count)
                         if round % 10 == 0 { PixelMemory.trim() }

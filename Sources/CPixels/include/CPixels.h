@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include "pixel_filters.h"
 
+// Whether this was compiled for Address Sanitizer.
+bool pixels_are_sanitized(void);
+
 // Multiplies colours by alpha, c × a / 255 rounded to nearest, in place; true if every alpha is 255.
 // pixels: count × 4 bytes.
 bool pixels_premultiply(uint8_t *pixels, size_t count);

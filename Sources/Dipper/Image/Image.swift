@@ -36,6 +36,9 @@ public struct Image: Sendable {
     /// What the picture takes in memory, in bytes; frames that are not decoded count by their encoded bytes.
     public var byteCount: Int { rowStride * height + (animation?.byteCount ?? 0) }
 
+    /// The same with what is taken beside the pixels, which are kept in whole pages: what a limit of memory counts.
+    var footprint: Int { storage.capacity + (animation?.footprint ?? 0) }
+
     /// Gives access to the pixels: `height` rows of ``rowStride`` bytes, each beginning with `width` pixels of
     /// red, green, blue and alpha, colours multiplied by alpha.
     public func withPixels<Result, Failure: Error>(

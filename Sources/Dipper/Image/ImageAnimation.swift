@@ -32,6 +32,11 @@ public final class ImageAnimation: Sendable {
         data.count + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.byteCount } ?? 0)
     }
 
+    /// The same with what is taken beside the pixels.
+    var footprint: Int {
+        data.count + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.footprint } ?? 0)
+    }
+
     /// The most that one frame may ask for.
     var limits: DecodeLimits { options.limits }
 

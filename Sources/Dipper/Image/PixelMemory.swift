@@ -1,3 +1,4 @@
+import CPixels
 import Foundation
 
 /// Where memory for pixels comes from.
@@ -5,68 +6,100 @@ import Foundation
 /// Fresh pages are dear: the kernel clears each at its first touch, which for a large picture takes longer than many a
 /// decode. So blocks that are given back are kept for the next picture, within a limit, and large ones are asked for
 /// in huge pages. A block holds what was in it last: whoever takes it writes all of it.
+///
+/// What is not kept goes back to the system, down to the last page, so that what is resident follows what is in use.
 enum PixelMemory {
-    /// At least; huge blocks begin with a page.
+    private enum Source {
+        case malloc, pages, hugePages
+    }
+
+    /// At least; larger blocks begin with a page.
     static let alignment = 64
-    /// Smaller blocks, in bytes, are left to malloc.
-    static let smallestPooled = 1 << 18
+    /// Smaller blocks, in bytes, are left to malloc: rounded up to whole pages they would waste more than an eighth.
+    static let smallestPaged = max(32 << 10, PixelRegions.pageSize * 8)
     /// From here on, in bytes, huge pages are asked for: at 4 MiB a first touch took 0.02 to 0.04 of the time, at 48 MiB
     /// 0.1.
     static let smallestHuge = 4 << 20
     private static let hugePage = 2 << 20
 
-    private static let pool = PixelPool(limit: 64 << 20)
+    /// Who puts one picture in the place of another needs few blocks: more would only be memory beyond a cache's limit.
+    private static let pages = PixelPool(limit: 4 << 20)
+    private static let hugePages = PixelPool(limit: 64 << 20)
+    private static let regions = PixelRegions(regionSize: 32 << 20)
 
     /// Memory with anything in it, which the caller gives back by ``free(_:)``.
     /// - Throws: `DipperError.imageTooLarge` if the system has no such block.
     static func allocate(_ byteCount: Int) throws(DipperError) -> UnsafeMutableRawBufferPointer {
         let capacity = capacity(for: byteCount)
-        guard capacity >= smallestPooled else { return .allocate(byteCount: byteCount, alignment: alignment) }
-        let start = if let kept = pool.take(capacity) { kept } else { try obtain(capacity) }
+        let start: UnsafeMutableRawPointer? =
+            switch source(of: capacity) {
+            case .malloc: .allocate(byteCount: byteCount, alignment: alignment)
+            case .pages: takePages(capacity)
+            case .hugePages: hugePages.take(capacity)?.start ?? mapHuge(capacity)
+            }
+        guard let start else { throw .imageTooLarge.with(detail: "there is no memory") }
         return UnsafeMutableRawBufferPointer(start: start, count: byteCount)
     }
 
     /// - Parameter memory: as ``allocate(_:)`` gave it.
     static func free(_ memory: UnsafeMutableRawBufferPointer) {
+        guard let start = memory.baseAddress else { return }
         let capacity = capacity(for: memory.count)
-        guard capacity >= smallestPooled, let start = memory.baseAddress else { return memory.deallocate() }
-        release(pool.give(start, capacity))
+        switch source(of: capacity) {
+        case .malloc: start.deallocate()
+        case .pages: release(pages.give(start, capacity))
+        case .hugePages: release(hugePages.give(start, capacity))
+        }
     }
 
     /// Gives all that is not in use back to the system.
     static func trim() {
-        release(pool.empty())
+        release(pages.empty() + hugePages.empty())
     }
 
     /// Keeps nothing for reuse until as many ``resumePooling()`` have come.
     static func pausePooling() {
-        release(pool.pause())
+        release(pages.pause() + hugePages.pause())
     }
 
     static func resumePooling() {
-        pool.resume()
+        pages.resume()
+        hugePages.resume()
     }
 
     /// Bytes kept for reuse.
-    static var pooled: Int { pool.byteCount }
+    static var pooled: Int { pages.byteCount + hugePages.byteCount }
 
-    /// What is really taken for a number of bytes: blocks of nearly the same size are alike, so that one serves for the
-    /// other; up to an eighth is wasted, and less than a huge page of huge blocks.
+    /// What is really taken for a number of bytes: whole pages, up to an eighth more; of large blocks whole huge pages,
+    /// and those of nearly the same size are alike, so that one serves for the other: up to an eighth more, or less than
+    /// a huge page.
     static func capacity(for byteCount: Int) -> Int {
-        guard byteCount >= smallestPooled else { return byteCount }
+        guard byteCount >= smallestPaged else { return byteCount }
         let power = 1 << (Int.bitWidth - 1 - byteCount.leadingZeroBitCount)
-        let step = byteCount >= smallestHuge ? max(hugePage, power / 8) : power / 8
+        let step = byteCount >= smallestHuge ? max(hugePage, power / 8) : PixelRegions.pageSize
         return (byteCount + step - 1) / step * step
     }
 
-    private static func obtain(_ capacity: Int) throws(DipperError) -> UnsafeMutableRawPointer {
-        guard capacity >= smallestHuge else {
-            return UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: alignment)
+    private static func source(of capacity: Int) -> Source {
+        if capacity >= smallestHuge { return .hugePages }
+        // Address Sanitizer watches the ends of what malloc gives.
+        return capacity < smallestPaged || pixels_are_sanitized() ? .malloc : .pages
+    }
+
+    /// One that is kept may be up to twice as long: its end goes back to the system.
+    private static func takePages(_ capacity: Int) -> UnsafeMutableRawPointer? {
+        guard let kept = pages.take(capacity, upTo: capacity * 2), let start = kept.start else {
+            return regions.allocate(capacity)
         }
+        if kept.capacity > capacity { regions.free(start + capacity, kept.capacity - capacity) }
+        return start
+    }
+
+    private static func mapHuge(_ capacity: Int) -> UnsafeMutableRawPointer? {
         // Huge pages begin at multiples of their size: what stands out at both ends goes back.
         let all = mmap(
             nil, capacity + hugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        guard let all, all != MAP_FAILED else { throw .imageTooLarge.with(detail: "there is no memory") }
+        guard let all, all != MAP_FAILED else { return nil }
         let before = (hugePage - Int(bitPattern: all) % hugePage) % hugePage
         let start = all + before
         if before > 0 { munmap(all, before) }
@@ -82,7 +115,7 @@ enum PixelMemory {
             if block.capacity >= smallestHuge {
                 munmap(start, block.capacity)
             } else {
-                start.deallocate()
+                regions.free(start, block.capacity)
             }
         }
     }

@@ -26,13 +26,24 @@ final class PixelPool: Sendable {
         self.limit = limit
     }
 
-    /// The block of exactly this length that was given last, if there is one.
-    func take(_ capacity: Int) -> UnsafeMutableRawPointer? {
-        state.withLock { state -> Block? in
-            guard let index = state.blocks.lastIndex(where: { $0.capacity == capacity }) else { return nil }
-            state.byteCount -= capacity
-            return state.blocks.remove(at: index)
-        }?.start
+    /// The block of exactly this length that was given last, if there is one; otherwise the shortest of those up to a
+    /// length.
+    func take(_ capacity: Int, upTo longest: Int = 0) -> Block? {
+        state.withLock { state in
+            var best: Int?
+            for index in state.blocks.indices.reversed() {
+                let found = state.blocks[index].capacity
+                if found == capacity {
+                    best = index
+                    break
+                }
+                guard found > capacity, found <= longest else { continue }
+                if best.map({ found < state.blocks[$0].capacity }) ?? true { best = index }
+            }
+            guard let best else { return nil }
+            state.byteCount -= state.blocks[best].capacity
+            return state.blocks.remove(at: best)
+        }
     }
 
     /// Keeps a block.

@@ -6,6 +6,9 @@ public final class PixelStorage: @unchecked Sendable {
     /// Valid as long as the storage is held.
     public let bytes: UnsafeRawBufferPointer
 
+    /// What it takes in memory, in bytes: more than the pixels.
+    var capacity: Int { PixelMemory.capacity(for: bytes.count) }
+
     init(byteCount: Int) throws(DipperError) {
         bytes = UnsafeRawBufferPointer(try PixelMemory.allocate(byteCount))
     }

@@ -4,7 +4,7 @@ import Foundation
 extension ImageLoader {
     func keep(_ image: Image, digest: UInt64, _ info: EntryInfo, for key: CacheKey, _ lifetime: Lifetime) {
         memory.insert(
-            .init(KeptImage(image, digest: digest), info), for: key, cost: image.byteCount, lifetime: lifetime)
+            .init(KeptImage(image, digest: digest), info), for: key, cost: image.footprint, lifetime: lifetime)
     }
 
     /// Puts what was processed on disk, as those who wait for it want it.
