@@ -84,7 +84,7 @@ struct PixelMemoryTests {
         #expect(small.byteCount == 10_000 && small.footprint == 10_000)
         let middle = try PixelBuffer(PixelSize(width: 205, height: 205)).image(isOpaque: false)
         #expect(middle.byteCount == 168_100)
-        #expect(middle.footprint >= 168_100 && middle.footprint % PixelRegions.pageSize == 0)
+        #expect(middle.footprint == PixelMemory.capacity(for: 168_100))
         let huge = try PixelBuffer(PixelSize(width: 1025, height: 1024)).image(isOpaque: false)
         #expect(huge.byteCount == 4_198_400 && huge.footprint == 6 << 20)
         var moving = middle
@@ -93,6 +93,15 @@ struct PixelMemoryTests {
             frameCount: 3, loopCount: 0, data: Data(count: 100), decoder: PNGDecoder(), options: DecodeOptions(),
             preloaded: frames)
         #expect(moving.footprint == 100 + 2 * middle.footprint + huge.footprint)
+    }
+
+    @Test("A cache counts a picture in memory with all that is taken for it")
+    func cost() async throws {
+        let test = TestImageCache { $0.memoryLimit = 100 << 20 }
+        let image = try PixelBuffer(PixelSize(width: 1025, height: 1024)).image(isOpaque: false)
+        try test.cache.addImage(image, for: url("a"))
+        #expect(test.cache.memoryCount == 1 && test.cache.memorySize >= 6 << 20)
+        await test.cache.shutdown()
     }
 
     @Test("Memory that the system does not have is an error, and nothing worse")

@@ -22,9 +22,14 @@ enum PixelMemory {
     static let smallestHuge = 4 << 20
     private static let hugePage = 2 << 20
 
-    /// Who puts one picture in the place of another needs few blocks: more would only be memory beyond a cache's limit.
-    private static let pages = PixelPool(limit: 4 << 20)
-    private static let hugePages = PixelPool(limit: 64 << 20)
+    /// Blocks from here on, in bytes, have a pool of their own, so that those of thumbnails do not fill it.
+    private static let smallestMiddle = 1 << 18
+
+    // What a pool holds is memory beyond the limits of all caches, and fills in the long run: the smaller the blocks, the
+    // less a first touch is to be seen beside a decode.
+    private static let small = PixelPool(limit: 4 << 20)
+    private static let middle = PixelPool(limit: 16 << 20)
+    private static let huge = PixelPool(limit: 64 << 20)
     private static let regions = PixelRegions(regionSize: 32 << 20)
 
     /// Memory with anything in it, which the caller gives back by ``free(_:)``.
@@ -35,7 +40,7 @@ enum PixelMemory {
             switch source(of: capacity) {
             case .malloc: .allocate(byteCount: byteCount, alignment: alignment)
             case .pages: takePages(capacity)
-            case .hugePages: hugePages.take(capacity)?.start ?? mapHuge(capacity)
+            case .hugePages: huge.take(capacity)?.start ?? mapHuge(capacity)
             }
         guard let start else { throw .imageTooLarge.with(detail: "there is no memory") }
         return UnsafeMutableRawBufferPointer(start: start, count: byteCount)
@@ -47,28 +52,26 @@ enum PixelMemory {
         let capacity = capacity(for: memory.count)
         switch source(of: capacity) {
         case .malloc: start.deallocate()
-        case .pages: release(pages.give(start, capacity))
-        case .hugePages: release(hugePages.give(start, capacity))
+        case .pages, .hugePages: release(pool(of: capacity).give(start, capacity))
         }
     }
 
     /// Gives all that is not in use back to the system.
     static func trim() {
-        release(pages.empty() + hugePages.empty())
+        for pool in pools { release(pool.empty()) }
     }
 
     /// Keeps nothing for reuse until as many ``resumePooling()`` have come.
     static func pausePooling() {
-        release(pages.pause() + hugePages.pause())
+        for pool in pools { release(pool.pause()) }
     }
 
     static func resumePooling() {
-        pages.resume()
-        hugePages.resume()
+        for pool in pools { pool.resume() }
     }
 
     /// Bytes kept for reuse.
-    static var pooled: Int { pages.byteCount + hugePages.byteCount }
+    static var pooled: Int { pools.reduce(0) { $0 + $1.byteCount } }
 
     /// What is really taken for a number of bytes: whole pages, up to an eighth more; of large blocks whole huge pages,
     /// and those of nearly the same size are alike, so that one serves for the other: up to an eighth more, or less than
@@ -86,9 +89,15 @@ enum PixelMemory {
         return capacity < smallestPaged || pixels_are_sanitized() ? .malloc : .pages
     }
 
+    private static var pools: [PixelPool] { [small, middle, huge] }
+
+    private static func pool(of capacity: Int) -> PixelPool {
+        capacity >= smallestHuge ? huge : capacity >= smallestMiddle ? middle : small
+    }
+
     /// One that is kept may be up to twice as long: its end goes back to the system.
     private static func takePages(_ capacity: Int) -> UnsafeMutableRawPointer? {
-        guard let kept = pages.take(capacity, upTo: capacity * 2), let start = kept.start else {
+        guard let kept = pool(of: capacity).take(capacity, upTo: capacity * 2), let start = kept.start else {
             return regions.allocate(capacity)
         }
         if kept.capacity > capacity { regions.free(start + capacity, kept.capacity - capacity) }

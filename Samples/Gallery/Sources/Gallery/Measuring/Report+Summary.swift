@@ -5,7 +5,8 @@ extension Report {
     var summary: String {
         let addresses = Set(requests.map(\.uri)).count
         let most = memory.map(\.cached).max() ?? 0
-        let full = memory.first { $0.cached * 20 >= most * 19 }
+        // Within less than what one second brings.
+        let full = memory.first { $0.cached * 100 >= most * 99 }
         return """
             \(frames.count) frames in \(text(seconds)) s, \(text(frames.complete * 100)) % of them with all there that could \
             be seen.
