@@ -118,7 +118,8 @@ struct RemovingTests {
 
     @Test("a read from disk that was under way does not bring it back to memory")
     func readUnderWay() async throws {
-        let cache = DataCache(configuration(TemporaryFolder()))
+        let folder = TemporaryFolder()
+        let cache = DataCache(configuration(folder))
         let key = derived[0]
         for _ in 0..<50 {
             try await cache.addDataAndWait(body(key), for: key)

@@ -5,19 +5,6 @@ import Testing
 
 @testable import DipperData
 
-/// Waits for what is in other threads' hands, until the condition holds; false if it does not within a minute.
-private func settle(isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool) async -> Bool {
-    let end = ContinuousClock.now + .seconds(60)
-    var rounds = 0
-    while !condition() {
-        if ContinuousClock.now > end { return condition() }
-        rounds += 1
-        // In the end the processor is left to what is waited for.
-        if rounds < 1_000 { await Task.yield() } else { try? await Task.sleep(for: .milliseconds(1)) }
-    }
-    return true
-}
-
 @Suite("Fetches that several share, and hooks in between")
 struct SharedFetchTests {
     private let a = url("a")

@@ -46,12 +46,14 @@ struct TestCache {
     let network = ManualNetwork()
     let date: ManualDate
     let cache: DataCache
+    private let folder: TemporaryFolder?
 
     init(
         folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(),
         _ change: (inout DataCache.Configuration) -> Void = { _ in }
     ) {
         self.date = date
+        self.folder = folder
         var configuration = DataCache.Configuration(directory: folder?.url)
         configuration.transport = transport
         configuration.clock = clock
@@ -63,6 +65,19 @@ struct TestCache {
         change(&configuration)
         cache = DataCache(configuration)
     }
+}
+
+/// Waits for what is in other threads' hands, until the condition holds; false if it does not within a minute.
+func settle(isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool) async -> Bool {
+    let end = ContinuousClock.now + .seconds(60)
+    var rounds = 0
+    while !condition() {
+        if ContinuousClock.now > end { return condition() }
+        rounds += 1
+        // In the end the processor is left to what is waited for.
+        if rounds < 1_000 { await Task.yield() } else { try? await Task.sleep(for: .milliseconds(1)) }
+    }
+    return true
 }
 
 func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)")! }

@@ -96,7 +96,7 @@ struct ImageLaneTests {
         #expect(!transfer.isCancelled)
         two.cancel()
         #expect(await two.error == .cancelled)
-        #expect(transfer.isCancelled)
+        #expect(await settle { transfer.isCancelled })
 
         // While decoding: what was decoded for nobody is not kept.
         test.transport.script(b, [.body(try picture.png)])
@@ -119,7 +119,7 @@ struct ImageLaneTests {
         let transfer = await test.transport.nextTransfer()
         work.cancel()
         let error = await #expect(throws: DipperError.self) { try await work.value }
-        #expect(error == .cancelled && transfer.isCancelled)
+        #expect(await settle { error == .cancelled && transfer.isCancelled })
         await test.cache.shutdown()
     }
 

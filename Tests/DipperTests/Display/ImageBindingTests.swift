@@ -407,7 +407,7 @@ struct ImageBindingTests {
         }
         let transfer = await test.transport.nextTransfer()
         binding = nil
-        #expect(transfer.isCancelled && ends.value == ["cancelled"])
+        #expect(await settle { transfer.isCancelled && ends.value == ["cancelled"] })
 
         binding = ImageBinding(try #require(display), cache: test.cache, queue: .inPlace)
         binding?.setImage(b) { result in

@@ -142,7 +142,7 @@ struct ListLoaderTests {
         #expect(await settle { test.transport.transfers.count { !$0.isCancelled } == 1 })
         list = nil
         #expect(await settle { test.transport.transfers.allSatisfy(\.isCancelled) })
-        #expect(first.isCancelled)
+        #expect(await settle { first.isCancelled })
         await test.cache.shutdown()
     }
 
