@@ -84,10 +84,12 @@ extension ImageCache {
         guard originals.hasDisk, originals.policy(of: request.data) != .memoryOnly else { return }
         let fileKey = options.fileKey(request.data.cacheKey)
         let (codecs, logger, data) = (loader.codecs, loader.logger, request.data.with(\.key, fileKey))
-        let write: @Sendable () -> Void = {
+        let write: @Sendable (Removals) -> Void = { removals in
             let serializer = options.options.serializer ?? .automatic
             do {
-                try originals.addData(try bytes ?? serializer.data(for: image, madeOf: nil, codecs), for: data)
+                let bytes = try bytes ?? serializer.data(for: image, madeOf: nil, codecs)
+                // It is not to take the place of what was added meanwhile.
+                if !removals.tiers.contains(.disk) { try originals.addData(bytes, for: data) }
             } catch {
                 logger.info("not kept", metadata: ["key": "\(fileKey)", "error": "\(error)"])
             }

@@ -279,12 +279,13 @@ public final class ImageTask: Sendable {
 
     /// The bytes are there. False if nobody waits for the picture any more.
     func join(_ work: DecodeWork) -> Bool {
-        let (previous, isWanted) = link.withLock { link -> (Stage, Bool) in
+        let (previous, viewer, isWanted) = link.withLock { link -> (Stage, PreviewDecoder?, Bool) in
             let previous = link.stage
-            if case .ended = previous { return (previous, false) }
+            if case .ended = previous { return (previous, nil, false) }
             link.stage = .decoding(work)
-            return (previous, true)
+            return (previous, exchange(&link.viewer, with: nil), true)
         }
+        if let viewer { work.loader.previews.leave(self, viewer) }
         if case .waiting(let reservation) = previous { reservation?.release() }
         if case .fetching(let task) = previous {
             let attempts = task.attempts
@@ -301,10 +302,11 @@ public final class ImageTask: Sendable {
         }
     }
 
-    /// What decodes previews, joined the first time it is asked for; `nil` if the task has ended.
+    /// What decodes previews, joined the first time it is asked for; `nil` if it waits for no bytes.
     func previewDecoder(of previews: Previews) -> PreviewDecoder? {
         let (decoder, latest) = link.withLock { link -> (PreviewDecoder?, Image?) in
-            if case .ended = link.stage { return (nil, nil) }
+            // What has all its bytes is soon there.
+            guard case .fetching = link.stage else { return (nil, nil) }
             if let decoder = link.viewer { return (decoder, nil) }
             let joined = previews.join(self)
             link.viewer = joined.decoder

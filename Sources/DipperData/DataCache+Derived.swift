@@ -98,7 +98,7 @@ extension DataCache {
         // Each use of what is stored has to be confirmed (RFC 9111, section 5.2.1.4).
         var headers = request.headers
         headers.append("Cache-Control", "no-cache")
-        return slowGetData(request.with(\.headers, headers).with(\.key, request.cacheKey))
+        return slowGetData(request.withoutStandIns.with(\.headers, headers).with(\.key, request.cacheKey))
     }
 
     /// Whether there is a disk tier.

@@ -12,12 +12,22 @@ extension DataRequest {
         public var url: URL? { if case .url(let url) = self { url } else { nil } }
         /// The provider, if it is one.
         public var provider: (any DataProvider)? { if case .provider(let provider) = self { provider } else { nil } }
+
+        /// As an alternative it stands in for one call.
+        var isStandIn: Bool { provider?.isLocal == true }
     }
 
     /// A copy with URLs to turn to.
     public func with(_ option: WritableKeyPath<DataRequest, [Source]>, _ urls: [URL]) -> DataRequest {
         with(option, urls.map { .url($0) })
     }
+
+    /// For who has no use for what stands in for a call alone: it would not be kept.
+    package var withoutStandIns: DataRequest {
+        hasStandIns ? with(\.alternatives, alternatives.filter { !$0.isStandIn }) : self
+    }
+
+    var hasStandIns: Bool { hasHooks && alternatives.contains(where: \.isStandIn) }
 
     /// The source that is asked first.
     var source: Source? { provider.map { .provider($0) } ?? url.map { .url($0) } }

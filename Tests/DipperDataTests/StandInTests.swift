@@ -4,15 +4,6 @@ import Testing
 
 @testable import DipperData
 
-/// Lets what is in other threads' hands come to rest: as soon as the condition holds, or not at all.
-private func settle(_ condition: @escaping @Sendable () -> Bool) async -> Bool {
-    for _ in 0..<500_000 {
-        if condition() { return true }
-        await Task.yield()
-    }
-    return condition()
-}
-
 @Suite("Providers as alternatives, and in place of URLs on networks that cost")
 struct StandInTests {
     private let a = url("a")

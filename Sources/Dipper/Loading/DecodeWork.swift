@@ -24,7 +24,7 @@ final class DecodeWork: Sendable {
     let source: Source
     let request: ImageRequest
     let options: ResolvedOptions
-    private let loader: ImageLoader
+    let loader: ImageLoader
     /// Nobody waits any more.
     private let cancelled = Atomic(false)
     /// Where what comes of it is not to be kept.
@@ -56,7 +56,7 @@ final class DecodeWork: Sendable {
 
     /// Whether the request would be answered by what is being made, if it asked the tiers.
     func serves(_ request: ImageRequest, _ originals: DataCache) -> Bool {
-        removals.tiers != .all && originals.use(of: source.info, for: request.data) == .fresh
+        removals.tiers.isEmpty && !source.info.isStandIn && originals.use(of: source.info, for: request.data) == .fresh
     }
 
     /// Bytes that are held for it.

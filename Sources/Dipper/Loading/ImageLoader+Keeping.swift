@@ -25,12 +25,14 @@ extension ImageLoader {
         let (info, key, imageKey) = (response.info, work.key, work.imageKey)
         var tell: @Sendable () -> Void = {}
         if !patient.isEmpty { tell = { [self] in for task in patient { succeed(task, made.image, work) } } }
-        let write: @Sendable () -> Void = { [self, tell] in
+        let write: @Sendable (Removals) -> Void = { [self, tell] removals in
             do throws(DipperError) {
                 let bytes =
                     if let file = made.file { file } else {
                         try serializer.data(for: made.image, madeOf: original, codecs)
                     }
+                // It is not to take the place of what was added meanwhile.
+                if removals.tiers.contains(.disk) { return tell() }
                 originals.keepDerived(
                     bytes, for: imageKey, madeOf: info, digest: made.digest, request, whenWritten: tell)
                 if dropsOriginal { originals.removeData(for: key) }
@@ -103,15 +105,14 @@ extension ImageLoader {
             var bytes: Data? = prefix
             while let prefix = bytes {
                 let image = preview(prefix, task.options) { viewer.isCancelled }
-                let (viewers, next) = viewer.done(image)
-                if let image { for task in viewers { task.tellPreview(image) } }
-                bytes = next
+                if let image { for task in viewer.made(image) { task.tellPreview(image) } }
+                bytes = viewer.done()
             }
         }
         if let place = task.options.options.processingQueue?.run {
             place(run)
-        } else if queue.add(.init(rank: task.lane == .fast ? .urgent : .slow, priority: .low), run) == nil {
-            _ = viewer.done(nil)
+        } else if queue.add(.init(rank: viewer.isUrgent ? .urgent : .slow, priority: .low), run) == nil {
+            _ = viewer.done()
         }
         return true
     }

@@ -136,7 +136,7 @@ final class ImageLoader: Sendable {
     func decode(_ task: ImageTask, _ source: DecodeWork.Source) {
         guard !task.hasEnded else { return }
         let present = works.withLock { $0[task.memoryKey] }
-        if let present, present.isMade(of: source), join(task, present) { return }
+        if let present, present.removals.tiers.isEmpty, present.isMade(of: source), join(task, present) { return }
         let work = DecodeWork(task, source, self)
         works.withLock { $0[task.memoryKey] = work }
         guard join(task, work) else { return }
@@ -251,7 +251,7 @@ final class ImageLoader: Sendable {
         let mayKeep = originals.mayKeep(info, for: work.request.data) && policies.contains { $0 != .bypass }
         if isCurrent {
             // What was made of bytes that someone has asked for anew is out of date.
-            if policies.contains(.ignoreCache), case .original(let response, _) = work.source,
+            if policies.contains(.ignoreCache), !info.isStandIn, case .original(let response, _) = work.source,
                 response.source == .network
             {
                 forgetDerived(of: work.key, but: work.memoryKey, work.options)

@@ -38,22 +38,29 @@ final class PreviewDecoder: Sendable {
         state.withLock { $0.hasBegun && $0.progressive.isProgressive == false }
     }
 
+    /// Someone waits for it now.
+    var isUrgent: Bool { state.withLock { $0.viewers }.contains { $0.lane == .fast } }
+
     /// Nobody would see it.
     var isCancelled: Bool { state.withLock { $0.viewers.isEmpty } }
 
-    /// The bytes that were taken have been seen to.
-    /// - Parameter image: the preview, if they made one.
-    /// - Returns: those who are to see it, and the bytes to make the next one of.
-    func done(_ image: Image?) -> (viewers: [ImageTask], next: Data?) {
-        let (viewers, next, old) = state.withLock { state -> ([ImageTask], Data?, (Image?, Data?)) in
+    /// - Returns: those who are to see what was made.
+    func made(_ image: Image) -> [ImageTask] {
+        let (viewers, old) = state.withLock { ($0.viewers, exchange(&$0.latest, with: image)) }
+        withExtendedLifetime(old) {}
+        return viewers
+    }
+
+    /// The bytes that were taken have been seen to, and shown.
+    /// - Returns: the bytes to make the next preview of.
+    func done() -> Data? {
+        let (next, missed) = state.withLock { state -> (Data?, Data?) in
             state.isBusy = false
             let missed = exchange(&state.missed, with: nil)
-            let next = missed.flatMap { state.take($0) }
-            guard let image else { return ([], next, (nil, missed)) }
-            return (state.viewers, next, (exchange(&state.latest, with: image), missed))
+            return (missed.flatMap { state.take($0) }, missed)
         }
-        withExtendedLifetime(old) {}
-        return (viewers, next)
+        withExtendedLifetime(missed) {}
+        return next
     }
 
     // MARK: Viewers

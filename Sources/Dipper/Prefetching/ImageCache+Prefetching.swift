@@ -1,3 +1,12 @@
+extension ImageRequest {
+    /// For who has no use for what stands in for a call alone: it would not be kept.
+    var withoutStandIns: ImageRequest {
+        var copy = self
+        copy.data = data.withoutStandIns
+        return copy
+    }
+}
+
 /// What a prefetcher asks of the cache.
 extension ImageCache {
     /// Whether a picture is to be kept in memory once it is prefetched. Without a disk there is no other place.
@@ -13,7 +22,8 @@ extension ImageCache {
         let key = request.data.cacheKey
         let policy = originals.policy(of: request.data)
         guard policy != .ignoreCache, policy != .bypass else { return false }
-        if let entry = memory.entry(for: options.key(key)), originals.mayShow(entry.info, request.data),
+        if let entry = memory.entry(for: options.inMemory(options.key(key))),
+            originals.mayShow(entry.info, request.data),
             originals.use(of: entry.info, for: request.data) == .fresh
         {
             return true

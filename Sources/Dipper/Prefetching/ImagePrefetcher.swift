@@ -34,7 +34,7 @@ extension Prefetcher where Request == ImageRequest {
                 call: { request, tell in
                     let keeps = cache.keepsPrefetched(request, keepsInMemory)
                     let task = cache.slowGetImage(
-                        request.with(\.callbackQueue, .inPlace).with(\.prefetchesToMemory, keeps))
+                        request.withoutStandIns.with(\.callbackQueue, .inPlace).with(\.prefetchesToMemory, keeps))
                     task.onFail { _, isFatal in if !isFatal { tell(.parked) } }
                     task.onRetry { tell(.resumed) }
                     task.onEnd { tell(.ended($0.error)) }

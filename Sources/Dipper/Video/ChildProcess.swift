@@ -68,7 +68,8 @@ struct ChildProcess: ~Copyable {
     /// Whatever size a video announces, it shall not take the machine's memory.
     private func limit(_ timeLimit: Duration) {
         let seconds = UInt64(min(max(timeLimit.components.seconds, 0), 1_000_000)) * 4 + 4
-        _ = dipper_limit(id, 4 << 30, seconds)
+        let half = ProcessInfo.processInfo.physicalMemory / 2
+        _ = dipper_limit(id, min(max(half, 1 << 30), 4 << 30), seconds)
     }
 
     /// What a program needs to run at all. The rest may be secret, or change what ffmpeg does.

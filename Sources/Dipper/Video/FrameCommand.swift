@@ -3,46 +3,62 @@ import Foundation
 
 /// What `ffmpeg` is told, and what its answer means.
 struct FrameCommand {
-    /// From the video's start, in seconds, to the microsecond that ffmpeg counts.
-    private let seconds: String
+    /// Where there is no index ffmpeg lands anywhere: it begins this long before the time, in microseconds, where there
+    /// will be a whole picture. What begins sooner is read from its start.
+    private static let lead = 10_000_000
+
+    /// From the video's start, in microseconds, which is what ffmpeg counts.
+    private let time: Int
     private let bounds: PixelSize?
 
     init(_ time: Duration, _ bounds: PixelSize?) {
         let (whole, attoseconds) = min(max(time, .zero), .seconds(1_000_000_000)).components
-        let micro = whole * 1_000_000 + (attoseconds + 500_000_000_000) / 1_000_000_000_000
-        seconds = "\(micro / 1_000_000)." + String(1_000_000 + micro % 1_000_000).dropFirst()
+        self.time = Int(whole) * 1_000_000 + Int((attoseconds + 500_000_000_000) / 1_000_000_000_000)
         self.bounds = bounds.map { PixelSize(width: max($0.width, 1), height: max($0.height, 1)) }
     }
 
+    private static func seconds(_ time: Int) -> String {
+        "\(time / 1_000_000)." + String(1_000_000 + time % 1_000_000).dropFirst()
+    }
+
+    /// Whether it would not read the video from its start.
+    var seeks: Bool { time > Self.lead }
+
     /// Tells pictures of one video from each other.
-    var name: String { seconds + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
+    var name: String { Self.seconds(time) + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
 
     /// Containers of videos. Playlists, scripts, manifests and descriptions of streams are not among them: these make
     /// ffmpeg open what they name.
     private static let formats = [
         "mov", "matroska", "webm", "avi", "flv", "mpegts", "mpeg", "mpegvideo", "m4v", "h264", "hevc", "obu", "ivf",
-        "ogg",
-        "asf", "rm", "dv", "mxf", "nut", "wtv",
+        "ogg", "asf", "rm", "dv", "mxf", "nut", "wtv",
     ]
 
     /// The video is descriptor 3, the picture goes to standard output.
-    var arguments: [String] {
-        [
+    /// - Parameter fromStart: the whole video is read up to the time, not from shortly before it.
+    func arguments(fromStart: Bool = false) -> [String] {
+        let begin = fromStart || !seeks ? 0 : time - Self.lead
+        // From the key picture before that: with accurate seeking nothing is left of a video that ends earlier. Nor is
+        // there of some if one seeks at all.
+        let seeking = begin > 0 ? ["-noaccurate_seek", "-ss", Self.seconds(begin)] : []
+        let input = [
             "-nostdin", "-hide_banner", "-loglevel", "error",
-            "-protocol_whitelist", "file", "-format_whitelist", Self.formats.joined(separator: ","),
-            // From the key picture before the time: with accurate seeking nothing is left of a video that ends earlier.
-            "-noaccurate_seek", "-ss", seconds, "-threads", "2",
+            "-protocol_whitelist", "file", "-format_whitelist", Self.formats.joined(separator: ","), "-threads", "2",
             // A path, and not the protocols `pipe` and `fd`, in which one cannot seek, or which are too new.
             "-i", "file:/proc/self/fd/3",
-            "-an", "-sn", "-dn", "-map_metadata", "-1", "-filter_threads", "1", "-vf", filters,
-            "-frames:v", "1", "-c:v", "png", "-f", "image2pipe", "pipe:1",
         ]
+        let output = [
+            "-an", "-sn", "-dn", "-map_metadata", "-1", "-filter_threads", "1", "-vf", filters(time - begin),
+            "-frames:v", "1", "-threads", "1", "-c:v", "png", "-f", "image2pipe", "pipe:1",
+        ]
+        return seeking + input + output
     }
 
-    private var filters: String {
+    /// - Parameter wait: from where the reading begins to the picture, in microseconds.
+    private func filters(_ wait: Int) -> String {
         [
-            // The last picture goes on for ever, so that there is one at any time. Zero is the time asked for.
-            "tpad=stop=-1:stop_mode=clone", "select='gte(t,0)'",
+            // The last picture goes on for ever, so that there is one at any time.
+            "tpad=stop=-1:stop_mode=clone", "select='gte(t,\(Self.seconds(wait)))'",
             "scale=w='\(side("iw*sar"))':h='\(side("ih"))':flags=lanczos+accurate_rnd+full_chroma_int",
             "format=rgb24", "setsar=1",
             // Video's own curve counts as that of sRGB: that is how videos are shown.

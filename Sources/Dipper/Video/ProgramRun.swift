@@ -51,7 +51,7 @@ struct ProgramRun {
             // All of the answer is here: the program is about to end, of which no descriptor tells.
             if !hasOutput, child.hasEnded { break }
             let left = max(.zero, ContinuousClock.now.duration(to: deadline))
-            guard left > .zero else { throw .timedOut.with(detail: "'\(program)' took longer than \(timeLimit)") }
+            guard left > .zero else { throw .undecodable.with(detail: "'\(program)' took longer than \(timeLimit)") }
             let count = poll(&waits, nfds_t(waits.count), Self.milliseconds(hasOutput ? left : min(left, pause)))
             guard count >= 0 || errno == EINTR else { throw OwnedDescriptor.failure(program, errno) }
             guard count > 0 else {

@@ -11,7 +11,8 @@ import Foundation
 /// The picture is the first one at the time or after it. A time past the end is the last picture, one before the start the
 /// first. Pictures come upright, and as wide as they are to be shown.
 ///
-/// `ffmpeg` decodes the video, in a process of its own, so that a hostile video harms neither the program nor its memory.
+/// `ffmpeg` decodes the video, in a process of its own, so that a video that makes a decoder crash, hang or take all
+/// memory does not do that to the program.
 /// The process has no standard input, no shell, a few variables of the environment, limits on time, memory and output, and
 /// the video as an open file: its name is never an argument. Playlists and other files that name files are refused. At
 /// most two such processes run at once; one that nobody waits for any more is killed.
@@ -70,18 +71,23 @@ public struct VideoFrameProvider: DataProvider {
 
     /// The picture, as a PNG file.
     /// - Throws: `DipperError.unsupportedFormat` without the program; `DipperError.unreadable` for what is no file;
-    ///   `DipperError.undecodable` for what is no video, or is broken; `DipperError.tooLarge`;
-    ///   `DipperError.timedOut`, after which the call is tried again as its retry policy says;
-    ///   `DipperError.cancelled`.
+    ///   `DipperError.undecodable` for what is no video, is broken, or takes longer than ``timeLimit``;
+    ///   `DipperError.tooLarge`; `DipperError.cancelled`.
     public func data() async throws -> Data {
         let (source, command) = (source, FrameCommand(time, bounds))
         let (program, timeLimit, maximumSize) = (program, timeLimit, maximumSize)
         return try await Self.runners.run { wakeup throws(DipperError) in
-            let run = ProgramRun(
-                program: try FrameCommand.find(program), arguments: command.arguments, timeLimit: timeLimit,
-                maximumSize: maximumSize)
-            let ended = try run.run(reading: source.opened(), endingAt: wakeup)
-            return try FrameCommand.picture(ended, of: source.name)
+            let program = try FrameCommand.find(program)
+            // Behind the end of a video without an index there is nothing to begin with.
+            for fromStart in command.seeks ? [false, true] : [true] {
+                let run = ProgramRun(
+                    program: program, arguments: command.arguments(fromStart: fromStart), timeLimit: timeLimit,
+                    maximumSize: maximumSize)
+                let ended = try run.run(reading: source.opened(), endingAt: wakeup)
+                if ended.isSuccess, ended.output.isEmpty, !fromStart { continue }
+                return try FrameCommand.picture(ended, of: source.name)
+            }
+            throw .undecodable
         }
     }
 

@@ -29,6 +29,9 @@ final class Call: Sendable {
         self.defaults = defaults
     }
 
+    /// The same without what would stand in for one call.
+    var withoutStandIns: Call { Call(request.withoutStandIns, key: key, defaults: defaults) }
+
     var cachePolicy: DataRequest.CachePolicy { request.cachePolicy ?? defaults.cachePolicy }
     var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }

@@ -10,7 +10,7 @@ extension FetchEngine {
         let refresher = found.flatMap { found in
             waiters.first { $0.use(of: found.value, at: now) == .staleWhileRevalidating && $0.mayFetch }
         }
-        if let refresher { found?.revalidation = DataTask(refresher, lane: .slow) }
+        if let refresher { found?.revalidation = DataTask(refresher.withoutStandIns, lane: .slow) }
         job.withState { [found] state in
             state.found = found
             if let partial, state.partial == nil {
@@ -27,7 +27,7 @@ extension FetchEngine {
     func answerWhileRevalidating(_ task: DataTask, with value: StoredData) {
         let found = FetchJob.Found(
             value: value, source: .memory, place: store.place(of: value, for: task.call),
-            revalidation: DataTask(task.call, lane: .slow))
+            revalidation: DataTask(task.call.withoutStandIns, lane: .slow))
         startRevalidating(found)
         finish(task, nil, .success(DataResponse(value, source: .stale, revalidation: found.revalidation)))
     }
@@ -158,6 +158,8 @@ extension FetchEngine {
         let isForAll = store.mayKeep(value.info, call) && !value.info.headers.list("Vary").contains("*")
         let isFor: @Sendable (Call) -> Bool = { other in
             if other === call { return true }
+            // Who has named nobody to stand in waits for the real one.
+            if value.info.isStandIn, !other.request.hasStandIns { return false }
             let isSame = other.request.headers == call.request.headers
             return (isSame || (isForAll && value.info.isChosen(by: other.request.headers))) && other.accepts(value)
         }

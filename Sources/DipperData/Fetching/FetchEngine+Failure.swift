@@ -45,7 +45,12 @@ extension FetchEngine {
         // Only when nobody would wait for this source any more is the next one asked.
         let isLast = ending.count + answered.count == waiters.count
         let goesOn = isLast && !ending.isEmpty && error.mayHaveAlternative && nextSource(job, waiters, failure)
-        if goesOn { ending = [] }
+        if goesOn {
+            // Who has named nobody to stand in has heard the last word.
+            let isStandIn = job.withState { $0.isStandIn }
+            let others = waiters.filter { isStandIn && !$0.waiter.call.request.hasStandIns }.map(\.id)
+            ending = ending.filter { others.contains($0) }
+        }
         job.withState { [failure] in $0.failure = failure }
         for (task, limit) in patience { armPatience(limit, of: task, id) }
         let willRetry = isOffline || delay != nil || goesOn
@@ -65,7 +70,16 @@ extension FetchEngine {
         _ job: FetchJob, _ waiters: [(id: TaskID, waiter: DataTask)], _ error: DipperError
     ) -> Bool {
         let isThere = job.withState { state in
-            guard !state.alternatives.isEmpty else { return false }
+            if state.alternatives.isEmpty {
+                // Those of others who have joined.
+                state.exhausted.append(state.lead)
+                let other = waiters.map(\.waiter.call).first { call in
+                    call.request.hasStandIns && !state.exhausted.contains { $0 === call }
+                }
+                guard let other else { return false }
+                state.lead = other
+                state.source = 0
+            }
             state.source += 1
             var plain = error
             plain.earlier = []

@@ -126,7 +126,7 @@ extension FetchEngine {
         if isAborted { transfer.cancel() }
         catchUp(transfer, job, lane: begun.lane, isThrottled: begun.isThrottled)
         // What came before the transfer was known here.
-        if job.wantsBytes.load(ordering: .relaxed) { showBytes(of: job) }
+        if job.wantsBytes.load(ordering: .relaxed), job.received.load(ordering: .relaxed) > 0 { showBytes(id, job) }
     }
 
     /// Tells a transfer what was decided while it was being started. Another thread may be telling it the next decision
@@ -185,8 +185,11 @@ extension FetchEngine {
 
     /// Shows what had come before anyone looked.
     func showBytes(of job: FetchJob) {
-        guard job.received.load(ordering: .relaxed) > 0, let id = inspect({ $0.job(for: job.key) }) else { return }
-        showBytes(id, job)
+        guard job.received.load(ordering: .relaxed) > 0 else { return }
+        let id = inspect { scheduler in
+            scheduler.job(for: job.key).flatMap { scheduler.work(of: $0) === job ? $0 : nil }
+        }
+        if let id { showBytes(id, job) }
     }
 
     /// Shows what has come so far to those who want to see it, now and then.

@@ -45,6 +45,8 @@ final class FetchJob: SchedulableWork {
         /// The source that is asked: 0 for the request's own, then its alternatives.
         var source = 0
         var earlierFailures: [DipperError] = []
+        /// Calls none of whose sources had it.
+        var exhausted: [Call] = []
         /// The beginning of the body, left by an attempt that was broken off.
         var partial: PartialBody?
         var hasPartialOnDisk = false

@@ -16,7 +16,7 @@ extension Prefetcher where Request == DataRequest {
                 run: cache.runOnReader,
                 isCached: { cache.answers($0, under: $0.cacheKey) },
                 call: { request, tell in
-                    let task = cache.slowGetData(request.with(\.callbackQueue, .inPlace))
+                    let task = cache.slowGetData(request.withoutStandIns.with(\.callbackQueue, .inPlace))
                     task.onFail { _, isFatal in if !isFatal { tell(.parked) } }
                     task.onRetry { tell(.resumed) }
                     task.onEnd { tell(.ended($0.error)) }

@@ -27,7 +27,7 @@ struct VideoAttackTests {
 
     /// Runs ffmpeg on a file by its path, as the provider does or without the list of formats.
     private func writes(_ file: URL, anyFormat: Bool) throws -> Int {
-        var arguments = FrameCommand(.zero, nil).arguments.map {
+        var arguments = FrameCommand(.zero, nil).arguments().map {
             $0 == "file:/proc/self/fd/3" ? "file:\(file.path)" : $0
         }
         let list = try #require(arguments.firstIndex(of: "-format_whitelist"))

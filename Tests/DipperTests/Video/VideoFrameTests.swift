@@ -32,6 +32,18 @@ struct VideoFrameTests {
         #expect(try await VideoFrameProvider(video, at: .seconds(30)).image.mainColor == 2)
     }
 
+    @Test(
+        "where pictures are far between and there is no index, it is the right one all the same",
+        arguments: ["ts", "flv", "h264", "mkv"])
+    func rareKeyPictures(_ ending: String) async throws {
+        let options = ["-c:v", "libx264", "-g", "250", "-sc_threshold", "0"]
+        let video = try VideoFile.colors(as: "rare.\(ending)", in: folder, options)
+        for (time, color) in [(0, 0), (0.2, 0), (0.5, 0), (1.5, 1), (2.5, 2), (12, 2), (30, 2)] as [(Double, Int)] {
+            let image = try await VideoFrameProvider(video, at: .seconds(time)).image
+            #expect(image.mainColor == color, "\(time)")
+        }
+    }
+
     @Test("it fits into its bounds, keeps its proportions, and is not enlarged")
     func bounds() async throws {
         let video = try video()
