@@ -84,14 +84,17 @@ extension ImageCache {
         guard originals.hasDisk, originals.policy(of: request.data) != .memoryOnly else { return }
         let fileKey = options.fileKey(request.data.cacheKey)
         let (codecs, logger, data) = (loader.codecs, loader.logger, request.data.with(\.key, fileKey))
-        let write: @Sendable (Removals) -> Void = { removals in
+        let write: @Sendable (Removals) -> Bool = { removals in
             let serializer = options.options.serializer ?? .automatic
             do {
                 let bytes = try bytes ?? serializer.data(for: image, madeOf: nil, codecs)
                 // It is not to take the place of what was added meanwhile.
-                if !removals.tiers.contains(.disk) { try originals.addData(bytes, for: data) }
+                guard !removals.tiers.contains(.disk) else { return false }
+                try originals.addData(bytes, for: data)
+                return true
             } catch {
                 logger.info("not kept", metadata: ["key": "\(fileKey)", "error": "\(error)"])
+                return false
             }
         }
         loader.writes.add(

@@ -59,6 +59,39 @@ struct StandInTests {
         await test.cache.shutdown()
     }
 
+    @Test("of those who share a fetch each hears what is theirs: who has named nobody to stand in hears of the failure")
+    func sharedFetch() async throws {
+        for isFirst in [true, false] {
+            let test = TestCache()
+            let other = DataRequest(a).with(\.alternatives, [bundled])
+            let first = test.cache.slowGetData(isFirst ? other : DataRequest(a))
+            let transfer = await test.transport.nextTransfer()
+            let second = test.cache.getData(isFirst ? DataRequest(a) : other)
+            transfer.finish(with: Data(), status: 404)
+            let (plain, withStandIn) = isFirst ? (second, first) : (first, second)
+            #expect(try await withStandIn.value == Data("bundled".utf8))
+            #expect(await plain.error == .status(404))
+            #expect(test.transport.transfers.count == 1)
+            await test.cache.shutdown()
+        }
+    }
+
+    @Test("a prefetch and a refresh in the background have no use for it")
+    func background() async throws {
+        let test = TestCache()
+        let request = DataRequest(a).with(\.alternatives, [bundled])
+        let headers: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=100"]
+        test.transport.script(a, [.status(404), .text("old", headers), .status(404)])
+        let result = await DataPrefetcher(test.cache, [request]).value
+        #expect(result.failed.map(\.error) == [.status(404)])
+        _ = try await test.cache.getData(a).value
+        test.date.advance(by: 20)
+        let response = try await test.cache.getData(request).response
+        #expect(Told(response) == Told("old", .stale))
+        #expect(await response.revalidation?.error == .status(404))
+        await test.cache.shutdown()
+    }
+
     @Test("what other providers bring is kept under the request's key")
     func custom() async throws {
         let test = TestCache(folder: TemporaryFolder())

@@ -21,6 +21,22 @@ struct ImageOriginalsTests {
         return DataCache(configuration)
     }
 
+    @Test("a prefetcher does not take the picture of one for that of the other")
+    func prefetched() async throws {
+        let folder = TemporaryFolder()
+        let data = try makeOther(folder)
+        let test = TestImageCache()
+        test.transport.script(a, [.body(try picture.png)])
+        _ = try await test.cache.getImage(a).value
+        let elsewhere = ImageRequest(a).with(\.originals, data)
+        for isThere in [false, true] {
+            let result = await ImagePrefetcher(test.cache, [elsewhere], keepsInMemory: true).value
+            #expect(result.skipped.count == (isThere ? 1 : 0) && result.completed.count == (isThere ? 0 : 1))
+        }
+        await test.cache.shutdown()
+        await data.shutdown()
+    }
+
     @Test("each request gets the picture of its own data cache, in memory, on disk, and while both are made")
     func apart() async throws {
         let folder = TemporaryFolder()

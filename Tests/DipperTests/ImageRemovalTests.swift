@@ -202,4 +202,18 @@ struct ImageRemovalTests {
         #expect(test.cache.image(for: a)?.pixels == picture.pixels)
         await test.cache.shutdown()
     }
+
+    @Test("a file that is added while the picture before is being encoded stays")
+    func fileAddedMeanwhile() async throws {
+        let held = HeldSerializer()
+        let test = try makeTest { $0.options.serializer = held.serializer }
+        try test.cache.addImage(Image.sample(4, 4), for: a)
+        #expect(await settle { held.entered.value == 1 })
+        try test.cache.addImage(bytes: try picture.png, for: a)
+        held.open()
+        await test.cache.synchronize()
+        test.cache.clearMemory()
+        #expect(test.cache.image(for: a)?.pixels == picture.pixels)
+        await test.cache.shutdown()
+    }
 }

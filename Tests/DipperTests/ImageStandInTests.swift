@@ -47,6 +47,19 @@ struct ImageStandInTests {
         await test.cache.shutdown()
     }
 
+    @Test("what was made of the real one stays, also where it was asked for anew")
+    func derivedStays() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.transport.script(a, [.body(try picture.png), .status(404)])
+        let processed = ImageRequest(a).processed(by: Inverting())
+        _ = try await test.cache.getImage(processed).value
+        let anew = request(try bundled.png).with(\.cachePolicy, .ignoreCache)
+        #expect(try await test.cache.getImage(anew).value.pixels == bundled.pixels)
+        await test.cache.synchronize()
+        #expect(test.cache.hasProcessedImage(for: processed))
+        await test.cache.shutdown()
+    }
+
     @Test("URLs are given as they are")
     func urls() {
         let request = ImageRequest(a).with(\.alternatives, [url("b"), url("c")])

@@ -25,20 +25,25 @@ extension ImageLoader {
         let (info, key, imageKey) = (response.info, work.key, work.imageKey)
         var tell: @Sendable () -> Void = {}
         if !patient.isEmpty { tell = { [self] in for task in patient { succeed(task, made.image, work) } } }
-        let write: @Sendable (Removals) -> Void = { [self, tell] removals in
+        let write: @Sendable (Removals) -> Bool = { [self, tell] removals in
             do throws(DipperError) {
                 let bytes =
                     if let file = made.file { file } else {
                         try serializer.data(for: made.image, madeOf: original, codecs)
                     }
                 // It is not to take the place of what was added meanwhile.
-                if removals.tiers.contains(.disk) { return tell() }
+                if removals.tiers.contains(.disk) {
+                    tell()
+                    return false
+                }
                 originals.keepDerived(
                     bytes, for: imageKey, madeOf: info, digest: made.digest, request, whenWritten: tell)
                 if dropsOriginal { originals.removeData(for: key) }
+                return true
             } catch {
                 logger.info("not kept", metadata: ["key": "\(key)", "error": "\(error)"])
                 tell()
+                return false
             }
         }
         writes.add(

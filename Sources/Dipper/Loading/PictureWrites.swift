@@ -4,8 +4,8 @@ import Synchronization
 /// was removed meanwhile does not come back.
 final class PictureWrites: Sendable {
     struct Job: Sendable {
-        /// Encodes and, unless it was removed meanwhile, stages.
-        let write: @Sendable (Removals) -> Void
+        /// Encodes and, unless it was removed meanwhile, stages; false if there is nothing to take back.
+        let write: @Sendable (Removals) -> Bool
         /// Takes it back from these tiers.
         let undo: @Sendable (DataCache.Tiers) -> Void
         /// It will not be written.
@@ -66,8 +66,9 @@ final class PictureWrites: Sendable {
             }
             guard let job else { return }
             let isWanted = !job.removals.tiers.contains(.disk)
-            if isWanted { job.write(job.removals) } else { job.dropped() }
-            finish(job, key, undone: isWanted ? [] : .all)
+            let isStaged = isWanted && job.write(job.removals)
+            if !isWanted { job.dropped() }
+            finish(job, key, undone: isStaged ? [] : .all)
         }
     }
 
