@@ -264,6 +264,7 @@ struct AnimatedImageTests {
             if seen.value == [0] { gate.wait() }
         }
         .onLoop { loop.yield($0) }.start()
+        #expect(await settle { seen.value == [0] })
         for _ in 0..<15 {
             await clock.waitForSleepers(1)
             clock.advanceToNextSleeper()
