@@ -97,8 +97,8 @@ lint: ## check the form of the sources
 format: ## bring the sources into form
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
 
-# Those that measure time or memory say nothing under a sanitizer that takes both.
-TSAN_SKIP := Hostile|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)
+# Those that measure time or memory say nothing under a sanitizer that takes both, and ffmpeg is not watched by it.
+TSAN_SKIP := Hostile|VideoFrameTests|VideoAttackTests|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)
 
 tsan: deps-test ## run the tests under Thread Sanitizer
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
