@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Which addresses are connected to", .timeLimit(.minutes(10)))
+@Suite("Which addresses are connected to", .timeLimit(.minutes(2)))
 struct AddressPolicyTests {
     private static let hello: [RawStep] = [.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")]
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("A prefetcher", .timeLimit(.minutes(10)))
+@Suite("A prefetcher", .timeLimit(.minutes(1)))
 struct DataPrefetcherTests {
     private func urls(_ count: Int) -> [URL] { (0..<count).map { url("\($0)") } }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Servers that send too much", .timeLimit(.minutes(10)))
+@Suite("Servers that send too much", .timeLimit(.minutes(2)))
 struct HostileBodyTests {
     private static let ok = "HTTP/1.1 200 OK\r\n"
 

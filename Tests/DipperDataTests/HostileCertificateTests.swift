@@ -5,7 +5,7 @@ import Testing
 @testable import DipperData
 
 @Suite(
-    "Servers with bad certificates", .timeLimit(.minutes(10)),
+    "Servers with bad certificates", .timeLimit(.minutes(2)),
     .enabled(if: TLSServer.isInstalled, "openssl is not installed"))
 struct HostileCertificateTests {
     private func error(

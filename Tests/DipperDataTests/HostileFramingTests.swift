@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Servers that break off or contradict themselves", .timeLimit(.minutes(10)))
+@Suite("Servers that break off or contradict themselves", .timeLimit(.minutes(3)))
 struct HostileFramingTests {
     private static let ok = "HTTP/1.1 200 OK\r\n"
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Servers with odd heads", .timeLimit(.minutes(10)))
+@Suite("Servers with odd heads", .timeLimit(.minutes(2)))
 struct HostileHeaderTests {
     private static let ok = "HTTP/1.1 200 OK\r\n"
     private static let hello = "Content-Length: 5\r\n\r\nhello"

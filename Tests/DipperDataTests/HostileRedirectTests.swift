@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Servers that send elsewhere", .timeLimit(.minutes(10)))
+@Suite("Servers that send elsewhere", .timeLimit(.minutes(2)))
 struct HostileRedirectTests {
     private static func redirect(_ location: String, status: Int = 302) -> [RawStep] {
         [.send("HTTP/1.1 \(status) Elsewhere\r\nContent-Length: 0\r\nLocation: \(location)\r\n\r\n")]

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Servers that take their time", .timeLimit(.minutes(10)))
+@Suite("Servers that take their time", .timeLimit(.minutes(2)))
 struct HostileTimingTests {
     private static let ok = "HTTP/1.1 200 OK\r\n"
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("The kernel's word on memory", .timeLimit(.minutes(10)))
+@Suite("The kernel's word on memory", .timeLimit(.minutes(2)))
 struct KernelMemoryPressureTests {
     private static let fast = PressureTiming(
         calm: .milliseconds(20), period: .milliseconds(5), spacing: .milliseconds(1))

@@ -7,7 +7,7 @@ import Testing
 
 @Suite(
     "Networks that go and come", .serialized,
-    .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(10)))
+    .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(2)))
 struct NetworkNamespaceTests {
     /// A way for a network to go and to come back.
     struct Outage: Sendable, CustomStringConvertible {

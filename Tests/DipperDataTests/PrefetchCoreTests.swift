@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("What a prefetcher does with queues and calls", .timeLimit(.minutes(10)))
+@Suite("What a prefetcher does with queues and calls", .timeLimit(.minutes(1)))
 struct PrefetchCoreTests {
     private typealias Core = PrefetchCore<Int>
 

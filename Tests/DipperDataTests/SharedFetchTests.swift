@@ -10,7 +10,7 @@ struct SharedFetchTests {
     private let a = url("a")
     private let b = url("b")
 
-    @Test("lead changes after an alternative: the joiner ends", .timeLimit(.minutes(10)))
+    @Test("lead changes after an alternative: the joiner ends", .timeLimit(.minutes(5)))
     func alternativeAndJoiner() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         test.transport.script(b, [.text("mirror")])
@@ -35,7 +35,7 @@ struct SharedFetchTests {
         #expect(test.cache.laneCounts == LaneCounts())
     }
 
-    @Test("a joiner whose validation takes the answer gets it", .timeLimit(.minutes(10)))
+    @Test("a joiner whose validation takes the answer gets it", .timeLimit(.minutes(5)))
     func lenientJoiner() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         let strict = test.cache.getData(DataRequest(a))
@@ -48,7 +48,7 @@ struct SharedFetchTests {
         await test.cache.shutdown()
     }
 
-    @Test("a joiner without a validation is not failed by another's", .timeLimit(.minutes(10)))
+    @Test("a joiner without a validation is not failed by another's", .timeLimit(.minutes(5)))
     func plainJoiner() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         let picky = test.cache.getData(DataRequest(a).with(\.validation, .init { _ in .rejected }))
@@ -63,7 +63,7 @@ struct SharedFetchTests {
 
     @Test(
         "an answer that is for one request alone is not handed to another with other fields",
-        .timeLimit(.minutes(10)), arguments: [["Vary": "*"], ["Cache-Control": "no-store"]] as [HTTPHeaders])
+        .timeLimit(.minutes(5)), arguments: [["Vary": "*"], ["Cache-Control": "no-store"]] as [HTTPHeaders])
     func forOneAlone(headers: HTTPHeaders) async throws {
         let test = TestCache { $0.retryPolicy = .never }
         let one = test.cache.getData(DataRequest(a).with(\.key, "k").with(\.headers, ["Cookie": "user=1"]))
@@ -76,7 +76,7 @@ struct SharedFetchTests {
         await test.cache.shutdown()
     }
 
-    @Test("credentials do not go to an alternative elsewhere", .timeLimit(.minutes(10)))
+    @Test("credentials do not go to an alternative elsewhere", .timeLimit(.minutes(5)))
     func alternativeElsewhere() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         let mirror = URL(string: "http://mirror.test/x")!
@@ -95,7 +95,7 @@ struct SharedFetchTests {
         await test.cache.shutdown()
     }
 
-    @Test("credentials do not go to the low data URL elsewhere", .timeLimit(.minutes(10)))
+    @Test("credentials do not go to the low data URL elsewhere", .timeLimit(.minutes(5)))
     func lowDataElsewhere() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         test.network.setConditions(.init(isConstrained: true))
@@ -110,7 +110,7 @@ struct SharedFetchTests {
         await test.cache.shutdown()
     }
 
-    @Test("a redirect to a host without a way waits for the network", .timeLimit(.minutes(10)))
+    @Test("a redirect to a host without a way waits for the network", .timeLimit(.minutes(5)))
     func unreachableTarget() async throws {
         let test = TestCache()
         let far = URL(string: "http://far.test/x")!
@@ -154,7 +154,7 @@ struct SharedFetchTests {
         #expect(whole.headers.list("Vary").contains("Cookie"))
     }
 
-    @Test("a HEAD leaves nothing behind on the handle", .timeLimit(.minutes(10)))
+    @Test("a HEAD leaves nothing behind on the handle", .timeLimit(.minutes(5)))
     func handleReuse() async throws {
         let server = try await RawServer.start { request in
             [
@@ -205,7 +205,7 @@ struct SharedFetchTests {
     }
 
     @Test(
-        "a refresh that joins the job it came from keeps nothing alive", .timeLimit(.minutes(10)),
+        "a refresh that joins the job it came from keeps nothing alive", .timeLimit(.minutes(5)),
         arguments: [false, true])
     func nothingKeptAlive(withSecond: Bool) async throws {
         let job = try await refreshedJob(withSecond)
@@ -237,7 +237,7 @@ struct SharedFetchTests {
         return job
     }
 
-    @Test("a relative redirect is resolved against the URL that was asked", .timeLimit(.minutes(10)))
+    @Test("a relative redirect is resolved against the URL that was asked", .timeLimit(.minutes(5)))
     func movedByModifier() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         let edge = URL(string: "http://edge.test/a")!
@@ -258,7 +258,7 @@ struct SharedFetchTests {
 
     @Test(
         "a server that breaks off again and again exhausts the retries, also of a transfer that is held back",
-        .timeLimit(.minutes(10)))
+        .timeLimit(.minutes(5)))
     func brokenOffAgain() async throws {
         let test = TestCache { $0.retryPolicy = .fixed(.zero, retries: 3) }
         let begun = TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("12".utf8))
@@ -282,7 +282,7 @@ struct SharedFetchTests {
         await test.cache.shutdown()
     }
 
-    @Test("a part that the caller asked for does not remove the whole that is stored", .timeLimit(.minutes(10)))
+    @Test("a part that the caller asked for does not remove the whole that is stored", .timeLimit(.minutes(5)))
     func partBesideWhole() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         test.transport.script(
@@ -298,7 +298,7 @@ struct SharedFetchTests {
         await test.cache.shutdown()
     }
 
-    @Test("a part asked for under a key of its own is never kept as the whole", .timeLimit(.minutes(10)))
+    @Test("a part asked for under a key of its own is never kept as the whole", .timeLimit(.minutes(5)))
     func partForWhole() async throws {
         let test = TestCache { $0.freshness = .immutable() }
         test.transport.script(a, [.text("w", ["Content-Range": "bytes 0-0/5"], status: 206), .text("whole")])
@@ -339,7 +339,7 @@ struct SharedFetchTests {
         await test.cache.shutdown()
     }
 
-    @Test("what was asked for before an invalidation is not kept as fresh after it", .timeLimit(.minutes(10)))
+    @Test("what was asked for before an invalidation is not kept as fresh after it", .timeLimit(.minutes(5)))
     func invalidatedMeanwhile() async throws {
         let test = TestCache()
         let task = test.cache.getData(a)
@@ -351,7 +351,7 @@ struct SharedFetchTests {
         await test.cache.shutdown()
     }
 
-    @Test("a validation may look into the cache", .timeLimit(.minutes(10)))
+    @Test("a validation may look into the cache", .timeLimit(.minutes(5)))
     func validationLooksIntoCache() async throws {
         let folder = TemporaryFolder()
         let test = TestCache(folder: folder)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("The code of the guide to animations", .timeLimit(.minutes(10)))
+@Suite("The code of the guide to animations", .timeLimit(.minutes(2)))
 struct AnimatedGuideTests {
     @Test("players show frames, and say how far they are")
     func playing() async throws {

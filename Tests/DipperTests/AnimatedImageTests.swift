@@ -6,7 +6,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Playing a picture that moves", .timeLimit(.minutes(10)))
+@Suite("Playing a picture that moves", .timeLimit(.minutes(2)))
 struct AnimatedImageTests {
     private static let even: [Duration] = .init(repeating: .milliseconds(50), count: 6)
 

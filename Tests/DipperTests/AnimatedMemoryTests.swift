@@ -6,7 +6,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("What players take", .timeLimit(.minutes(10)))
+@Suite("What players take", .timeLimit(.minutes(2)))
 struct AnimatedMemoryTests {
     /// Each of two that decode and one that tells may still have in its hands what has just been shown.
     private static let threads = 3

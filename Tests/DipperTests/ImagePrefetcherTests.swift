@@ -4,7 +4,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("A prefetcher of pictures", .timeLimit(.minutes(10)))
+@Suite("A prefetcher of pictures", .timeLimit(.minutes(1)))
 struct ImagePrefetcherTests {
     private func script(_ test: TestImageCache, _ names: [String]) throws {
         for name in names { test.transport.script(url(name), [.body(try Image.sample(seed: UInt8(name.count)).png)]) }
