@@ -4,21 +4,23 @@ SHELL := /bin/bash
 SWIFT ?= swift
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Fuzzing/Package.swift \
-	Fuzzing/Sources
+SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Fuzzing
 # What the library links, what the tests run against, what the benchmarks compare with.
-BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
+BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
 	libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
 # The sample with a window; its test runs on an X server without a screen.
 GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
-TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg
-BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3 python3-venv e2fsprogs chromium \
+# gdb shows the stacks of tests that hang.
+TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python3 gdb
+BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium \
 	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
 
 # Hundreds of tests at once open more files than Foundation's Process can count without crashing.
 WIDTH := --experimental-maximum-parallelization-width
 TEST_WIDTH = $$($(SWIFT) test --help-hidden 2>/dev/null | grep -q -e $(WIDTH) && echo $(WIDTH) 16 || true)
+
+TEST_PROGRAM = $$($(SWIFT) build --show-bin-path)/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH)
 
 # Runs $(1), and says at the end once more which tests failed and how.
 define tell-failures
@@ -28,7 +30,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run gallery gallery-test gallery-bench test lean torture lint format tsan asan fuzz bench docs clean
+.PHONY: deps deps-test deps-bench build run gallery gallery-test gallery-bench test steady mutants lean torture powercut soak lint format tsan asan fuzz bench docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -86,54 +88,87 @@ gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60), and me
 
 test: deps-test ## run all tests
 	$(SWIFT) build --build-tests
-	@$(call tell-failures,$(SWIFT) test --skip-build $(TEST_WIDTH))
+	python3 Tests/Steady/steady.py --runs 1 --limit 600 -- $(TEST_PROGRAM)
 
-torture: deps-test ## kill a writing process a thousand times
-	DIPPER_TORTURE_ROUNDS=1000 $(SWIFT) test --filter TortureTests
+# A run that fails now and then lies: nothing lands that does not pass every time.
+steady: RUNS ?= 20
+steady: LOAD ?= 0
+steady: deps-test ## run all tests RUNS times (20), beside LOAD busy processes (0), and name what failed or hung
+	$(call install,$(if $(filter-out 0,$(LOAD)),stress-ng))
+	$(SWIFT) build --build-tests
+	python3 Tests/Steady/steady.py --runs $(RUNS) --load $(LOAD) --logs .run/steady -- $(TEST_PROGRAM)
 
-lint: ## check the form of the sources
+mutants: MUTANTS ?=
+mutants: deps-test ## break the library in one place after the other, those named like MUTANTS (all), and see tests fail
+	python3 Tests/Steady/mutants.py --swift $(SWIFT) --only '$(MUTANTS)'
+
+# Without tests the program alone is built; what it says is told as it comes.
+PROGRAM = $(SWIFT) build --product $(1) && $$($(SWIFT) build --show-bin-path)/$(1)
+
+torture: SECONDS ?= 600
+torture: deps ## kill eight processes that share folders, again and again, for SECONDS (600)
+	$(call PROGRAM,StoreTorture) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+powercut: STATES ?= 10000
+powercut: deps ## open the store in STATES (10000) states that a power cut may leave
+	$(call PROGRAM,PowerCut) --states $(STATES) $(if $(SEED),--seed $(SEED))
+
+soak: MINUTES ?= 60
+soak: deps ## call both caches at random for MINUTES (60), while everything fails, and look for leaks
+	$(call PROGRAM,Soak) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+lint: ## check the form of the sources, and that every test has a time limit
+	$(call install,python3)
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
+	python3 Tests/Steady/time_limits.py Tests/*Tests Samples/Gallery/Tests/*
 
 format: ## bring the sources into form
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
 
 # Those that measure time or memory say nothing under a sanitizer that takes both, and ffmpeg is not watched by it.
-TSAN_SKIP := Hostile|VideoFrameTests|VideoAttackTests|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)
+TSAN_SKIP := Hostile|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)
 
 tsan: deps-test ## run the tests under Thread Sanitizer
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
 	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \
 		Tests/ThreadSanitizer/mutex.c -ldl
 	@$(call tell-failures,LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so TSAN_OPTIONS="halt_on_error=0 exitcode=66" \
-		DIPPER_TORTURE_ROUNDS=3 .build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing \
+		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing \
 		--skip '$(TSAN_SKIP)' $(TEST_WIDTH))
+
+# One build for Address Sanitizer's tests and for the fuzzers: every module tells libFuzzer which edges it took, and
+# libFuzzer is linked into each program, but runs only in that of the fuzzers.
+COVERAGE := inline-8bit-counters,pc-table,trace-cmp
+SWIFT_FOLDER = $$(dirname $$(readlink -f $$(command -v $(SWIFT))))
+ASAN_BUILD = $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan \
+	-Xswiftc -sanitize-coverage=edge,$(COVERAGE) -Xcc -fsanitize-coverage=$(COVERAGE) \
+	-Xlinker $$(ls $(SWIFT_FOLDER)/../lib/clang/*/lib/linux/libclang_rt.fuzzer_no_main-$$(uname -m).a) \
+	-Xlinker -u -Xlinker LLVMFuzzerRunDriver -Xlinker -lstdc++
 
 # The suites of the library alone; leaks of the test program and of Swift's runtime are not ours.
 asan: deps-test ## run the codec tests under Address Sanitizer
-	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
+	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
 	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" \
 		LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt" SWIFT_BACKTRACE=enable=no \
 		.build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '^DipperTests\.' $(TEST_WIDTH))
 
-# Each begins with the pictures of the tests; those of other formats it leaves out.
+# Each begins with the pictures of the tests; those of other formats it leaves out. Two run at a time.
 FUZZ_TARGETS ?= header jpeg png gif webp avif encode
-FUZZ_BUILD = $(SWIFT) build -c release --sanitize=address --sanitize=fuzzer
 fuzz: SECONDS ?= 20
-fuzz: deps ## run the fuzzers, each for SECONDS (20)
-	cd Fuzzing && $(FUZZ_BUILD)
-	cd Fuzzing && mkdir -p findings && fuzz=$$($(FUZZ_BUILD) --show-bin-path)/dipper-fuzz && failed= && \
-	for target in $(FUZZ_TARGETS); do \
-		mkdir -p .fuzz/$$target; \
-		echo "== $$target"; \
-		DIPPER_FUZZ=$$target SWIFT_BACKTRACE=enable=no $$fuzz -max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=10 \
-			-max_len=65536 -print_final_stats=0 -verbosity=0 -artifact_prefix=findings/$$target- \
-			.fuzz/$$target ../Tests/DipperTests/Pictures/*/ || failed="$$failed $$target"; \
-	done; \
-	if [ -n "$$failed" ]; then echo "findings of$$failed are in Fuzzing/findings"; exit 1; fi
+fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
+	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
+	@cd Fuzzing && mkdir -p findings && printf '%s\n' $(FUZZ_TARGETS) | xargs -P 2 -I TARGET bash -c ' \
+		mkdir -p .fuzz/TARGET && DIPPER_FUZZ=TARGET SWIFT_BACKTRACE=enable=no ../.build-asan/debug/DipperFuzz \
+			-max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=65536 -print_final_stats=1 -verbosity=0 \
+			-artifact_prefix=findings/TARGET- .fuzz/TARGET ../Tests/DipperTests/Pictures/*/ >.fuzz/TARGET.log 2>&1; \
+		code=$$?; echo "== TARGET: $$(grep -ao "number_of_executed_units: .*" .fuzz/TARGET.log || echo failed)"; \
+		if [ $$code != 0 ]; then tail -60 .fuzz/TARGET.log; echo "the finding is in Fuzzing/findings"; exit 1; fi'
 
+# A folder of its own, so that the next build does not begin anew; CI names `.build`, whose dependencies it then shares.
+LEAN_FOLDER ?= .build-lean
 lean: deps-test ## build and test without the optional formats
-	$(SWIFT) build --build-tests --disable-default-traits --scratch-path .build-lean
-	@$(call tell-failures,$(SWIFT) test --skip-build --disable-default-traits --scratch-path .build-lean \
+	$(SWIFT) build --build-tests --disable-default-traits --scratch-path $(LEAN_FOLDER)
+	@$(call tell-failures,$(SWIFT) test --skip-build --disable-default-traits --scratch-path $(LEAN_FOLDER) \
 		--filter '^DipperTests\.' $(TEST_WIDTH))
 
 bench: deps-bench ## measure against the peers and write Benchmarks/RESULTS.md
@@ -146,5 +181,5 @@ docs: deps ## build the reference and the guides of both modules into docs-build
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .build-lean .run docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.build Fuzzing/.fuzz \
+	rm -rf .build .build-tsan .build-asan .build-lean .run .mutants docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.fuzz \
 		Samples/Gallery/.build Samples/Gallery/.build-test

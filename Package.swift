@@ -22,7 +22,6 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
-        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         // The sample's server and the tests' fault server.
@@ -33,6 +32,9 @@ let package = Package(
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl",
             providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(
+            name: "CCrypto", pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"])]),
         .systemLibrary(
             name: "CXXHash", pkgConfig: "libxxhash",
             providers: [.apt(["libxxhash-dev"])]),
@@ -58,11 +60,10 @@ let package = Package(
         .target(
             name: "DipperData",
             dependencies: [
-                "CCurl", "CMnl", "CXXHash", "CZlib",
+                "CCrypto", "CCurl", "CMnl", "CXXHash", "CZlib",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
             ]),
@@ -115,8 +116,19 @@ let package = Package(
             path: "Tests/FaultServer"),
         .executableTarget(
             name: "FaultServerTool", dependencies: ["FaultServer"], path: "Tests/FaultServerTool"),
+        // Programs that show that the store survives; see the Makefile's torture, powercut and soak.
+        .target(name: "TortureSupport", path: "Tests/TortureSupport"),
         .executableTarget(
-            name: "StoreTorture", dependencies: ["DipperData"], path: "Tests/StoreTorture"),
+            name: "StoreTorture", dependencies: ["DipperData", "FaultServer", "TortureSupport"],
+            path: "Tests/StoreTorture"),
+        // Records what a process does to its files; C, because its calls stand in for those of the C library.
+        .target(name: "WriteLog", path: "Tests/WriteLog"),
+        .executableTarget(
+            name: "PowerCut", dependencies: ["DipperData", "DipperTesting", "TortureSupport", "WriteLog"],
+            path: "Tests/PowerCut"),
+        .executableTarget(
+            name: "Soak", dependencies: ["CZlib", "Dipper", "DipperTesting", "FaultServer", "TortureSupport"],
+            path: "Tests/Soak"),
         .executableTarget(
             name: "NetworkProbe", dependencies: ["DipperData", "FaultServer"], path: "Tests/NetworkProbe"),
         .executableTarget(
@@ -126,21 +138,29 @@ let package = Package(
         .executableTarget(name: "ShapedLink", path: "Tests/ShapedLink"),
         // Tells which files were flushed to the device; C, because its calls stand in for those of the C library.
         .target(name: "FlushLog", path: "Tests/FlushLog"),
+        .target(name: "FuzzDriver", path: "Fuzzing/FuzzDriver"),
+        .executableTarget(name: "DipperFuzz", dependencies: ["Dipper", "FuzzDriver"], path: "Fuzzing/DipperFuzz"),
+        // What the tests of all three targets wait, count and keep files with.
+        .target(
+            name: "TestSupport", dependencies: ["DipperData", "DipperTesting"], path: "Tests/TestSupport"),
         .testTarget(
             name: "DipperDataTests",
             dependencies: [
                 "DipperCLI", "DipperData", "DipperTesting", "FaultServer", "FlushLog", "MemoryProbe",
-                "NetworkProbe", "StoreTorture",
+                "NetworkProbe", "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
             ]),
         .testTarget(
             name: "DipperTests",
-            dependencies: ["Dipper", "DipperTesting", "FaultServer"],
+            dependencies: ["CodecShims", "Dipper", "DipperTesting", "FaultServer", "TestSupport"],
             resources: [.copy("Pictures")]),
         .testTarget(
             name: "DipperCLITests",
-            dependencies: ["CacheProxy", "Dipper", "DipperCLI", "FaultServer", "FaultServerTool", "Scrolling"]),
+            dependencies: [
+                "CacheProxy", "Dipper", "DipperCLI", "FaultServer", "FaultServerTool", "Scrolling", "TestSupport",
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -4,26 +4,33 @@ import DipperData
 typealias Fields = DipperData.HTTPHeaders
 
 /// Sorts out which fields may pass from one side to the other.
-enum ForwardedFields {
+struct ForwardedFields: Sendable {
+    /// Cookies pass in both directions, but never into the cache.
+    var passesCookies = false
+
     /// The fields to fetch an answer with that is to be kept whole: the client's conditions and ranges are not the
     /// cache's.
-    static func ofCachedRequest(_ fields: Fields) -> Fields {
+    func ofCachedRequest(_ fields: Fields) -> Fields {
         ofRequest(fields).without {
             $0.hasPrefix("if-") || $0 == "range" || $0 == "content-length" || $0 == "content-type"
         }
     }
 
     /// The fields to pass a request on with. The transport sets those of the connection and the body's length.
-    static func ofRequest(_ fields: Fields) -> Fields {
-        var fields = endToEnd(fields).without { ["host", "content-length", "expect"].contains($0) }
-        fields.append("Via", via)
+    func ofRequest(_ fields: Fields) -> Fields {
+        var fields = Self.endToEnd(fields).without {
+            ["host", "content-length", "expect"].contains($0) || (!passesCookies && Self.cookies.contains($0))
+        }
+        fields.append("Via", Self.via)
         return fields
     }
 
     /// The fields to answer with. The length is that of the body which is sent.
-    static func ofAnswer(_ fields: Fields) -> Fields {
-        var fields = endToEnd(fields).without { $0 == "content-length" }
-        fields.append("Via", via)
+    func ofAnswer(_ fields: Fields) -> Fields {
+        var fields = Self.endToEnd(fields).without {
+            $0 == "content-length" || (!passesCookies && Self.cookies.contains($0))
+        }
+        fields.append("Via", Self.via)
         return fields
     }
 
@@ -48,6 +55,8 @@ enum ForwardedFields {
             })
     }
 
+    private static let cookies: Set = ["cookie", "cookie2", "set-cookie", "set-cookie2"]
+
     private static let connection: Set<String> = [
         "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
     ]
@@ -57,6 +66,13 @@ extension Fields {
     /// All values of a field, in order.
     func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
+    }
+
+    /// The names of the directives of `Cache-Control`, in lower case (RFC 9111, section 5.2).
+    var directives: Set<String> {
+        Set(
+            values("Cache-Control").flatMap { $0.split(separator: ",") }
+                .map { $0.prefix { $0 != "=" }.filter { $0 != " " && $0 != "\t" }.lowercased() })
     }
 
     /// - Parameter isUnwanted: asked with names in lower case.

@@ -14,9 +14,17 @@ final class Gateway: Sendable {
     /// For what does not go through the cache.
     private let transport: CurlTransport
     private let origin: URL?
+    private let forwarded: ForwardedFields
+    private let personal = PersonalAnswers()
+    private let servesRemote: Bool
 
-    /// - Parameter origin: the only server that is asked; `nil` if each target names one.
-    init(_ configuration: DataCache.Configuration, origin: URL?) {
+    /// - Parameters:
+    ///   - origin: the only server that is asked; `nil` if each target names one.
+    ///   - passesCookies: cookies pass in both directions, past the cache.
+    ///   - servesRemote: the proxy may be called by any name.
+    init(_ configuration: DataCache.Configuration, origin: URL?, passesCookies: Bool, servesRemote: Bool) {
+        forwarded = ForwardedFields(passesCookies: passesCookies)
+        self.servesRemote = servesRemote
         cache = DataCache(configuration)
         transport = CurlTransport(configuration.network, name: configuration.name)
         self.origin = origin
@@ -38,6 +46,11 @@ final class Gateway: Sendable {
             guard !ForwardedFields.haveComeFromHere(request.fields) else {
                 throw Refusal(status: 508, text: "the request has been here before")
             }
+            // A page in a browser that has given its own name this machine's address is not to read what is here.
+            guard
+                servesRemote || !request.target.hasPrefix("/")
+                    || request.fields.values("Host").allSatisfy(LoopbackName.matches)
+            else { throw Refusal(status: 421, text: "the proxy has another name") }
             let url = try Target.url(of: request.target, origin: origin)
             let isRead = request.method == "GET" || request.method == "HEAD"
             answer = try await isRead ? read(url, request) : pass(on: request, to: url)
@@ -53,7 +66,10 @@ final class Gateway: Sendable {
     // MARK: GET and HEAD
 
     private func read(_ url: URL, _ request: Request) async throws(Refusal) -> Answer {
-        var answer = try await isForOnePerson(request) ? fetch(url, request) : cached(url, request)
+        let fields = forwarded.ofCachedRequest(request.fields)
+        var answer =
+            try await PersonalAnswers.concern(request: fields) || personal.isKnown(url)
+            ? fetch(url, request, fields) : cached(url, request, fields)
         if Conditions(request.fields).areMet(byStatus: answer.status, answer.fields) {
             answer.status = 304
             // What describes a body that is not sent (RFC 9110, section 15.4.5).
@@ -63,20 +79,22 @@ final class Gateway: Sendable {
         return answer
     }
 
-    private func cached(_ url: URL, _ request: Request) async throws(Refusal) -> Answer {
+    private func cached(_ url: URL, _ request: Request, _ fields: Fields) async throws(Refusal) -> Answer {
         let wanted = DataRequest(url)
             // One entry for all clients: which of them may share it is for `Vary` to say.
             .with(\.key, CacheKey(url))
-            .with(\.headers, ForwardedFields.ofCachedRequest(request.fields))
-            .with(\.validation, .anyStatus)
+            .with(\.headers, fields)
+            .with(\.validation, ResponseValidation { PersonalAnswers.concern(answer: $0.headers) ? .rejected : nil })
             .with(\.followsRedirects, false)
         let response: DataResponse
         do {
             response = try await cache.getData(wanted).response
         } catch {
-            throw Refusal(error)
+            guard error == .rejected else { throw Refusal(error) }
+            personal.note(url, isPersonal: true)
+            return try await fetch(url, request, fields)
         }
-        var fields = ForwardedFields.ofAnswer(response.headers)
+        var fields = forwarded.ofAnswer(response.headers)
         if response.source != .network {
             fields["Age"] = String(Int(max(0, Date().timeIntervalSince(response.generated))))
         }
@@ -84,25 +102,24 @@ final class Gateway: Sendable {
         return Answer(status: response.status, fields: fields, body: response.data)
     }
 
-    /// What someone gets who proves to be allowed to is not for the next one (RFC 9111, section 3.5).
-    private func isForOnePerson(_ request: Request) -> Bool { request.fields["Authorization"] != nil }
-
-    private func fetch(_ url: URL, _ request: Request) async throws(Refusal) -> Answer {
-        guard !request.asksTheCacheAlone else { throw Refusal(.notCached) }
-        let response = try await send("GET", url, ForwardedFields.ofCachedRequest(request.fields), body: nil)
-        return Self.answer(response, passedOn: "bypass")
+    /// Asks the server for one client alone.
+    private func fetch(_ url: URL, _ request: Request, _ fields: Fields) async throws(Refusal) -> Answer {
+        guard !request.fields.directives.contains("only-if-cached") else { throw Refusal(.notCached) }
+        let response = try await send("GET", url, fields, body: nil)
+        personal.note(url, isPersonal: PersonalAnswers.concern(answer: response.headers))
+        return answer(response, passedOn: "bypass")
     }
 
     // MARK: Other methods
 
     private func pass(on request: Request, to url: URL) async throws(Refusal) -> Answer {
         let response = try await send(
-            request.method, url, ForwardedFields.ofRequest(request.fields), body: request.body)
+            request.method, url, forwarded.ofRequest(request.fields), body: request.body)
         // A method that may have changed something makes what is stored doubtful (RFC 9111, section 4.4).
         if request.method != "OPTIONS", (200...399).contains(response.status) {
             cache.invalidate(url, after: response.headers)
         }
-        return Self.answer(response, passedOn: "method")
+        return answer(response, passedOn: "method")
     }
 
     private func send(
@@ -124,17 +141,9 @@ final class Gateway: Sendable {
         }
     }
 
-    private static func answer(_ response: TransferResponse, passedOn reason: String) -> Answer {
-        var fields = ForwardedFields.ofAnswer(response.headers)
+    private func answer(_ response: TransferResponse, passedOn reason: String) -> Answer {
+        var fields = forwarded.ofAnswer(response.headers)
         fields.append("Cache-Status", CacheStatus.text(passedOn: reason, status: response.status))
         return Answer(status: response.status, fields: fields, body: response.body)
-    }
-}
-
-extension Gateway.Request {
-    /// RFC 9111, section 5.2.1.7.
-    fileprivate var asksTheCacheAlone: Bool {
-        fields.values("Cache-Control").flatMap { $0.split(separator: ",") }
-            .contains { $0.trimmingCharacters(in: .whitespaces).lowercased() == "only-if-cached" }
     }
 }

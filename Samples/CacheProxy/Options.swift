@@ -7,8 +7,16 @@ struct Options: ParsableArguments {
     @Option(help: ArgumentHelp("The port to listen on; 0 takes a free one.", valueName: "number"))
     var port = 8080
 
-    @Option(help: ArgumentHelp("The address to listen on.", valueName: "address"))
+    @Option(
+        help: ArgumentHelp(
+            "The address to listen on; with --allow-remote one that other machines can reach.", valueName: "address"))
     var host = "127.0.0.1"
+
+    @Flag(help: "Serve other machines too: whoever reaches the address can fetch through the proxy.")
+    var allowRemote = false
+
+    @Flag(help: "Pass cookies on. What is asked for with a cookie, or sets one, is not kept.")
+    var cookies = false
 
     @Option(
         help: ArgumentHelp("The folder to keep answers in. Without it they are kept in memory.", valueName: "folder"))
@@ -25,6 +33,9 @@ struct Options: ParsableArguments {
 
     func validate() throws {
         guard (0...65_535).contains(port) else { throw ValidationError("--port is a number up to 65535.") }
+        guard allowRemote || LoopbackName.matches(host) else {
+            throw ValidationError("--host \(host) can be reached by others: give --allow-remote if it is meant.")
+        }
         guard maxConnections > 0 else { throw ValidationError("--max-connections is at least 1.") }
         guard origin == nil || originURL != nil else {
             throw ValidationError("--origin is an http or https URL of a server.")

@@ -13,8 +13,10 @@
 // variants (RFC 9111). Everything else is passed on, and what it changes is forgotten. `Cache-Status` (RFC 9211) says
 // what became of each request, `Age` how old the answer is.
 //
-// It is the cache of one person: answers marked `private` are kept, and whoever may connect sees them. So it listens
-// on the loopback interface, and requests with `Authorization` are passed on and leave nothing in the cache.
+// Programs share what is in the cache, so nothing gets there that is meant for one of them: requests with a credential
+// are passed on each by itself, and so are those whose answers are `private` or `no-store`, or set a cookie. Cookies pass
+// in neither direction without `--cookies`. The proxy listens on the loopback interface alone without `--allow-remote`,
+// and fetches from public addresses alone without `--allow-private`.
 //
 // | file | what it does |
 // |---|---|
@@ -24,6 +26,8 @@
 // | `Gateway.swift` | answers a request from the cache or the server |
 // | `Target.swift` | finds the URL that a request asks for |
 // | `ForwardedFields.swift` | sorts out which fields may pass |
+// | `PersonalAnswers.swift` | finds what must not get into the cache |
+// | `LoopbackName.swift` | knows by which names only this machine reaches the proxy |
 // | `Conditions.swift` | decides between 200 and 304 |
 // | `Answer.swift`, `Refusal.swift`, `CacheStatus.swift` | what is sent back |
 
@@ -43,7 +47,8 @@ struct ProxyTool: AsyncParsableCommand {
     @OptionGroup var options: Options
 
     func run() async throws {
-        let gateway = Gateway(options.cache, origin: options.originURL)
+        let gateway = Gateway(
+            options.cache, origin: options.originURL, passesCookies: options.cookies, servesRemote: options.allowRemote)
         let server = try await ProxyServer.start(
             gateway, host: options.host, port: options.port, maxConnections: options.maxConnections)
         // Whoever started this may wait for the line.

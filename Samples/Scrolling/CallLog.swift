@@ -28,6 +28,9 @@ final class CallLog: Sendable {
         let result: Result<Answer, DipperError>
         /// From the call to its end.
         let wait: Duration
+
+        var isCancelled: Bool { if case .failure(let error) = result { error.isCancelled } else { false } }
+        var isFailed: Bool { if case .failure(let error) = result { !error.isCancelled } else { false } }
     }
 
     private struct State {

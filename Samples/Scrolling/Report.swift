@@ -45,6 +45,7 @@ struct Report {
 
             \(Self.count(server.log.count, "request")) at the server for \(addresses.count) addresses, \
             \(Self.decimal(Double(bytes) / 1e6)) MB, in \(Self.text(duration)).
+            \(ends.count { $0.isFailed }) of the calls failed, \(ends.count { $0.isCancelled }) were cancelled.
             \(Self.count(events.pauses, "pause")) of prefetches for rows on screen; \
             \(Self.count(events.promotions, "prefetch", "prefetches")) became urgent, \
             \(Self.count(events.demotions, "urgent call")) became prefetches.
@@ -90,17 +91,18 @@ struct Report {
         for end in ends {
             switch end.result.map(\.content) {
             case .failure(let error):
-                complaints.append("\(end.url): \(error)")
+                let what = error.isCancelled ? "was cancelled" : "failed: \(error)"
+                complaints.append("\(Redaction.standard.text(end.url)) \(what)")
             case .success(.bytes(let bytes)):
                 check(bytes, end.url)
             case .success(.picture(let image)):
                 check(cache.data.data(for: end.url) ?? Data(), end.url)
                 do {
                     if let defect = try thumbnails.defect(of: image, path: end.url.path) {
-                        complaints.append("\(end.url): \(defect)")
+                        complaints.append("\(Redaction.standard.text(end.url)): \(defect)")
                     }
                 } catch {
-                    complaints.append("\(end.url): \(error)")
+                    complaints.append("\(Redaction.standard.text(end.url)): \(error)")
                 }
             }
         }
@@ -108,7 +110,7 @@ struct Report {
 
     private mutating func check(_ bytes: Data, _ url: URL) {
         if bytes != assets.files[url.path] {
-            complaints.append("\(url): \(bytes.count) bytes that are not those of the file")
+            complaints.append("\(Redaction.standard.text(url)): \(bytes.count) bytes that are not those of the file")
         }
     }
 

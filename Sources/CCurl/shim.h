@@ -17,12 +17,19 @@ static inline CURLcode dipper_curl_set_data_fn(CURL *h, CURLoption o, dipper_cur
 static inline CURLcode dipper_curl_set_open_fn(CURL *h, curl_opensocket_callback v) { return curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, v); }
 static inline CURLcode dipper_curl_set_close_fn(CURL *h, curl_closesocket_callback v) { return curl_easy_setopt(h, CURLOPT_CLOSESOCKETFUNCTION, v); }
 static inline CURLcode dipper_curl_set_ready_fn(CURL *h, curl_prereq_callback v) { return curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, v); }
+static inline CURLcode dipper_curl_set_resolver_fn(CURL *h, curl_resolver_start_callback v) { return curl_easy_setopt(h, CURLOPT_RESOLVER_START_FUNCTION, v); }
 static inline CURLcode dipper_curl_get_long(CURL *h, CURLINFO i, long *v) { return curl_easy_getinfo(h, i, v); }
 static inline CURLcode dipper_curl_get_off(CURL *h, CURLINFO i, curl_off_t *v) { return curl_easy_getinfo(h, i, v); }
 static inline CURLMcode dipper_curl_multi_set_long(CURLM *m, CURLMoption o, long v) { return curl_multi_setopt(m, o, v); }
 
 /* A flexible array of sockets' addresses follows the sizes; Swift sees only the first bytes of it. */
 static inline const struct sockaddr *dipper_curl_address(const struct curl_sockaddr *a) { return &a->addr; }
+
+/* libcurl's list of addresses cannot name the link that a link-local address is of. */
+static inline void dipper_curl_set_scope(struct curl_sockaddr *a, unsigned int scope) {
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a->addr;
+    if (a->family == AF_INET6 && v6->sin6_scope_id == 0) v6->sin6_scope_id = scope;
+}
 
 static inline curl_socket_t dipper_curl_open_socket(const struct curl_sockaddr *a) { return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol); }
 

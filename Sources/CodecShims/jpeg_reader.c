@@ -165,7 +165,8 @@ dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, si
     reader->started = true;
     note_components(reader);
     jpeg_start_decompress(cinfo);
-    return DIPPER_JPEG_OK;
+    /* The caller's rows are that long. */
+    return cinfo->output_components == 4 ? DIPPER_JPEG_OK : DIPPER_JPEG_BROKEN;
 }
 
 int64_t dipper_jpeg_complete_scans(const dipper_jpeg_reader *reader) { return reader->complete_scans; }

@@ -163,7 +163,7 @@ dipper_png_status dipper_png_read_header(dipper_png_reader *reader, size_t max_c
     return DIPPER_PNG_OK;
 }
 
-dipper_png_status dipper_png_start(dipper_png_reader *reader) {
+dipper_png_status dipper_png_start(dipper_png_reader *reader, int channels) {
     png_structp png = reader->png;
     if (setjmp(png_jmpbuf(png))) return failed(reader);
     png_set_expand(png);
@@ -171,11 +171,12 @@ dipper_png_status dipper_png_start(dipper_png_reader *reader) {
     png_set_gray_to_rgb(png);
     png_set_interlace_handling(png);
     png_read_update_info(png, reader->info);
-    int channels = png_get_channels(png, reader->info);
-    png_byte type = png_get_color_type(png, reader->info);
-    bool has_alpha = (type & PNG_COLOR_MASK_ALPHA) != 0;
-    /* The caller's rows are that long. */
-    if (channels != (has_alpha ? 4 : 3) || png_get_bit_depth(png, reader->info) != 8)
+    size_t width = png_get_image_width(png, reader->info);
+    bool has_alpha = (png_get_color_type(png, reader->info) & PNG_COLOR_MASK_ALPHA) != 0;
+    /* The caller has computed the memory for rows of that form, from the header. */
+    if (png_get_channels(png, reader->info) != channels || has_alpha != (channels == 4) ||
+        png_get_bit_depth(png, reader->info) != 8 ||
+        png_get_rowbytes(png, reader->info) != width * (size_t)channels)
         png_error(png, "the rows have another form");
     return DIPPER_PNG_OK;
 }

@@ -23,6 +23,9 @@ extension ImageCache {
         public var limits = DecodeLimits()
         /// Threads that decode and process.
         public var decodingThreads = max(1, min(8, ProcessInfo.processInfo.activeProcessorCount))
+        /// The most that pictures take while they are decoded and processed, in bytes, for the whole cache. Those beyond it
+        /// wait, urgent ones first; a picture that alone takes more is made alone.
+        public var decodingMemory = defaultDecodingMemory
         /// Where ``ImageCache/imageNamed(_:)`` looks, in this order.
         public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
 
@@ -35,6 +38,12 @@ extension ImageCache {
         public init(directory: URL?) {
             data = DataCache.Configuration(directory: directory)
             data.name = "images"
+        }
+
+        /// An eighth of the machine's memory, or of what the control group allows if that is less; at least 64 MiB and at most
+        /// 1 GiB.
+        public static var defaultDecodingMemory: Int {
+            min(max(DataCache.Configuration.availableMemory / 8, 64 << 20), 1 << 30)
         }
 
         /// The folder of the shared cache: `images` in that of the shared data cache.
@@ -50,21 +59,14 @@ extension ImageCache {
             return data
         }
 
-        /// The file of a name.
-        func resource(named name: String) -> URL? {
+        /// The files that a name may stand for, the first one first. Looks at none of them.
+        func resources(named name: String) -> [URL] {
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
-            guard !name.isEmpty, !parts.contains(".."), !name.hasPrefix("/"), !name.contains("\0") else { return nil }
+            guard !name.isEmpty, !parts.contains(".."), !name.hasPrefix("/"), !name.contains("\0") else { return [] }
             let endings = [""] + codecs.readable.map(\.fileExtension).sorted().map { "." + $0 }
-            for folder in resourceFolders {
-                for ending in endings {
-                    let file = folder.appendingPathComponent(name + ending)
-                    var isFolder: ObjCBool = false
-                    if FileManager.default.fileExists(atPath: file.path, isDirectory: &isFolder), !isFolder.boolValue {
-                        return file
-                    }
-                }
+            return resourceFolders.flatMap { folder in
+                endings.map { folder.appendingPathComponent(name + $0, isDirectory: false) }
             }
-            return nil
         }
     }
 }

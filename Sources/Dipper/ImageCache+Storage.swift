@@ -16,17 +16,25 @@ extension ImageCache {
         if let entry = memory.entry(for: options.inMemory(imageKey)), originals.mayShow(entry.info, request.data) {
             return options.handOut(entry.kept.image)
         }
-        if !options.chain.processors.isEmpty,
-            let (stored, _) = originals.peekEntry(imageKey, for: request.data),
-            originals.mayShow(stored.info, request.data),
-            let image = try? loader.plain(stored.data, options.decodeOptions(configuration.limits) { false })
-        {
-            return keep(image, stored.info.digestOfOriginal ?? 0, stored.info, request, options)
+        return loader.readers.read(for: options.inMemory(imageKey)) { removals in
+            if let added = loader.added(key, options) {
+                let context = ProcessingContext(limits: configuration.limits)
+                guard let image = try? options.chain.process(added.image, context) else { return nil }
+                return keep(image, added.digest, added.info, request, options, unless: removals)
+            }
+            if !options.chain.processors.isEmpty,
+                let (stored, _) = originals.peekEntry(imageKey, for: request.data),
+                originals.mayShow(stored.info, request.data),
+                let image = try? loader.plain(stored.data, options.decodeOptions(configuration.limits) { false })
+            {
+                return keep(
+                    image, stored.info.digestOfOriginal ?? 0, stored.info, request, options, unless: removals)
+            }
+            guard let (stored, _) = originals.peekEntry(key, for: request.data),
+                originals.mayShow(stored.info, request.data)
+            else { return nil }
+            return make(stored.data, stored.info, request, options, unless: removals)
         }
-        guard let (stored, _) = originals.peekEntry(key, for: request.data),
-            originals.mayShow(stored.info, request.data)
-        else { return nil }
-        return make(stored.data, stored.info, request, options)
     }
 
     /// Whether ``image(for:)-(URL)`` would find something. Decodes nothing and does not count as a use.
@@ -42,7 +50,7 @@ extension ImageCache {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
         let key = request.data.cacheKey
-        if memory.contains(options.inMemory(options.key(key))) { return .memory }
+        if memory.contains(options.inMemory(options.key(key))) || loader.added(key, options) != nil { return .memory }
         guard originals.hasData(for: options.fileKey(key)) || originals.hasData(for: key) else { return nil }
         return originals.hasDisk ? .disk : .memory
     }
@@ -75,30 +83,37 @@ extension ImageCache {
         let imageKey = options.key(request.data.cacheKey)
         guard !imageKey.isEmpty, !request.data.cacheKey.isEmpty else { throw .emptyKey }
         let info = originals.infoOfAdded(request.data)
-        // What is being made of other bytes is not to take its place.
-        let (own, origin) = (options.inMemory(imageKey), options.inMemory(request.data.cacheKey))
+        // What is being made of other bytes is not to take its place, nor is what is being fetched.
+        let key = request.data.cacheKey
+        let (own, origin) = (options.inMemory(imageKey), options.inMemory(key))
+        let fileKey = options.fileKey(key)
         let isOriginal = options.chain.processors.isEmpty
-        loader.revoke { $0 == own || (isOriginal && ($0 == origin || $0.isDerived(of: origin))) }
-        if isOriginal { loader.forgetDerived(of: request.data.cacheKey, options) }
-        _ = keep(image, bytes.map(DataCache.digest) ?? 0, info, request, options)
-        guard originals.hasDisk, originals.policy(of: request.data) != .memoryOnly else { return }
-        let fileKey = options.fileKey(request.data.cacheKey)
-        let (codecs, logger, data) = (loader.codecs, loader.logger, request.data.with(\.key, fileKey))
+        loader.revoke(.replaced, of: key) { $0 == own || (isOriginal && ($0 == origin || $0.isDerived(of: origin))) }
+        if isOriginal { loader.forgetDerived(of: key, options) }
+        let keepsOnDisk = originals.hasDisk && originals.policy(of: request.data) != .memoryOnly
+        // The bytes it replaces are not to be read while it waits to be written. Those given here follow at once.
+        originals.removeData(for: fileKey)
+        let digest = bytes.map(DataCache.digest) ?? 0
+        _ = keep(image, digest, isAdded: true, info, request, options)
+        guard keepsOnDisk else { return }
+        let (loader, data) = (loader, request.data.with(\.key, fileKey))
         let write: @Sendable (Removals) -> Bool = { removals in
             let serializer = options.options.serializer ?? .automatic
             do {
-                let bytes = try bytes ?? serializer.data(for: image, madeOf: nil, codecs)
+                let bytes = try bytes ?? serializer.data(for: image, madeOf: nil, loader.codecs)
                 // It is not to take the place of what was added meanwhile.
-                guard !removals.tiers.contains(.disk) else { return false }
+                guard !removals.tiers(for: info).contains(.disk) else { return false }
                 try originals.addData(bytes, for: data)
                 return true
             } catch {
-                logger.info("not kept", metadata: ["key": "\(fileKey)", "error": "\(error)"])
+                loader.logNotKept(fileKey, error)
                 return false
             }
         }
         loader.writes.add(
-            .init(write: write, undo: { originals.removeData(for: fileKey, from: $0) }, dropped: {}),
+            .init(
+                write: write, undo: { originals.removeData(for: fileKey, from: $0) }, dropped: {}, info: info,
+                added: AddedPicture(image: image, digest: digest, info: info)),
             for: options.inMemory(fileKey), atOnce: false)
     }
 
@@ -108,14 +123,16 @@ extension ImageCache {
         let originals = loader.originals(of: defaults)
         let key = CacheKey(url)
         let origin = defaults.inMemory(key)
-        loader.revoke { $0 == origin || $0.isDerived(of: origin) }
+        loader.revoke(.replaced, of: key) { $0 == origin || $0.isDerived(of: origin) }
+        // What is being fetched goes to those who asked for it alone.
+        originals.removeData(for: key)
         try originals.addData(bytes, for: url)
         memory.remove(origin)
         loader.forgetDerived(of: key, defaults)
     }
 
-    /// Removes all pictures of a URL, and its file, from both tiers, or from one of them. What is being fetched now is kept
-    /// when it comes; what is being decoded or written is not, in these tiers.
+    /// Removes all pictures of a URL, and its file, from both tiers, or from one of them. What is being fetched, decoded or
+    /// written now is handed to its callers, and not kept in these tiers.
     public func removeImage(for url: URL, from tiers: DataCache.Tiers = .all) {
         removeImages(for: ImageRequest(url), from: tiers)
     }
@@ -127,7 +144,7 @@ extension ImageCache {
         let key = request.data.cacheKey
         let fileKey = options.fileKey(key)
         let (own, file) = (options.inMemory(options.key(key)), options.inMemory(fileKey))
-        loader.revoke(from: tiers) { $0 == own || $0 == file }
+        loader.revoke(Removed(tiers: tiers), of: key) { $0 == own || $0 == file }
         loader.originals(of: options).removeData(for: fileKey, from: tiers)
         if tiers.contains(.memory) { memory.remove(own) }
     }
@@ -138,7 +155,7 @@ extension ImageCache {
         let originals = loader.originals(of: options)
         let key = request.data.cacheKey
         let origin = options.inMemory(key)
-        loader.revoke(from: tiers) { $0 == origin || $0.isDerived(of: origin) }
+        loader.revoke(Removed(tiers: tiers), of: key) { $0 == origin || $0.isDerived(of: origin) }
         originals.removeData(for: key, from: tiers)
         originals.removeDerived(of: key, from: tiers)
         guard tiers.contains(.memory) else { return }
@@ -151,15 +168,17 @@ extension ImageCache {
     /// Removes what was stored longer ago than this, and what has expired. Returns at once; the disk follows in the
     /// background.
     public func flush(olderThan age: Duration) {
-        // The disk first: what is read from it goes to memory.
+        let limit = data.now.timeIntervalSince1970 - (age / .seconds(1))
+        // What is being read or made of such bytes is handed out, and not kept.
+        loader.revoke(Removed(flushedBefore: limit), of: nil)
         data.flush(olderThan: age)
-        memory.removeExpired(storedBefore: data.now.timeIntervalSince1970 - (age / .seconds(1)))
+        memory.removeExpired(storedBefore: limit)
     }
 
     /// Removes everything, at once for readers; the files follow in the background. So it does in a data cache that was
     /// given to this one (``Configuration/originals``), whoever else uses it.
     public func clear() {
-        loader.revoke { _ in true }
+        loader.revoke(Removed(tiers: .all), of: nil)
         data.clear()
         memory.removeAll()
     }
@@ -216,25 +235,29 @@ extension ImageCache {
     /// Decodes a file of the caller's and keeps the picture in memory.
     func store(_ bytes: Data, for request: ImageRequest) -> Image? {
         let options = request.resolved(defaults)
-        return make(bytes, loader.originals(of: options).infoOfAdded(request.data), request, options)
+        let info = loader.originals(of: options).infoOfAdded(request.data)
+        return loader.readers.read(for: options.inMemory(options.key(request.data.cacheKey))) { removals in
+            make(bytes, info, request, options, unless: removals)
+        }
     }
 
     private func make(
-        _ bytes: Data, _ info: EntryInfo, _ request: ImageRequest, _ options: ResolvedOptions
+        _ bytes: Data, _ info: EntryInfo, _ request: ImageRequest, _ options: ResolvedOptions, unless removals: Removals
     ) -> Image? {
         let decode = options.decodeOptions(configuration.limits) { false }
         guard let plain = try? loader.codecs.decode(bytes, decode),
             let image = try? options.chain.process(plain, ProcessingContext(limits: configuration.limits))
         else { return nil }
-        return keep(image, DataCache.digest(of: bytes), info, request, options)
+        return keep(image, DataCache.digest(of: bytes), info, request, options, unless: removals)
     }
 
     private func keep(
-        _ image: Image, _ digest: UInt64, _ info: EntryInfo, _ request: ImageRequest, _ options: ResolvedOptions
+        _ image: Image, _ digest: UInt64, isAdded: Bool = false, _ info: EntryInfo, _ request: ImageRequest,
+        _ options: ResolvedOptions, unless removals: Removals? = nil
     ) -> Image {
         loader.keep(
-            image, digest: digest, info, for: options.inMemory(options.key(request.data.cacheKey)),
-            loader.originals(of: options).memoryLifetime(of: request.data, madeOf: info))
+            image, digest: digest, isAdded: isAdded, info, for: options.inMemory(options.key(request.data.cacheKey)),
+            loader.originals(of: options).memoryLifetime(of: request.data, madeOf: info), unless: removals)
         return options.handOut(image)
     }
 }

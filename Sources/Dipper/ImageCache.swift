@@ -41,8 +41,11 @@ public final class ImageCache: Sendable {
         logger[metadataKey: "category"] = "images"
         loader = ImageLoader(
             data: data, memory: memory,
-            queue: DecodeQueue(name: configuration.data.name, threads: configuration.decodingThreads),
-            codecs: configuration.codecs, limits: configuration.limits, logger: logger)
+            queue: DecodeQueue(
+                name: configuration.data.name, threads: configuration.decodingThreads,
+                budget: configuration.decodingMemory),
+            codecs: configuration.codecs, limits: configuration.limits, logger: logger,
+            redaction: configuration.data.redaction)
     }
 
     deinit {
@@ -189,7 +192,8 @@ public final class ImageCache: Sendable {
     // MARK: Local pictures
 
     /// A picture among the program's files, through the same cache: looked for under its name, and the name with the
-    /// ending of each format that can be read, in the folders of ``Configuration/resourceFolders``.
+    /// ending of each format that can be read, in the folders of ``Configuration/resourceFolders``. The files are looked for
+    /// on a thread of the cache's; each name is kept by itself.
     /// - Parameter name: may hold folders (`icons/home`), but leads out of none. If there is no such picture, the task
     ///   ends as `DipperError.unreadable`.
     @discardableResult
@@ -199,16 +203,12 @@ public final class ImageCache: Sendable {
     public func imageNamed(_ name: String) -> Image? {
         let request = Self.request(named: name, self)
         if let image = image(for: request) { return image }
-        guard let provider = request.provider as? FileProvider, let bytes = provider.read() else { return nil }
+        guard let provider = request.provider as? NamedProvider, let bytes = provider.read() else { return nil }
         return store(bytes, for: request)
     }
 
     private static func request(named name: String, _ cache: ImageCache) -> ImageRequest {
-        if let file = cache.configuration.resource(named: name) { return ImageRequest(FileProvider(file)) }
-        return ImageRequest(
-            CustomProvider(key: CacheKey("named:\(name)")) {
-                throw DipperError.unreadable.with(detail: "there is no picture named '\(name)'")
-            })
+        ImageRequest(NamedProvider(name, files: cache.configuration.resources(named: name)))
     }
 
     // MARK: Changing one's mind

@@ -16,12 +16,13 @@ public struct ImageResponse: Sendable {
     public let metrics: TransferMetrics?
     /// For pictures that are out of date but may be shown meanwhile (`stale-while-revalidate`, RFC 5861): the prefetch
     /// that brings a newer one. Else `nil`.
-    public let revalidation: ImageTask?
+    public var revalidation: ImageTask? { newer?.task }
+    private let newer: Revalidation?
 
     init(
         _ image: Image, source: DataResponse.Source, info: EntryInfo, attempts: Int = 0,
         metrics: TransferMetrics? = nil,
-        revalidation: ImageTask? = nil
+        revalidation: Revalidation? = nil
     ) {
         self.image = image
         self.source = source
@@ -29,6 +30,6 @@ public struct ImageResponse: Sendable {
         headers = info.serverHeaders
         self.attempts = attempts
         self.metrics = metrics
-        self.revalidation = revalidation
+        newer = revalidation
     }
 }

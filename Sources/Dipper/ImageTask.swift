@@ -53,6 +53,8 @@ public final class ImageTask: Sendable {
         /// What was kept could not be decoded, and is being fetched anew.
         var hasRefetched = false
         var viewer: PreviewDecoder?
+        /// The removals since the call began.
+        var removed = Removed()
     }
 
     init(
@@ -155,7 +157,7 @@ public final class ImageTask: Sendable {
             switch stage {
             case .waiting(let reservation): reservation?.release()
             case .fetching(let task): task.moveToSlowQueue()
-            case .decoding(let work): work.rearrange()
+            case .decoding(let work): work.update(self)
             case .ended: break
             }
         }
@@ -170,7 +172,7 @@ public final class ImageTask: Sendable {
             } act: { stage in
                 switch stage {
                 case .fetching(let task): task.priority = newValue
-                case .decoding(let work): work.rearrange()
+                case .decoding(let work): work.update(self)
                 case .waiting, .ended: break
                 }
             }
@@ -185,6 +187,13 @@ public final class ImageTask: Sendable {
         }
         act(stage)
     }
+
+    /// How urgent the call is now.
+    var wish: Wishes<ImageTask>.Wish { link.withLock { .init(lane: $0.lane, priority: $0.priority) } }
+
+    /// The removals since the call began.
+    var removed: Removed { link.withLock { $0.removed } }
+    func revoke(_ removed: Removed) { link.withLock { $0.removed.add(removed) } }
 
     /// The lane the call is in now, or was in when it ended.
     public var lane: Lane { link.withLock { $0.lane } }
@@ -318,7 +327,7 @@ public final class ImageTask: Sendable {
 
     func succeed(
         _ image: Image, source: DataResponse.Source, info: EntryInfo, attempts: Int = 0,
-        metrics: TransferMetrics? = nil, revalidation: ImageTask? = nil
+        metrics: TransferMetrics? = nil, revalidation: Revalidation? = nil
     ) {
         guard !hasEnded else { return }
         finish(

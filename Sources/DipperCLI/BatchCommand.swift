@@ -29,7 +29,8 @@ struct BatchCommand: AsyncParsableCommand {
                 number += 1
                 if session.isInterrupted { break }
                 guard let command = BatchLine(line) else {
-                    warn("dipper: line \(number) is not understood: \(line)")
+                    let words = line.split(whereSeparator: \.isWhitespace).map { Redaction.standard.text(String($0)) }
+                    warn("dipper: line \(number) is not understood: \(words.joined(separator: " "))")
                     session.noteBadLine()
                     continue
                 }

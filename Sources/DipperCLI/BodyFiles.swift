@@ -32,9 +32,9 @@ struct BodyFiles {
         return folder.appendingPathComponent(name)
     }
 
-    /// Letters, digits and a few signs of the URL's last part; never a hidden file, never a path.
+    /// Letters, digits and a few signs of the URL's last part, without secrets; never a hidden file, never a path.
     private static func name(from url: String) -> String {
-        let path = URL(string: url)?.path ?? ""
+        let path = URL(string: Redaction.standard.text(url))?.path ?? ""
         let last = path.split(separator: "/").last.map(String.init) ?? ""
         let safe = String(last.map { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) ? $0 : "_" })
         let visible = safe.drop { $0 == "." }

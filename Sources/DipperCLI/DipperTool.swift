@@ -1,4 +1,6 @@
 import ArgumentParser
+import Dipper
+import Foundation
 
 @main
 struct DipperTool: AsyncParsableCommand {
@@ -11,11 +13,41 @@ struct DipperTool: AsyncParsableCommand {
             fetched is kept in the cache folder.
 
             Exit status: 0 all well, 1 some URL failed, 2 a line given to batch was not understood, \
-            64 bad usage, 130 interrupted.
+            64 bad usage, 130 interrupted. Standard output that cannot be written counts as a failure.
+
+            Failures are told on standard error, one line each, unless --json is given. Passwords in URLs, and the \
+            values of parameters such as token and signature, are never printed.
             """,
         subcommands: [
             GetCommand.self, BatchCommand.self, PrefetchCommand.self, StatsCommand.self, ListCommand.self,
             ShowCommand.self, ExportCommand.self, RemoveCommand.self, TrimCommand.self, ClearCommand.self,
             VerifyCommand.self, InfoCommand.self, ConvertCommand.self, SheetCommand.self,
         ])
+
+    static func main() async {
+        var status = ExitCode.success
+        do {
+            var command = try parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            status = exitCode(for: error)
+            let message = fullMessage(for: error)
+            if status.isSuccess {
+                tell(message)
+            } else if !message.isEmpty {
+                // It may quote arguments, which may be URLs.
+                warn(Redaction.standard.sentence(message))
+            }
+        }
+        if let error = StandardOutput.error {
+            // A reader that has gone away knows.
+            if error != EPIPE { warn("dipper: standard output: \(String(cString: strerror(error)))") }
+            if status.isSuccess { status = .failure }
+        }
+        Foundation.exit(status.rawValue)
+    }
 }

@@ -13,7 +13,10 @@ struct Answer {
 
 /// One call that has ended.
 struct CallReport {
+    /// What was asked for, without secrets.
     var url: String
+    /// Names the entry where the URL alone does not, because something was left out of it.
+    var key: String?
     var lane: Lane
     var result: Result<Answer, DipperError>
     var attempts: Int
@@ -34,6 +37,7 @@ struct CallReport {
     var json: String {
         var line = JSONLine()
         line.add("url", .string(url))
+        if let key { line.add("key", .string(key)) }
         line.add("lane", .string(lane.rawValue))
         switch result {
         case .success(let answer):
@@ -59,21 +63,26 @@ struct CallReport {
         return line.text
     }
 
-    var text: String {
+    /// A row of the table on standard output; `nil` for a call that has brought nothing.
+    var row: String? {
+        guard case .success(let answer) = result else { return nil }
         let took = Self.padded("\(milliseconds) ms", 9)
         let lane = Self.padded(self.lane.rawValue, 4, left: true)
+        let source = Self.padded(answer.source.rawValue, 7, left: true)
+        let size = Self.padded(ByteCount.describe(bytes), 9)
+        let tries = attempts > 1 ? "  (\(attempts) attempts)" : ""
+        let picture = answer.picture.map { "  \($0.format) \($0.size)" } ?? ""
+        let target = file.map { " → \($0)" } ?? ""
+        return "\(lane)  \(source) \(size) \(took)  \(url)\(picture)\(target)\(tries)"
+    }
+
+    /// A line for standard error; `nil` for a call that went well.
+    var complaint: String? {
         switch result {
-        case .success(let answer):
-            let source = Self.padded(answer.source.rawValue, 7, left: true)
-            let size = Self.padded(ByteCount.describe(bytes), 9)
-            let tries = attempts > 1 ? "  (\(attempts) attempts)" : ""
-            let picture = answer.picture.map { "  \($0.format) \($0.size)" } ?? ""
-            let target = file.map { " → \($0)" } ?? ""
-            let problem = fileError.map { "  \($0)" } ?? ""
-            return "\(lane)  \(source) \(size) \(took)  \(url)\(picture)\(target)\(tries)\(problem)"
+        case .success: return fileError.map { onOneLine("\(url): \($0)") }
         case .failure(let error):
-            let tries = attempts > 1 ? " after \(attempts) attempts" : ""
-            return "\(lane)  failed  \(Self.padded("", 9)) \(took)  \(url)  \(error)\(tries)"
+            let tries = attempts > 1 ? ", after \(attempts) attempts" : ""
+            return onOneLine("\(url): \(error)\(tries)")
         }
     }
 
@@ -82,6 +91,9 @@ struct CallReport {
         return left ? text + space : space + text
     }
 }
+
+/// Errors may be of several lines.
+func onOneLine(_ text: String) -> String { text.split(whereSeparator: \.isNewline).joined(separator: " ") }
 
 /// All calls of a run.
 struct RunSummary {

@@ -32,6 +32,8 @@ final class FetchSession: Sendable {
         configuration.observer = timeline?.record
         state = Mutex(State(files: try options.out.map(BodyFiles.init)))
         cache = DataCache(configuration)
+        // Other failures of the disk leave a cache in memory, which fetches all the same.
+        if let problem = cache.storeProblem, problem.isRefusal { throw UnusableFolder(problem: problem) }
         pictures = options.pictures.isUsed ? PictureMaker(options.pictures, cache) : nil
         terminal = ProgressLine()
     }
@@ -61,8 +63,10 @@ final class FetchSession: Sendable {
             return state.files?.reserve(request.cacheKey, url: url, isPicture: pictures != nil)
         }
         let end: @Sendable (Lane, Int, Result<Answer, DipperError>) -> Void = { lane, attempts, result in
+            let shown = Redaction.standard.text(url)
             let report = CallReport(
-                url: url, lane: lane, result: result, attempts: attempts,
+                url: shown, key: shown == url ? nil : request.cacheKey.digest, lane: lane, result: result,
+                attempts: attempts,
                 milliseconds: Int((ContinuousClock.now - begin) / .milliseconds(1)))
             self.ended(report, file)
         }
@@ -87,7 +91,12 @@ final class FetchSession: Sendable {
             }
         }
         terminal.clear()
-        tell(isJSON ? report.json : report.text)
+        if isJSON {
+            tell(report.json)
+        } else {
+            if let row = report.row { tell(row) }
+            if let complaint = report.complaint { warn("dipper: \(complaint)") }
+        }
         let waiting = state.withLock { state in
             state.open -= 1
             state.summary.bytes += report.bytes

@@ -1,12 +1,37 @@
 import Foundation
+import Synchronization
 
 /// Writes a line to standard output at once, so that whoever reads it through a pipe sees it as it happens.
-func tell(_ line: String) {
-    // A reader that has gone away is no reason to fail.
-    try? FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
-}
+func tell(_ line: String) { StandardOutput.write(Data((line + "\n").utf8)) }
 
-/// The same for standard error.
+/// Writes a line to standard error.
 func warn(_ line: String) {
     try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
+}
+
+/// Standard output. What cannot be written ends no download, but changes the exit status.
+enum StandardOutput {
+    /// The first failure, as `errno` has it; zero if there was none.
+    private static let firstError = Atomic<Int32>(0)
+
+    static var error: Int32? {
+        let error = firstError.load(ordering: .relaxed)
+        return error == 0 ? nil : error
+    }
+
+    static func write(_ data: Data) {
+        data.withUnsafeBytes { bytes in
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let count = Foundation.write(
+                    STDOUT_FILENO, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                if count >= 0 {
+                    rest = rest.dropFirst(count)
+                } else if errno != EINTR {
+                    _ = firstError.compareExchange(expected: 0, desired: errno, ordering: .relaxed)
+                    return
+                }
+            }
+        }
+    }
 }

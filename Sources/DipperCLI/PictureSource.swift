@@ -12,11 +12,11 @@ enum PictureSource {
         self = start.hasPrefix("http://") || start.hasPrefix("https://") ? .url(argument) : .file(argument)
     }
 
-    /// As it was given.
+    /// As it was given, without secrets.
     var text: String {
         switch self {
         case .file(let path): path
-        case .url(let url): url
+        case .url(let url): Redaction.standard.text(url)
         }
     }
 
@@ -52,7 +52,7 @@ struct PictureFailure {
         return line.text
     }
 
-    var text: String { "\(source.text): \(error)" }
+    var text: String { onOneLine("\(source.text): \(error)") }
 
     func report(json: Bool) {
         if json { tell(self.json) } else { warn("dipper: \(text)") }

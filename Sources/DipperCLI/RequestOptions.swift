@@ -31,6 +31,7 @@ struct RequestOptions: ParsableArguments {
     var timeout: Double?
 
     func validate() throws {
+        try headers.validate()
         guard [refresh, cacheOnly, memoryOnly].filter({ $0 }).count <= 1 else {
             throw ValidationError("--refresh, --cache-only and --memory-only exclude each other.")
         }

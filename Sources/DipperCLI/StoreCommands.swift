@@ -24,7 +24,13 @@ struct StatsCommand: AsyncParsableCommand {
 }
 
 struct ListCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "list", abstract: "List the entries.")
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List the entries.",
+        discussion: """
+            Size, age, key and URL. URLs are shown without passwords and secret parameters; the key names an entry to \
+            the commands show, export and remove.
+            """)
 
     @OptionGroup var store: StoreOptions
 
@@ -45,22 +51,26 @@ struct ShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await store.withCache { cache in
-            guard let found = cache.entry(for: entry.key), let response = cache.response(for: entry.key) else {
-                throw NotInCache(url: entry.url)
+            let key = try entry.key(in: cache)
+            guard let found = cache.entry(for: key), let response = cache.response(for: key) else {
+                throw entry.isMissing
             }
             if store.json {
                 tell(found.json)
                 return
             }
-            tell("url       \(found.url)")
+            tell("url       \(found.shownURL)")
+            tell("key       \(key.digest)")
             tell("size      \(response.data.count) bytes (\(found.size) on disk)")
             tell("status    \(response.status)")
             tell("stored    \(found.stored)")
             tell("accessed  \(found.accessed)")
             tell("fresh     \(response.freshUntil.map { "until \($0)" } ?? "always")")
             tell("expires   \(found.expires.map { "\($0)" } ?? "never")")
-            if let file = cache.file(for: entry.key) { tell("file      \(file.path)") }
-            for field in response.headers.fields { tell("          \(field.name): \(field.value)") }
+            if let file = cache.file(for: key) { tell("file      \(file.path)") }
+            for field in response.headers.fields {
+                tell("          \(field.name): \(ReadableFields.has(field.name) ? field.value : Redaction.mark)")
+            }
         }
     }
 }
@@ -75,7 +85,7 @@ struct ExportCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await store.withCache { cache in
-            guard let data = cache.data(for: entry.key) else { throw NotInCache(url: entry.url) }
+            guard let data = try cache.data(for: entry.key(in: cache)) else { throw entry.isMissing }
             if file == "-" {
                 try FileHandle.standardOutput.write(contentsOf: data)
             } else {
@@ -94,9 +104,10 @@ struct RemoveCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await store.withCache { cache in
-            guard cache.hasData(for: entry.key) else { throw NotInCache(url: entry.url) }
-            cache.removeData(for: entry.key)
-            cache.removeDerived(of: entry.key)
+            let key = try entry.key(in: cache)
+            guard cache.hasData(for: key) else { throw entry.isMissing }
+            cache.removeData(for: key)
+            cache.removeDerived(of: key)
         }
     }
 }
@@ -173,7 +184,18 @@ struct VerifyCommand: AsyncParsableCommand {
     }
 }
 
+/// Fields of answers that describe the body or how it may be kept: they hold no secrets.
+enum ReadableFields {
+    static func has(_ name: String) -> Bool { names.contains(name.lowercased()) }
+
+    private static let names: Set = [
+        "accept-ranges", "age", "cache-control", "content-disposition", "content-encoding", "content-language",
+        "content-length", "content-type", "date", "etag", "expires", "last-modified", "server", "vary", "via",
+    ]
+}
+
 struct NotInCache: Error, CustomStringConvertible {
+    /// Without secrets.
     let url: String
     var description: String { "'\(url)' is not in the cache." }
 }
@@ -190,10 +212,12 @@ private func tellRemoved(_ store: StoreOptions, _ removed: Int, bytes: Int) {
 }
 
 extension CachedEntry {
+    fileprivate var shownURL: String { url.isEmpty ? "\(key)" : Redaction.standard.text(url) }
+
     fileprivate var json: String {
         var line = JSONLine()
-        line.add("url", .string(url))
-        line.add("key", .string(key.string))
+        line.add("url", .string(shownURL))
+        line.add("key", .string(key.digest))
         line.add("bytes", .int(size))
         line.add("stored", .string(stored.ISO8601Format()))
         line.add("accessed", .string(accessed.ISO8601Format()))
@@ -205,6 +229,6 @@ extension CachedEntry {
         let size = ByteCount.describe(self.size)
         let age = Age.describe(since: stored)
         return String(repeating: " ", count: max(0, 9 - size.count)) + size
-            + String(repeating: " ", count: max(0, 9 - age.count)) + age + "  \(url.isEmpty ? key.string : url)"
+            + String(repeating: " ", count: max(0, 9 - age.count)) + age + "  \(key.digest.prefix(12))  \(shownURL)"
     }
 }

@@ -35,6 +35,10 @@ struct StoreOptions: ParsableArguments {
     /// Opens the cache, hands it over, and closes it whatever happens.
     func withCache<Result>(_ body: (DataCache) async throws -> Result) async throws -> Result {
         let cache = DataCache(configuration())
+        if let problem = cache.storeProblem, !problem.isReadable {
+            await cache.shutdown()
+            throw UnusableFolder(problem: problem)
+        }
         do {
             let result = try await body(cache)
             await cache.shutdown()
@@ -46,9 +50,18 @@ struct StoreOptions: ParsableArguments {
     }
 }
 
-/// One URL and the headers it was fetched with: together they name an entry.
+/// The folder of the cache cannot be used.
+struct UnusableFolder: Error, CustomStringConvertible {
+    let problem: StoreProblem
+    var description: String { "\(problem.description)." }
+}
+
+/// One URL and the headers it was fetched with, or a key: what names an entry.
 struct EntryOptions: ParsableArguments {
-    @Argument(help: ArgumentHelp("The URL it was fetched from.", valueName: "URL"))
+    @Argument(
+        help: ArgumentHelp(
+            "The URL it was fetched from; or its key, as `dipper list` has it, or the first 8 digits or more of it.",
+            valueName: "URL|KEY"))
     var url: String
 
     @Option(
@@ -56,22 +69,48 @@ struct EntryOptions: ParsableArguments {
         help: ArgumentHelp("A header it was fetched with; may be repeated.", valueName: "'NAME: VALUE'"))
     var headers: [HeaderArgument] = []
 
-    var key: CacheKey { request(url, headers).cacheKey }
+    func validate() throws { try headers.validate() }
+
+    /// The key of the entry that is meant. Reads the keys of all entries if it is named by its own key.
+    func key(in cache: DataCache) throws -> CacheKey {
+        let digits = url.lowercased()
+        if (8...64).contains(digits.utf8.count), digits.allSatisfy(\.isHexDigit) {
+            var found: [CacheKey] = []
+            cache.forEachEntry { if $0.key.digest.hasPrefix(digits) { found.append($0.key) } }
+            if found.count > 1 { throw AmbiguousKey(text: digits, count: found.count) }
+            if let key = found.first { return key }
+        }
+        return request(url, headers).cacheKey
+    }
+
+    var isMissing: NotInCache { NotInCache(url: Redaction.standard.text(url)) }
+}
+
+struct AmbiguousKey: Error, CustomStringConvertible {
+    let text: String
+    let count: Int
+    var description: String { "\(count) entries have keys that begin with '\(text)'." }
 }
 
 func request(_ url: String, _ headers: [HeaderArgument]) -> DataRequest {
     DataRequest(string: url).with(\.headers, HTTPHeaders(headers.map { .init($0.name, $0.value) }))
 }
 
-/// `Name: value`.
+/// `Name: value`. Without a colon the name is empty, which ``Swift/Array/validate()`` refuses: the parser's own complaint
+/// would print what may be a secret.
 struct HeaderArgument: ExpressibleByArgument {
     let name: String
     let value: String
 
-    init?(argument: String) {
-        guard let colon = argument.firstIndex(of: ":") else { return nil }
+    init(argument: String) {
+        let colon = argument.firstIndex(of: ":") ?? argument.startIndex
         name = argument[..<colon].trimmingCharacters(in: .whitespaces)
-        value = argument[argument.index(after: colon)...].trimmingCharacters(in: .whitespaces)
-        if name.isEmpty { return nil }
+        value = argument[colon...].dropFirst().trimmingCharacters(in: .whitespaces)
+    }
+}
+
+extension [HeaderArgument] {
+    func validate() throws {
+        guard allSatisfy({ !$0.name.isEmpty }) else { throw ValidationError("--header takes 'NAME: VALUE'.") }
     }
 }

@@ -6,8 +6,12 @@ extension DataCache {
     public struct Configuration: Sendable {
         /// Tells caches apart in metrics and by the names of their threads.
         public var name = "data"
-        /// The disk tier's folder; `nil` for a cache in memory only. Created with mode 0700. Several caches and
-        /// processes may share one.
+        /// The disk tier's folder; `nil` for a cache in memory only. Several caches and processes of one user may share
+        /// one.
+        ///
+        /// The cache creates the folder with mode 0700, or takes an empty one, and marks it as its own with a file named
+        /// `dipper-cache`; nobody else can read the files in it. The cache refuses a folder that is neither empty nor
+        /// marked, or that belongs to another user: it changes nothing there, works in memory only, and logs an error.
         public var directory: URL?
 
         /// The most the memory tier may hold, in bytes. An entry may take a tenth of it.
@@ -21,6 +25,9 @@ extension DataCache {
         /// The most that the beginnings of broken off bodies may take on disk, in bytes, beside ``diskLimit``. They are
         /// kept for a week, so that what follows can be asked for; zero keeps none.
         public var partialLimit = 128 << 20
+        /// Names the time since the machine was started. Files and index are compared when it has changed: what was not
+        /// flushed before that may be lost.
+        package var boot = Boot.current
         /// How files on disk are named.
         public var fileNaming = FileNaming.sha256
         /// Whether bodies are compressed on disk. Off, because the larger entries are files that other programs can open;
@@ -31,7 +38,8 @@ extension DataCache {
         public var cachePolicy = DataRequest.CachePolicy.useCache
         /// What decides whether a stored answer may be used without asking the server.
         public var freshness = FreshnessPolicy.http()
-        /// `nil` for the same as on disk.
+        /// How long entries, and pictures made of them, count as present in memory, counted from when they came there. May
+        /// be longer than on disk. `nil` for as long as on disk.
         public var memoryExpiration: Expiration?
         /// How long entries count as present on disk, also where the server is silent. `nil`, the default: as long as
         /// there is room; whether they may be used is for ``freshness`` to say.
@@ -48,6 +56,11 @@ extension DataCache {
         public var callbackQueue: CallbackQueue?
         /// The shortest time between two reports of a task's progress.
         public var progressInterval = Duration.milliseconds(100)
+
+        /// The most bytes of bodies that may be on their way at a time, all transfers together. Once so many have come, one
+        /// transfer goes on, an urgent one if there is one; the others pause and nothing begins, urgent or not, until a
+        /// quarter is free again. A body that is larger is fetched alone.
+        public var inFlightLimit = Configuration.defaultInFlightLimit
 
         /// The rules of the fast lane at the start; see ``DataCache/fastLane``.
         public var fastLane = LaneConfiguration.fast
@@ -73,6 +86,8 @@ extension DataCache {
         public var now: @Sendable () -> Date = WallClock.coarse
         /// Told of requests, responses, the store and the lanes, each as a `category` in the metadata.
         public var logger = Logger(label: "dipper")
+        /// What is left out where keys and errors become text in the log.
+        public var redaction = Redaction.standard
         /// Told of everything that happens, from any thread; must return at once. See ``Timeline``.
         public var observer: (@Sendable (CacheEvent) -> Void)?
 
@@ -84,10 +99,16 @@ extension DataCache {
             self.directory = directory
         }
 
+        /// What there is for this process, in bytes: the machine's memory, or what the control group allows if that is less.
+        package static var availableMemory: Int { MemoryLimit.available }
+
         /// 15 % of the machine's memory, or of what the control group allows if that is less; at most 768 MiB.
         public static var defaultMemoryLimit: Int {
             min(MemoryLimit.available / 100 * 15, 768 << 20)
         }
+
+        /// An eighth of the machine's memory, or of what the control group allows if that is less.
+        public static var defaultInFlightLimit: Int { MemoryLimit.available / 8 }
 
         /// The folder of the shared cache: `$XDG_CACHE_HOME`, or `~/.cache`, then the program's name, then
         /// `dipper`.

@@ -7,12 +7,15 @@ extension DataCache {
     package func effective(_ request: DataRequest) -> DataRequest {
         guard request.hasHooks, request.lowDataSource != nil else { return request }
         // Decided once: what is fetched again later is to be the same.
-        return substitute(request).with(\.lowDataSource, nil)
+        guard let small = request.lowDataSource, configuration.networkMonitor.conditions.isConstrained,
+            !store.contains(request.cacheKey)
+        else { return request.with(\.lowDataSource, nil) }
+        return request.replacing(with: small)
     }
 
     /// The policy that holds for a request.
     package func policy(of request: DataRequest) -> DataRequest.CachePolicy {
-        request.cachePolicy ?? configuration.cachePolicy
+        request.policy(configuration.cachePolicy)
     }
 
     /// Where the closures of a request's call run.
@@ -33,14 +36,14 @@ extension DataCache {
 
     /// What is known of something that the caller adds.
     package func infoOfAdded(_ request: DataRequest) -> EntryInfo {
-        EntryInfo(url: request.urlString, stored: now.timeIntervalSince1970)
+        EntryInfo(url: request.address, stored: now.timeIntervalSince1970)
     }
 
     /// A memory tier with this cache's sense of time, which follows its memory pressure.
     package func makeObjectTier(limit: Int, count: Int?) -> ObjectTier {
-        ObjectTier(limit: limit, count: count, now: configuration.now, pressure: pressure) {
-            [reporter = engine.reporter] in reporter.cleaned($0)
-        }
+        ObjectTier(
+            limit: limit, count: count, history: store.history, now: configuration.now, pressure: pressure
+        ) { [reporter = engine.reporter] in reporter.cleaned($0) }
     }
 
     /// Calls back with the level as it is now, unless that is `normal`, and with each one that follows, from any thread,
@@ -56,7 +59,7 @@ extension DataCache {
         let isPlain = info.isPlain && request.headers.isEmpty && !request.hasHooks
         if isPlain, info.freshness.until == .infinity { return .fresh }
         let now = configuration.now().timeIntervalSince1970
-        if isPlain, now < info.freshness.until { return .fresh }
+        if isPlain, info.freshness.isFresh(at: now) { return .fresh }
         let call = Call(request, key: request.cacheKey, defaults: defaults)
         // Its bytes would have to be looked at.
         if call.hasOwnValidation { return .revalidate }
@@ -74,15 +77,16 @@ extension DataCache {
         store.mayKeep(info, Call(request, key: request.cacheKey, defaults: defaults))
     }
 
-    /// How long what is made of a request's answer is kept in memory: no longer than the answer itself would be.
+    /// How long what is made of a request's answer is kept in memory: as long as the request or the cache says
+    /// (``DataRequest/memoryExpiration``), also if the bytes expire before on disk; where neither says anything, as long
+    /// as the bytes.
     package func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
-        let call = Call(request, key: request.cacheKey, defaults: defaults)
-        var lifetime = store.memoryLifetime(call)
-        let own = store.diskLifetime(call, stored: info.storedDate)
-        // Where hits prolong the answer's life, they prolong this one's as the request says.
-        if own.accessExtension == nil { lifetime.expires = min(lifetime.expires, own.expires) }
-        return lifetime
+        store.memoryLifetime(Call(request, key: request.cacheKey, defaults: defaults), stored: info.storedDate)
     }
+
+    /// Whether something made of the bytes of an entry may still be kept: not if the entry was flushed since, or if
+    /// everything was cleared after the entry was asked for. The tiers ask this themselves.
+    package func mayStillKeep(_ info: EntryInfo) -> Bool { store.history.admits(info) }
 
     /// Tells statistics and observers of an answer that this cache was not asked for.
     package func noteMemoryHit(_ key: CacheKey, _ lane: Lane) {
@@ -90,23 +94,43 @@ extension DataCache {
         engine.reporter.memoryHit(key)
     }
 
+    /// Whether what the network, or a provider, brings for a request is kept on disk.
+    package func keepsOnDisk(_ request: DataRequest) -> Bool {
+        store.disk != nil && Call(request, key: request.cacheKey, defaults: defaults).keepsOnDisk
+    }
+
     /// Holds prefetches up until it is known whether an urgent call follows.
     package func reserveFast() -> FastReservation { FastReservation(engine) }
 
-    /// Fetches in the slow lane what is newer than what the tiers have, with its validators.
+    /// Fetches in the slow lane what is newer than what the tiers have, with its validators. While that is under way for
+    /// a request, others get the task that there is.
     package func revalidate(_ request: DataRequest) -> DataTask {
         // Each use of what is stored has to be confirmed (RFC 9111, section 5.2.1.4).
         var headers = request.headers
         headers.append("Cache-Control", "no-cache")
-        return slowGetData(request.withoutStandIns.with(\.headers, headers).with(\.key, request.cacheKey))
+        let request = request.withoutStandIns.with(\.headers, headers).with(\.key, request.cacheKey)
+        let (task, isNew) = engine.revalidation(for: Call(request, key: request.cacheKey, defaults: defaults))
+        if isNew { start(task) }
+        return task
     }
 
     /// Whether there is a disk tier.
     package var hasDisk: Bool { store.disk != nil }
 
-    /// What the tiers have under a key, on a thread that reads; nothing is fetched.
-    package func readEntry(_ key: CacheKey, _ answer: @escaping @Sendable (StoredData?) -> Void) {
-        store.read(key, answer)
+    /// Looks at what the tiers have under a key, on a thread that reads and in the order of urgency; nothing is fetched.
+    /// - Returns: what takes the look back, so that it is never answered, or moves it; `nil` if it has been answered.
+    @discardableResult
+    package func readEntry(
+        _ key: CacheKey, _ place: LookUpQueue.Place = .init(.fast, .normal),
+        _ answer: @escaping @Sendable (StoredData?) -> Void
+    ) -> LookUp? {
+        store.read(key, place, answer)
+    }
+
+    /// Holds back what has not begun, urgent or not, while someone cannot take more of what is fetched. A holder must let
+    /// go (a notice that is not `isSpent`) before it goes away.
+    package func hold(_ notice: ByteBudget.Notice, for holder: AnyObject) {
+        engine.apply { $0.hold(notice, for: ObjectIdentifier(holder), into: &$1) }
     }
 
     /// The same on the caller's thread.
@@ -126,12 +150,10 @@ extension DataCache {
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
         var headers = Storing.fields(of: info.headers).removing(own.contains)
         headers.append(EntryInfo.digestField, String(digest, radix: 16))
-        let derived = EntryInfo(
-            url: info.url, status: info.status, headers: headers, stored: info.stored, freshness: info.freshness,
-            variant: info.variant, family: info.family)
         store.add(
-            StoredData(data: data, info: derived), for: key, Call(request, key: key, defaults: defaults), onDisk: true,
-            request.durability, stored: info.storedDate, whenWritten: whenWritten)
+            StoredData(data: data, info: info.with(headers, family: info.family)), for: key,
+            Call(request, key: key, defaults: defaults), onDisk: !request.isForThisProcess, request.durability,
+            stored: info.storedDate, whenWritten: { _ in whenWritten?() })
     }
 
     /// Tells bytes from others; the same in every process.

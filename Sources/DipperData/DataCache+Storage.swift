@@ -57,44 +57,57 @@ extension DataCache {
     // MARK: Adding and removing
 
     /// Keeps bytes of the caller's own, in memory at once and on disk in the background.
-    /// - Throws: ``DipperError/emptyKey``.
+    /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for url: URL) throws(DipperError) {
         try addData(data, for: DataRequest(url))
     }
 
     /// The same with a request, whose key, expirations and policy hold.
     public func addData(_ data: Data, for request: DataRequest) throws(DipperError) {
-        try add(data, request.cacheKey, request, whenWritten: nil)
+        try check(request.cacheKey)
+        add(data, request.cacheKey, request)
     }
 
     /// The same by key, with the cache's defaults.
     public func addData(_ data: Data, for key: CacheKey) throws(DipperError) {
-        try add(data, key, DataRequest(string: ""), whenWritten: nil)
+        try check(key)
+        add(data, key, DataRequest(string: ""))
     }
 
     /// Keeps bytes of the caller's own, and returns when they are on disk, or the disk has failed.
-    /// - Throws: ``DipperError/emptyKey``.
+    /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addDataAndWait(_ data: Data, for key: CacheKey) async throws(DipperError) {
         try await addAndWait(data, key, DataRequest(string: ""))
     }
 
-    /// The same with a request, whose key, expirations, policy and ``DataRequest/durability`` hold.
+    /// Keeps bytes of the caller's own under a request's key, with its expirations, policy and ``DataRequest/durability``,
+    /// and returns when they are on disk.
+    ///
+    /// A durable entry is on the device when this returns. A disk that fails to take one that is not durable is no error:
+    /// it stays in memory.
+    /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is not on
+    ///   disk.
     public func addDataAndWait(_ data: Data, for request: DataRequest) async throws(DipperError) {
         try await addAndWait(data, request.cacheKey, request)
     }
 
     private func addAndWait(_ data: Data, _ key: CacheKey, _ request: DataRequest) async throws(DipperError) {
-        guard !key.isEmpty else { throw .emptyKey }
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            try? add(data, key, request) { continuation.resume() }
+        try check(key)
+        let isOnDisk = await withCheckedContinuation { continuation in
+            add(data, key, request) { continuation.resume(returning: $0) }
         }
+        if !isOnDisk, request.durability == .durable { throw .notWritten }
+    }
+
+    private func check(_ key: CacheKey) throws(DipperError) {
+        guard !key.isEmpty else { throw .emptyKey }
+        guard !isShutDown.load(ordering: .acquiring) else { throw .shutDown }
     }
 
     private func add(
-        _ data: Data, _ key: CacheKey, _ request: DataRequest, whenWritten: (@Sendable () -> Void)?
-    ) throws(DipperError) {
-        guard !key.isEmpty else { throw .emptyKey }
-        let info = EntryInfo(url: request.urlString, stored: store.now().timeIntervalSince1970)
+        _ data: Data, _ key: CacheKey, _ request: DataRequest, whenWritten: (@Sendable (Bool) -> Void)? = nil
+    ) {
+        let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
         let call = Call(request, key: key, defaults: defaults)
         store.add(
             StoredData(data: data, info: info), for: key, call,
@@ -118,7 +131,8 @@ extension DataCache {
         public static let all: Tiers = [.memory, .disk]
     }
 
-    /// Removes the entry from both tiers, or from one of them. What is being fetched now is kept when it comes.
+    /// Removes the entry from both tiers, or from one of them. What is being fetched now is handed to its callers, and not
+    /// kept in these tiers.
     public func removeData(for url: URL, from tiers: Tiers = .all) { removeData(for: CacheKey(url), from: tiers) }
     /// The same by a request's key.
     public func removeData(for request: DataRequest, from tiers: Tiers = .all) {
@@ -140,25 +154,22 @@ extension DataCache {
     ///   - url: what was changed, such as by POST, PUT, PATCH or DELETE.
     ///   - headers: the fields of the answer.
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
-        engine.invalidate(CacheKey(url))
         removeData(for: url)
         for name in ["Location", "Content-Location"] {
             guard let other = headers[name].flatMap({ URL(string: $0, relativeTo: url)?.absoluteURL }),
                 Redirect.isSameOrigin(url, other)
             else { continue }
-            engine.invalidate(CacheKey(other))
             removeData(for: other)
         }
     }
 
     // MARK: Keeping small
 
-    /// Removes entries that were stored longer ago than this, and those that have expired. Returns at once; the
-    /// disk follows in the background.
+    /// Removes entries that were stored longer ago than this, at once for readers, and those that have expired. Returns at
+    /// once; the files follow in the background.
     public func flush(olderThan age: Duration) {
         let limit = store.now().timeIntervalSince1970 - age.timeInterval
-        store.memory.removeExpired(storedBefore: limit)
-        store.disk?.remove(storedBefore: limit)
+        store.flush(storedBefore: limit)
     }
 
     /// Removes entries that have expired. They count as not there in any case; this makes room. Returns at once; the disk
@@ -174,17 +185,22 @@ extension DataCache {
     /// Removes the least recently used entries until memory holds no more than this, in bytes. The limit stays.
     public func trimMemory(to size: Int) { store.memory.trim(toCost: max(0, size)) }
 
-    /// Removes everything, at once for readers; the files follow in the background.
-    public func clear() {
-        store.disk?.clear()
-        store.memory.removeAll()
-    }
+    /// Removes everything, at once for readers; the files follow in the background. What is being fetched now is handed to
+    /// its callers, and not kept.
+    public func clear() { store.clear() }
 
     /// Removes everything from memory; the disk keeps what it has.
     public func clearMemory() { store.memory.removeAll() }
 
     /// Returns when the disk has carried out all that was asked of it before.
     public func synchronize() async { await store.disk?.synchronize() }
+
+    /// Returns when the disk has carried out all that was asked of it before, and its files and its index have been
+    /// compared if that is due, as after a power cut.
+    package func reconcile() async { await store.disk?.reconcile() }
+
+    /// Why nothing can be kept on disk; `nil` if all is well, or if the cache has no folder.
+    package var storeProblem: StoreProblem? { store.disk?.opened.problem }
 
     // MARK: Sizes
 
@@ -221,6 +237,10 @@ extension DataCache {
     /// The file that holds an entry: its bytes first, then a short trailer of the cache's own, which picture and
     /// document viewers pass over. `nil` for small entries, which have no file, and for those that are kept compressed.
     /// Its name ends with an extension if ``FileNaming/sha256(extension:)`` names it.
+    ///
+    /// The trailer holds the key, the URL and fields of the answer; values of the request's header fields, passwords and
+    /// cookies are not among them. The user alone may read the file. To give the bytes to somebody else, write
+    /// ``data(for:)-(CacheKey)`` to a file of your own.
     public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
 
     /// Reads every entry, removes what is damaged, and puts the index right.

@@ -36,8 +36,9 @@ public final class DataCache: Sendable {
         let backlog = BacklogRelay()
         let time = TimeSource(configuration.clock)
         let reporter = FetchReporter(
-            name: configuration.name, logger: configuration.logger, time: time,
+            name: configuration.name, logger: configuration.logger, redaction: configuration.redaction, time: time,
             observer: configuration.observer)
+        let history = StoreHistory()
         let onCleaned = configuration.observer == nil ? nil : reporter.cleaned
         let disk = configuration.directory.map { directory in
             DiskTier(
@@ -45,15 +46,15 @@ public final class DataCache: Sendable {
                     folder: directory.path, sizeLimit: configuration.diskLimit,
                     stagingLimit: configuration.stagingLimit, partialLimit: configuration.partialLimit,
                     naming: configuration.fileNaming, compression: configuration.compression,
-                    name: configuration.name),
-                logger: configuration.logger.category("cache"), now: configuration.now,
+                    boot: configuration.boot, name: configuration.name),
+                logger: configuration.logger.category("cache"), history: history, now: configuration.now,
                 onBacklog: backlog.send, onCleaned: onCleaned)
         }
         store = DataStore(
             memory: MemoryTier(
                 limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
-                now: configuration.now, onCleaned: reporter.cleaned),
-            disk: disk, defaults: StoreDefaults(configuration), now: configuration.now)
+                history: history, now: configuration.now, onCleaned: reporter.cleaned),
+            disk: disk, history: history, defaults: StoreDefaults(configuration), now: configuration.now)
         var scheduler = FetchEngine.Scheduler(fast: configuration.fastLane, slow: configuration.slowLane)
         scheduler.makesNotes = reporter.wantsNotes
         engine = FetchEngine(
@@ -61,7 +62,8 @@ public final class DataCache: Sendable {
             transport: configuration.transport ?? CurlTransport(configuration.network, name: configuration.name),
             network: configuration.networkMonitor, time: time, now: configuration.now,
             options: .init(
-                progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects),
+                progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
+                inFlightLimit: configuration.inFlightLimit),
             reporter: reporter)
         backlog.connect(engine)
         pressure = PressureRelay(configuration.memoryPressure, onChange: reporter.pressed)
@@ -152,31 +154,26 @@ public final class DataCache: Sendable {
     }
 
     private func get(_ request: DataRequest, _ lane: Lane) -> DataTask {
-        let request = request.hasHooks ? substitute(request) : request
-        let key = request.cacheKey
-        let call = Call(request, key: key, defaults: defaults)
-        let task = DataTask(call, lane: lane)
-        let policy = call.cachePolicy
-        engine.reporter.asked(key, lane)
-        if let defect = request.defect {
-            engine.finish(task, nil, .failure(defect))
-            return task
-        }
-        if isShutDown.load(ordering: .acquiring) {
-            engine.finish(task, nil, .failure(.shutDown))
-            return task
-        }
-        if policy != .ignoreCache, let value = store.kept(for: key, call), answer(task, with: value) { return task }
-        let reads = store.disk != nil && (policy == .useCache || policy == .cacheOnly)
-        let fetches = call.mayFetch
-        guard reads || fetches else {
-            engine.finish(task, nil, .failure(.notCached))
-            return task
-        }
-        engine.submit(
-            task, reads: reads, fetches: fetches, insistsOnNetwork: call.insistsOnNetwork,
-            keepsOnDisk: call.keepsOnDisk)
+        let call = Call(request, key: request.cacheKey, defaults: defaults)
+        let task = DataTask(call, lane: lane, orElse: request.hasHooks ? substitute(for: request) : nil)
+        start(task)
         return task
+    }
+
+    @inline(__always)
+    func start(_ task: DataTask) {
+        // The disk is asked on a thread of its own; see `FetchEngine.lookedUp`.
+        if task.isUndecided, !store.memory.contains(task.key), !task.call.readsDisk(of: store) {
+            task.turnToSubstitute()
+        }
+        let call = task.call
+        let policy = call.cachePolicy
+        engine.reporter.asked(call.key, task.requestedLane)
+        if let defect = call.request.defect { return engine.finish(task, nil, .failure(defect)) }
+        if isShutDown.load(ordering: .acquiring) { return engine.finish(task, nil, .failure(.shutDown)) }
+        if policy != .ignoreCache, let value = store.kept(for: call.key, call), answer(task, with: value) { return }
+        guard call.readsDisk(of: store) || call.mayFetch else { return engine.finish(task, nil, .failure(.notCached)) }
+        engine.submit(task)
     }
 
     /// Ends the task with what memory has, if that will do.
@@ -186,6 +183,7 @@ public final class DataCache: Sendable {
         let now = isTimeless ? 0 : configuration.now().timeIntervalSince1970
         switch task.call.use(of: value, at: now) {
         case .fresh:
+            engine.forgetRevalidation(task)
             engine.reporter.memoryHit(task.key)
             _ = task.end(.success(DataResponse(value, source: .memory)))
             return true
@@ -199,12 +197,13 @@ public final class DataCache: Sendable {
         }
     }
 
-    /// What is fetched while the network is constrained.
-    func substitute(_ request: DataRequest) -> DataRequest {
-        guard let small = request.lowDataSource, configuration.networkMonitor.conditions.isConstrained,
-            !store.contains(request.cacheKey)
-        else { return request }
-        return request.replacing(with: small)
+    /// What is fetched while the network is constrained, unless the cache has what was asked for.
+    private func substitute(for request: DataRequest) -> Call? {
+        guard let small = request.lowDataSource, configuration.networkMonitor.conditions.isConstrained else {
+            return nil
+        }
+        let request = request.replacing(with: small)
+        return Call(request, key: request.cacheKey, defaults: defaults)
     }
 
     // MARK: Changing one's mind

@@ -46,7 +46,8 @@ public struct DataRequest: Sendable {
     /// Fields to send. They are part of the default key, but for `Cache-Control` and `Pragma`, which tell the cache what
     /// will do (RFC 9111, section 5.2.1).
     public var headers: HTTPHeaders = [:]
-    /// The entry's identity; `nil` for the default one, made from URL and headers.
+    /// The entry's identity; `nil` for the default one, made from URL and headers. Identities of ``credentials`` and
+    /// ``modifier`` are added to it.
     public var key: CacheKey?
     /// The order inside the lane.
     public var priority = Priority.normal
@@ -57,7 +58,8 @@ public struct DataRequest: Sendable {
     public var cachePolicy: CachePolicy?
     /// What decides whether a stored answer may be used without asking the server.
     public var freshness: FreshnessPolicy?
-    /// How long the entry counts as present in memory.
+    /// How long the entry, or a picture made of it, counts as present in memory, counted from when it came there. May be
+    /// longer than on disk. `nil` in the cache's configuration, too: as long as on disk.
     public var memoryExpiration: Expiration?
     /// How long the entry counts as present on disk.
     public var diskExpiration: Expiration?
@@ -67,7 +69,8 @@ public struct DataRequest: Sendable {
     public var diskAccessExtension: AccessExtension?
     /// When to try again. Each call keeps its own policy, also when several share a fetch.
     public var retryPolicy: RetryPolicy?
-    /// The task ends only when the entry is on disk. A disk that fails does not fail the task.
+    /// The task ends only when the entry is on disk. A disk that fails does not fail the task, unless the entry is to be
+    /// durable: then the task ends with ``DipperError/notWritten``.
     public var waitsForDiskWrite = false
     /// When the entry counts as written: once the system has it, or once the device has. To be waited for with
     /// ``waitsForDiskWrite`` or ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. Of several calls that share a fetch
@@ -126,12 +129,26 @@ public struct DataRequest: Sendable {
         return copy
     }
 
-    /// The key this request is cached and deduplicated by.
+    /// The key this request is cached and deduplicated by: ``key``, or the default one, with the identities of
+    /// ``credentials`` and ``modifier``.
     public var cacheKey: CacheKey {
-        if let key { return key }
-        guard let url else { return CacheKey(unparsed ?? "") }
-        return CacheKey(url, headers: headers)
+        let plain = key ?? url.map { CacheKey($0, headers: headers) } ?? CacheKey(unparsed ?? "")
+        guard let mark = box?.mark else { return plain }
+        return plain.marked(mark)
     }
+
+    /// Whether the answers are for the holder of this request's hooks, who cannot be known again by another process.
+    var isForThisProcess: Bool { box?.hooks.isAnonymous ?? false }
+
+    /// The policy that holds. What is for this process alone does not go to disk.
+    func policy(_ byDefault: CachePolicy) -> CachePolicy {
+        let policy = cachePolicy ?? byDefault
+        guard isForThisProcess, policy == .useCache || policy == .fromMemoryOrRefresh else { return policy }
+        return .memoryOnly
+    }
+
+    /// What is fetched, for what is kept of it: the URL without user and fragment.
+    var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
     /// The request's text, for logs and reports.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }
@@ -142,12 +159,14 @@ public struct DataRequest: Sendable {
         guard headers.isWellFormed else { return .invalidHeader }
         if hasHooks, hooks.provider != nil { return nil }
         if let url, Self.isPlainlyFetchable(url.absoluteString) { return nil }
-        guard let url, let scheme = url.scheme else { return .invalidURL.with(detail: "'\(urlString)'") }
+        guard let url, let scheme = url.scheme else {
+            return .invalidURL.with(detail: "'\(Redaction.standard.text(urlString))'")
+        }
         guard ["http", "https"].contains(scheme.lowercased()) else {
             return .unsupportedScheme.with(detail: scheme)
         }
         guard let host = url.host(percentEncoded: false), !host.isEmpty else {
-            return .invalidURL.with(detail: "'\(urlString)'")
+            return .invalidURL.with(detail: "'\(Redaction.standard.text(urlString))'")
         }
         return nil
     }

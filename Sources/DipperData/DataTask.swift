@@ -3,8 +3,11 @@ import Synchronization
 
 /// The handle of one call: await its ``value``, add hooks, cancel it, change its lane or priority.
 ///
-/// The handle may be let go of; the call goes on. Hooks added late hear what has happened already. A task ends
-/// exactly once, with a result or an error, and nothing is told after that.
+/// The handle may be let go of; the call goes on. Hooks added late hear what has happened already, of many failures and
+/// retries the last. A task ends exactly once, with a result or an error, and nothing is told after that.
+///
+/// Hooks are called in the order of what happened, the end last. Whoever awaits ``value`` may go on before or after the
+/// hooks have been called: a hook may have to wait for its queue. To go on after them, use ``onEnd(_:)``.
 public final class DataTask: Sendable {
     /// What a task is doing.
     public enum State: Sendable, Hashable {
@@ -31,7 +34,17 @@ public final class DataTask: Sendable {
         case finished(DataResponse)
     }
 
-    let call: Call
+    /// Waits that end with the task.
+    enum Timer: Hashable { case timeout, patience }
+
+    /// What is called for: what was asked for, or what is fetched in its place.
+    var call: Call { substituted.load() ?? asked }
+    private let asked: Call
+    /// What is fetched if the cache has not what was asked for, until that is known.
+    private let substitute: Call?
+    private let substituted = AtomicLazyReference<Call>()
+    /// Fetches newer bytes for others, who have been answered.
+    let isRevalidation: Bool
     /// The lane the call was made in.
     public let requestedLane: Lane
     private let feed = TaskFeed<Event>()
@@ -53,12 +66,16 @@ public final class DataTask: Sendable {
         var failures = 0
         var firstFailure: Duration?
         var isTimeoutArmed = false
+        var timers: [Timer: TimerQueue.ID] = [:]
+        var hasEnded: Bool { lane != nil }
         /// Looks at the bytes before all are there.
         var viewer: (@Sendable (Data) -> Void)?
     }
 
-    init(_ call: Call, lane: Lane) {
-        self.call = call
+    init(_ call: Call, lane: Lane, orElse substitute: Call? = nil, isRevalidation: Bool = false) {
+        asked = call
+        self.substitute = substitute
+        self.isRevalidation = isRevalidation
         requestedLane = lane
         link = Mutex(Link(priority: call.request.priority))
     }
@@ -66,7 +83,8 @@ public final class DataTask: Sendable {
     /// What was asked for.
     public var request: DataRequest { call.request }
 
-    /// The key the call is deduplicated and cached by.
+    /// The key the call is deduplicated and cached by. Where a request has a ``DataRequest/lowDataSource`` this becomes the
+    /// key of that source once it is known that the cache has nothing for the URL.
     public var key: CacheKey { call.key }
 
     // MARK: The result
@@ -122,7 +140,7 @@ public final class DataTask: Sendable {
     @discardableResult
     public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> DataTask {
         add(.progress(body))
-        link.withLock { $0.job }?.wantsProgress.store(true, ordering: .relaxed)
+        wantProgress()
         return self
     }
 
@@ -139,9 +157,17 @@ public final class DataTask: Sendable {
 
     /// All that happens from now on, after the present state. Ends with the task.
     public var events: AsyncStream<Event> {
-        let present = state
-        link.withLock { $0.job }?.wantsProgress.store(true, ordering: .relaxed)
-        return feed.events(present: present) { [weak self] in self?.feed.forget(stream: $0) }
+        let events = feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
+        wantProgress()
+        return events
+    }
+
+    /// Has progress told from now on, beginning with what there is: the next bytes may be long in coming.
+    private func wantProgress() {
+        let (engine, job) = link.withLock { ($0.engine, $0.job) }
+        guard let engine, let job else { return }
+        job.wantsProgress.store(true, ordering: .relaxed)
+        engine.showProgress(of: job)
     }
 
     /// Called if the call was answered with bytes that are out of date (`stale-while-revalidate`), once the newer ones
@@ -158,26 +184,29 @@ public final class DataTask: Sendable {
     // MARK: Changing one's mind
 
     /// Ends this call as ``DipperError/cancelled``. The fetch goes on if others wait for it.
-    public func cancel() {
-        let (engine, id) = link.withLock { ($0.engine, $0.id) }
-        if let engine, let id { engine.cancel(id) }
-    }
+    public func cancel() { tell { $0.cancel($1) } }
 
     /// Makes this call a prefetch. Nothing is started anew and no hook is lost.
-    public func moveToSlowQueue() {
-        let (engine, id) = link.withLock { ($0.engine, $0.id) }
-        if let engine, let id { engine.demote(id) }
+    public func moveToSlowQueue() { tell { $0.demote($1) } }
+
+    /// Tells the engine something of this task, under the name that it has there: another after it has turned to a
+    /// substitute.
+    /// - Parameter body: false if the engine does not know the name any more.
+    private func tell(_ body: (FetchEngine, TaskID) -> Bool) {
+        var last: TaskID?
+        while true {
+            let (engine, id) = link.withLock { ($0.engine, $0.id) }
+            guard let engine, let id, id != last, !body(engine, id) else { return }
+            last = id
+        }
     }
 
     /// The order inside the lane; may be changed while the call waits.
     public var priority: Priority {
         get { link.withLock { $0.priority } }
         set {
-            let (engine, id) = link.withLock { link in
-                link.priority = newValue
-                return (link.engine, link.id)
-            }
-            if let engine, let id { engine.setPriority(newValue, of: id) }
+            link.withLock { $0.priority = newValue }
+            tell { $0.setPriority(newValue, of: $1) }
         }
     }
 
@@ -214,6 +243,14 @@ public final class DataTask: Sendable {
 
     // MARK: The engine's side
 
+    /// Whether it is not known yet what is called for.
+    var isUndecided: Bool { substitute != nil && substituted.load() == nil }
+
+    /// The cache has not what was asked for.
+    func turnToSubstitute() {
+        if let substitute { _ = substituted.storeIfNil(substitute) }
+    }
+
     func attach(_ engine: FetchEngine, id: TaskID, job: FetchJob) {
         link.withLock { link in
             link.engine = engine
@@ -223,12 +260,14 @@ public final class DataTask: Sendable {
     }
 
     /// Lets go of engine and job, so that a task that is kept keeps no cache and no body alive. The caller releases them.
-    func detach(in lane: Lane) -> (FetchEngine?, FetchJob?) {
+    /// - Returns: those, and the timers that are not needed any more.
+    func detach(in lane: Lane) -> (held: (FetchEngine?, FetchJob?), timers: [TimerQueue.ID]) {
         let attempts = link.withLock { $0.job }?.withState { $0.attempts } ?? 0
         return link.withLock { link in
             link.lane = lane
             link.attempts = attempts
-            return (exchange(&link.engine, with: nil), exchange(&link.job, with: nil))
+            let timers = Array(exchange(&link.timers, with: [:]).values)
+            return ((exchange(&link.engine, with: nil), exchange(&link.job, with: nil)), timers)
         }
     }
 

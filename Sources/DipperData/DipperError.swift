@@ -7,9 +7,10 @@ public struct DipperError: Error, Sendable, Hashable {
         case cancelled, shutDown
         case invalidURL, unsupportedScheme, emptyKey, invalidHeader, notCached
         case unreachable, hostNotFound, connectionFailed, connectionLost, truncated, timedOut
-        case tlsRejected, addressRefused, tooLarge, tooManyRedirects, malformedResponse, rejected, transport
+        case tlsRejected, addressRefused, tooLarge, tooManyRedirects, insecureRedirect, malformedResponse, rejected,
+            transport
         case unsupportedFormat, undecodable, imageTooLarge, unencodable, processingFailed
-        case unreadable, invalidData
+        case unreadable, invalidData, notWritten
         case replaced, noSource
         case status(Int)
     }
@@ -63,6 +64,8 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let tooLarge = DipperError(.tooLarge)
     /// More redirects than allowed.
     public static let tooManyRedirects = DipperError(.tooManyRedirects)
+    /// A redirect leads from https to http, and the request has no ``RedirectHandler`` that allows it.
+    public static let insecureRedirect = DipperError(.insecureRedirect)
     /// The server's answer is not HTTP, or its content coding is broken.
     public static let malformedResponse = DipperError(.malformedResponse)
     /// The request's own validation refuses the answer.
@@ -79,6 +82,9 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let processingFailed = DipperError(.processingFailed)
     /// A local file cannot be read.
     public static let unreadable = DipperError(.unreadable)
+    /// The disk has not taken a durable entry: there is none, it is full or read-only, it is too far behind, or the entry was
+    /// removed before it was written.
+    public static let notWritten = DipperError(.notWritten)
     /// Text that should hold bytes, such as a data URL or Base64, does not.
     public static let invalidData = DipperError(.invalidData)
     /// A display was given another picture before this one was there.
@@ -91,9 +97,9 @@ public struct DipperError: Error, Sendable, Hashable {
     /// The server answered with a status other than success.
     public static func status(_ status: Int) -> DipperError { DipperError(.status(status)) }
 
-    /// The same error with more about this occurrence.
+    /// Returns the error with more about this occurrence. Secrets in URLs are left out, as ``Redaction/standard`` has it.
     public func with(detail: String) -> DipperError {
-        var copy = DipperError(code, detail: detail, retryAfter: retryAfter)
+        var copy = DipperError(code, detail: Redaction.standard.sentence(detail), retryAfter: retryAfter)
         copy.earlier = earlier
         return copy
     }
@@ -141,6 +147,7 @@ extension DipperError {
         case .addressRefused: "address refused"
         case .tooLarge: "too large"
         case .tooManyRedirects: "too many redirects"
+        case .insecureRedirect: "insecure redirect"
         case .malformedResponse: "malformed response"
         case .rejected: "rejected"
         case .transport: "transport error"
@@ -151,6 +158,7 @@ extension DipperError {
         case .processingFailed: "processing failed"
         case .unreadable: "unreadable file"
         case .invalidData: "invalid data"
+        case .notWritten: "not written"
         case .replaced: "replaced"
         case .noSource: "no source"
         case .status(let status): (100...599).contains(status) ? "status \(status)" : "status out of range"

@@ -1,8 +1,9 @@
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
-@Suite("The sample proxy against a real server")
+@Suite("The sample proxy against a real server", .timeLimit(.minutes(5)))
 struct CacheProxyTests {
     /// Runs a proxy in front of a server.
     private func withProxy(

@@ -1,8 +1,9 @@
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
-@Suite("The command line against a real server")
+@Suite("The command line against a real server", .timeLimit(.minutes(5)))
 struct CommandLineTests {
     @Test("three urgent gets of one url and slow gets of it together make one request")
     func oneRequest() async throws {

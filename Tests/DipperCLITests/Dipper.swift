@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The tool as a user starts it.
@@ -19,10 +20,7 @@ struct Dipper {
         }
     }
 
-    static var executable: URL {
-        URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
-            .appendingPathComponent("dipper")
-    }
+    static var executable: URL { Built.executable("dipper") }
 
     /// Runs the tool to its end.
     static func run(_ arguments: [String], input: String? = nil, environment: [String: String] = [:]) async throws
@@ -83,17 +81,4 @@ struct Dipper {
             }
         }
     }
-}
-
-final class TemporaryFolder: Sendable {
-    let url = FileManager.default.temporaryDirectory.appendingPathComponent("dipper-cli-\(UUID().uuidString)")
-    var path: String { url.path }
-
-    init() {
-        try? FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-    }
-
-    deinit { try? FileManager.default.removeItem(at: url) }
-
-    func text(_ name: String) -> String? { try? String(contentsOf: url.appendingPathComponent(name), encoding: .utf8) }
 }

@@ -1,9 +1,10 @@
 import Dipper
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
-@Suite("The command line tells of pictures, converts them and puts them on sheets")
+@Suite("The command line tells of pictures, converts them and puts them on sheets", .timeLimit(.minutes(5)))
 struct PictureCommandTests {
     // MARK: Bad usage
 

@@ -1,9 +1,10 @@
 import Dipper
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
-@Suite("The command line fetches pictures in the size and format wanted")
+@Suite("The command line fetches pictures in the size and format wanted", .timeLimit(.minutes(5)))
 struct PictureFetchTests {
     @Test("get --resize writes a picture that fits, in the format it had, and the line tells of the file")
     func resized() async throws {

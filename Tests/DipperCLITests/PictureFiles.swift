@@ -1,6 +1,7 @@
 import Dipper
 import FaultServer
 import Foundation
+import TestSupport
 
 /// Pictures that tests read, and how they are served.
 enum PictureFiles {

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The sample proxy while it runs.
@@ -10,7 +11,7 @@ final class Proxy: Sendable {
     /// Starts it on a free port; it takes connections when this returns.
     init(_ arguments: [String] = ["--allow-private"]) throws {
         let output = Pipe()
-        process.executableURL = Dipper.executable.deletingLastPathComponent().appendingPathComponent("CacheProxy")
+        process.executableURL = Built.executable("CacheProxy")
         process.arguments = ["--port", "0"] + arguments
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output

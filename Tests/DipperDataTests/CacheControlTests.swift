@@ -3,7 +3,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Cache-Control")
+@Suite("Cache-Control", .timeLimit(.minutes(5)))
 struct CacheControlTests {
     private func response(_ lines: String...) -> CacheControl {
         CacheControl(response: HTTPHeaders(lines.map { .init("Cache-Control", $0) }))

@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("Keys of the caller's own are not those of what was made from entries")
+@Suite("Keys of the caller's own are not those of what was made from entries", .timeLimit(.minutes(5)))
 struct CacheKeyTests {
     private static let origin = "http://host.test/a.jpg"
     private static let tricky = [

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// Certificates, good and bad, made by openssl.
 final class Certificates: Sendable {

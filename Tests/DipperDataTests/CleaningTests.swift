@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("Observers hear of what the tiers remove by themselves")
+@Suite("Observers hear of what the tiers remove by themselves", .timeLimit(.minutes(5)))
 struct CleaningTests {
     private typealias Cleaning = CacheEvent.Cleaning
 

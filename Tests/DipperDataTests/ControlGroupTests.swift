@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
@@ -23,7 +24,7 @@ struct FakeKernel {
     }
 }
 
-@Suite("The control groups that bound this process")
+@Suite("The control groups that bound this process", .timeLimit(.minutes(5)))
 struct ControlGroupTests {
     private static let gigabyte = 1 << 30
     private static let top = "sys/fs/cgroup"

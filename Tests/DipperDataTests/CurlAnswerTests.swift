@@ -2,7 +2,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Header lines as libcurl hands them over")
+@Suite("Header lines as libcurl hands them over", .timeLimit(.minutes(5)))
 struct CurlAnswerTests {
     private func answer(_ pieces: [String]) -> CurlAnswer {
         var answer = CurlAnswer()

@@ -1,10 +1,11 @@
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("libcurl against a server with faults")
+@Suite("libcurl against a server with faults", .timeLimit(.minutes(5)))
 struct CurlTransportTests {
     /// Runs one transfer to its end.
     private func fetch(
@@ -132,7 +133,39 @@ struct CurlTransportTests {
         await server.stop()
     }
 
-    @Test("a throttled transfer asks nothing, or reads nothing on, until it is released")
+    @Test("a transfer that is throttled on its way reads nothing on until it is released")
+    func throttledOnItsWay() async throws {
+        let server = try await FaultServer.start()
+        let transport = CurlTransport()
+        func start(_ path: String) -> (any Transfer, AsyncStream<TransferEvent>) {
+            let (events, continuation) = AsyncStream<TransferEvent>.makeStream()
+            let request = TransferRequest(url: server.url(path), lane: .slow, isThrottled: false)
+            let transfer = transport.start(request) { event in
+                received.update { if case .progress(let count, _) = event, path.contains("long") { $0 = count } }
+                continuation.yield(event)
+                if case .finished = event { continuation.finish() }
+            }
+            return (transfer, events)
+        }
+        let received = Box(0)
+        // The server sends for eight seconds or more: it has not ended when it is throttled.
+        let (transfer, events) = start("/bytes/40000000/long?drip=10000,2")
+        for await event in events { if case .progress = event { break } }
+        transfer.setThrottled(true)
+        // Another transfer of the thread comes after the throttling, and gives the server time to send on.
+        func other() async { for await _ in start("/bytes/10/short?delay=100").1 {} }
+        await other()
+        let before = received.value
+        await other()
+        #expect(received.value == before)
+        transfer.setThrottled(false)
+        #expect(await settle { received.value > before })
+        transfer.cancel()
+        await transport.shutdown()
+        await server.stop()
+    }
+
+    @Test("a transfer that is throttled from the start asks nothing until it is released")
     func throttling() async throws {
         let server = try await FaultServer.start()
         let transport = CurlTransport()

@@ -1,10 +1,11 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("The data cache over a scripted transport")
+@Suite("The data cache over a scripted transport", .timeLimit(.minutes(5)))
 struct DataCacheTests {
     let bytes = Data("some bytes".utf8)
 
@@ -374,16 +375,26 @@ struct DataCacheTests {
     func waitingForDisk() async throws {
         let folder = TemporaryFolder()
         let test = TestCache(folder: folder)
-        await withTaskGroup(of: Void.self) { group in
+        let answered = Box(0)
+        try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<300 {
                 group.addTask {
-                    try? await test.cache.addDataAndWait(Data(count: number * 10), for: "one")
+                    try await test.cache.addDataAndWait(Data(count: number * 10), for: "one")
+                    answered.update { $0 += 1 }
                     if number % 20 == 0 { test.cache.clear() }
                 }
             }
+            try await group.waitForAll()
         }
+        #expect(answered.value == 300)
+        // Whoever is answered has it on disk, where nothing replaces it.
+        try await test.cache.addDataAndWait(bytes, for: "last")
+        test.cache.clearMemory()
+        #expect(test.cache.diskCount >= 1 && test.cache.data(for: "last") == bytes)
         await test.cache.shutdown()
-        for _ in 0..<3 { try await test.cache.addDataAndWait(bytes, for: "late") }
+        for _ in 0..<3 {
+            await #expect(throws: DipperError.shutDown) { try await test.cache.addDataAndWait(bytes, for: "late") }
+        }
     }
 
     @Test("what was read from disk does not take the place of what came meanwhile")

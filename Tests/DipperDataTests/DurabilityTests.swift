@@ -2,11 +2,12 @@ import Dispatch
 import FlushLog
 import Foundation
 import Logging
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("A durable entry is on the device when it counts as written")
+@Suite("A durable entry is on the device when it counts as written", .timeLimit(.minutes(5)))
 struct DurabilityTests {
     /// Flushes of what lies in the folder, which every test has for itself.
     private func flushes(_ folder: TemporaryFolder, _ path: String) -> Int {
@@ -103,8 +104,8 @@ struct DurabilityTests {
         let stall = DispatchSemaphore(value: 0)
         tier.writer.run { stall.wait() }
         let told = Box<[String]>([])
-        tier.write(record(9_000), .durable) { told.update { $0.append("durable") } }
-        tier.write(record(8_000)) { told.update { $0.append("relaxed") } }
+        tier.write(record(9_000), .durable) { _ in told.update { $0.append("durable") } }
+        tier.write(record(8_000)) { _ in told.update { $0.append("relaxed") } }
         tier.write(record(7_000))
         #expect(told.value.isEmpty)
         stall.signal()
@@ -115,7 +116,7 @@ struct DurabilityTests {
         // A removal leaves nothing to wait for.
         let again = DispatchSemaphore(value: 0)
         tier.writer.run { again.wait() }
-        tier.write(record(9_000), .durable) { told.update { $0.append("removed") } }
+        tier.write(record(9_000), .durable) { _ in told.update { $0.append("removed") } }
         tier.remove(key)
         #expect(told.value.last == "removed")
         again.signal()

@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("File names may end with an extension")
+@Suite("File names may end with an extension", .timeLimit(.minutes(5)))
 struct FileNamingTests {
     private func end(_ key: String, _ end: FileExtension = .ofURL) -> String? {
         let name = FileNaming.sha256(extension: end).name(CacheKey(verbatim: key))

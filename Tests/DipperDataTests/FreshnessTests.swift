@@ -3,7 +3,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Freshness")
+@Suite("Freshness", .timeLimit(.minutes(5)))
 struct FreshnessTests {
     private let now: TimeInterval = 784_111_777
 

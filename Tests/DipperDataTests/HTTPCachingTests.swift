@@ -1,10 +1,11 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("What servers say of freshness, validators and storing is obeyed")
+@Suite("What servers say of freshness, validators and storing is obeyed", .timeLimit(.minutes(5)))
 struct HTTPCachingTests {
     private let a = url("a")
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Dates of HTTP")
+@Suite("Dates of HTTP", .timeLimit(.minutes(5)))
 struct HTTPDateTests {
     @Test(
         "the three forms of RFC 9110, in any case, are dates",

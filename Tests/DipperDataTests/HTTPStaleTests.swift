@@ -1,10 +1,12 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("What is out of date is used where the server or the request allows it, and nowhere else")
+@Suite(
+    "What is out of date is used where the server or the request allows it, and nowhere else", .timeLimit(.minutes(5)))
 struct HTTPStaleTests {
     private let a = url("a")
     private let window: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-while-revalidate=100"]

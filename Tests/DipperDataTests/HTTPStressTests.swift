@@ -1,10 +1,11 @@
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("Caching, resuming and changes of mind all at once")
+@Suite("Caching, resuming and changes of mind all at once", .timeLimit(.minutes(5)))
 struct HTTPStressTests {
     private static let resources: [String] = [
         "etag=a&cacheControl=max-age=5", "etag=b&cacheControl=max-age=5,stale-while-revalidate=20",
@@ -31,6 +32,7 @@ struct HTTPStressTests {
         configuration.now = { date.now }
         let cache = DataCache(configuration)
         let ends = Box<[Int: Int]>([:])
+        let served = Box(0)
         let size = 10_000
         await withTaskGroup(of: Void.self) { group in
             for worker in 0..<8 {
@@ -72,13 +74,15 @@ struct HTTPStressTests {
                         guard Int.random(in: 0..<3, using: &random) > 0, let response = try? await task.response,
                             response.status == 200
                         else { continue }
+                        served.update { $0 += 1 }
                         #expect(response.data == FaultServer.body(of: path, size: size), "\(path), seed \(seed)")
                     }
                 }
             }
         }
         // Nothing is left behind once all have ended; refreshes behind old bytes end as well.
-        while cache.laneCounts != LaneCounts() { await Task.yield() }
+        #expect(await settle { cache.laneCounts == LaneCounts() })
+        #expect(served.value > 200, "\(served.value) of 1,000, seed \(seed)")
         await cache.shutdown()
         _ = await cache.getData(server.url("/end")).heard
         #expect(ends.value.count == 1_000 && ends.value.values.allSatisfy { $0 == 1 }, "seed \(seed)")

@@ -1,5 +1,6 @@
 import DipperTesting
 import Foundation
+import TestSupport
 
 @testable import DipperData
 

@@ -1,10 +1,11 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("Answers that depend on the request's fields are kept beside each other")
+@Suite("Answers that depend on the request's fields are kept beside each other", .timeLimit(.minutes(5)))
 struct HTTPVariantTests {
     private let a = url("a")
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Addresses")
+@Suite("Addresses", .timeLimit(.minutes(5)))
 struct IPAddressTests {
     /// First and last addresses of the blocks of IANA's special-purpose registries, of multicast and of what is
     /// reserved.

@@ -2,7 +2,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("The table of keys")
+@Suite("The table of keys", .timeLimit(.minutes(5)))
 struct KeyTableTests {
     @Test("it finds what a dictionary finds, with hashes that collide", arguments: [3, 60, 64])
     func model(bits: UInt64) {

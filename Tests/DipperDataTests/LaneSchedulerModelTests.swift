@@ -19,7 +19,7 @@ private struct NaiveModel {
     var jobs: [String: Job] = [:]
 }
 
-@Suite("The scheduler against a naive model")
+@Suite("The scheduler against a naive model", .timeLimit(.minutes(5)))
 struct LaneSchedulerModelTests {
     @Test("the rules hold over random operations", arguments: [0, 1, 2, 3])
     func randomOperations(run: Int) {
@@ -98,7 +98,7 @@ private struct ModelWalk {
                 if let index = model.jobs[entry.name]?.tasks.firstIndex(where: { $0.id == task }) {
                     model.jobs[entry.name]?.tasks[index].priority = priority
                 }
-                event { s, _ in s.setPriority(Priority(Double(priority) / 2), of: entry.id) }
+                event { $0.setPriority(Priority(Double(priority) / 2), of: entry.id, into: &$1) }
             }
         case 18: fireTimer()
         default: networkReturns()
@@ -272,7 +272,7 @@ private struct ModelWalk {
             }
         case .tellFailure(let waiter, _), .tellRetry(let waiter, _):
             expect(liveTasks[waiter] != nil, "a hook after the end: \(waiter)")
-        case .armPause, .note, .waitForTurn:
+        case .armPause, .note, .waitForTurn, .moveLookUp, .dropLookUp, .disarm:
             break
         }
     }

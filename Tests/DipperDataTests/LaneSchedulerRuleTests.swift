@@ -2,7 +2,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("The scheduler's rules")
+@Suite("The scheduler's rules", .timeLimit(.minutes(5)))
 struct LaneSchedulerRuleTests {
     @Test("no slow job starts while a fast one is looked up, queued or running")
     func slowWaits() {
@@ -101,7 +101,7 @@ struct LaneSchedulerRuleTests {
         let b = bench.get("b", .fast)
         bench.get("c", .fast)
         bench.get("c", .slow, priority: .high)
-        bench.apply { scheduler, _ in scheduler.setPriority(1.0, of: b.task) }
+        bench.apply { $0.setPriority(1.0, of: b.task, into: &$1) }
         bench.apply { $0.finished(first.job, into: &$1) }
         #expect(bench.started == ["b"])
         bench.apply { $0.finished(b.job, into: &$1) }
@@ -260,7 +260,9 @@ struct LaneSchedulerRuleTests {
         for job in jobs + [urgent] {
             bench.apply { $0.failed(job, ending: [], parking: .untilNetworkReturns, into: &$1) }
         }
-        bench.apply { $0.networkReturned(for: jobs + [urgent], spacing: .milliseconds(4), into: &$1) }
+        bench.apply {
+            $0.networkReturned(for: jobs + [urgent], spacing: .milliseconds(4), within: .seconds(5), into: &$1)
+        }
         var delays: [Duration] = []
         for case .arm(let id, _, let delay, _) in bench.actions {
             if delays.isEmpty { #expect(id == urgent) }

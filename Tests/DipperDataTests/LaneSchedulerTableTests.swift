@@ -87,7 +87,7 @@ struct Bench {
     }
 }
 
-@Suite("The scheduler's table: each event against each state of the job")
+@Suite("The scheduler's table: each event against each state of the job", .timeLimit(.minutes(5)))
 struct LaneSchedulerTableTests {
     // MARK: Urgent get
 

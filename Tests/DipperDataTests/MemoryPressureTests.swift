@@ -1,10 +1,11 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("Under memory pressure a cache keeps less in memory")
+@Suite("Under memory pressure a cache keeps less in memory", .timeLimit(.minutes(5)))
 struct MemoryPressureTests {
     private static let entry = 10_000
 

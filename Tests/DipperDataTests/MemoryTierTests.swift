@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("The memory tier")
+@Suite("The memory tier", .timeLimit(.minutes(5)))
 struct MemoryTierTests {
     private func tier(_ cost: Int, count: Int? = nil, _ date: ManualDate = ManualDate()) -> MemoryTier<Int> {
         MemoryTier(limits: .init(cost: cost, count: count), now: { date.now })

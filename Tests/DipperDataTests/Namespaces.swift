@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import TestSupport
 
 /// Two network namespaces joined by pairs of virtual cables: in one a fault server, in the other who fetches.
 ///

@@ -3,11 +3,12 @@ import DipperTesting
 import Foundation
 import Logging
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("The kernel's word on routes")
+@Suite("The kernel's word on routes", .timeLimit(.minutes(5)))
 struct NetlinkMonitorTests {
     static let isRefused = (try? NetlinkSocket(groups: NetlinkSocket.allChanges)) == nil
 

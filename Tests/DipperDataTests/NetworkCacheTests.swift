@@ -1,10 +1,11 @@
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("The cache against a real server")
+@Suite("The cache against a real server", .timeLimit(.minutes(5)))
 struct NetworkCacheTests {
     private func cache(_ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in })
         -> DataCache
@@ -76,13 +77,13 @@ struct NetworkCacheTests {
     func secondRun() async throws {
         let server = try await FaultServer.start()
         let folder = TemporaryFolder()
-        let targets = (0..<40).map { server.url("/bytes/\($0 * 400)/x\($0)") }
+        let targets = (0..<40).map { (server.url("/bytes/\($0 * 400)/x\($0)"), $0 * 400) }
         for run in 0..<2 {
             let cache = cache(folder)
-            for target in targets {
+            for (target, size) in targets {
                 let response = try await cache.getData(target).response
                 #expect(response.source == (run == 0 ? .network : .disk))
-                #expect(response.data.count == FaultServer.body(of: target.path, size: response.data.count).count)
+                #expect(response.data == FaultServer.body(of: target.path, size: size))
             }
             await cache.shutdown()
         }
@@ -96,6 +97,7 @@ struct NetworkCacheTests {
         let folder = TemporaryFolder()
         let cache = cache(folder) { $0.timeout = .seconds(60) }
         let ends = Box<[Int: Int]>([:])
+        let served = Box(0)
         await withTaskGroup(of: Void.self) { group in
             for worker in 0..<8 {
                 group.addTask {
@@ -115,6 +117,7 @@ struct NetworkCacheTests {
                         default: break
                         }
                         if let data = try? await task.value {
+                            served.update { $0 += 1 }
                             #expect(data == FaultServer.body(of: "/bytes/3000/n\(name)", size: 3_000))
                         }
                     }
@@ -122,6 +125,8 @@ struct NetworkCacheTests {
             }
         }
         #expect(cache.laneCounts == LaneCounts())
+        // One in eight is taken back, and one in five of the rest is not found.
+        #expect(served.value > 500, "\(served.value) of 1,000")
         await cache.shutdown()
         // The last closures may still be on their way through the serial queue.
         let last = cache.getData(server.url("/end"))

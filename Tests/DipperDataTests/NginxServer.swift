@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 @testable import DipperData
 
@@ -28,8 +29,19 @@ final class NginxServer: Sendable {
 
     func url(_ path: String, port: Int? = nil) -> URL { URL(string: "https://localhost:\(port ?? self.port)\(path)")! }
 
-    init() throws {
-        (port, strictPort, oldPort) = try (Self.freePort(), Self.freePort(), Self.freePort())
+    /// Ports that are free may be taken by others before nginx listens: then it ends, and is started with others.
+    static func start() throws -> NginxServer {
+        for _ in 0..<5 {
+            if let server = try? NginxServer() { return server }
+        }
+        return try NginxServer()
+    }
+
+    private init() throws {
+        // All at once, so that they are three.
+        let free = try (0..<3).map { _ in try Self.boundSocket() }
+        for (socket, _) in free { close(socket) }
+        (port, strictPort, oldPort) = (free[0].port, free[1].port, free[2].port)
         let root = folder.url.path
         try FileManager.default.createDirectory(atPath: root + "/www", withIntermediateDirectories: true)
         // Workers of a root nginx run as another user.
@@ -71,19 +83,11 @@ final class NginxServer: Sendable {
         nginx.waitUntilExit()
     }
 
-    /// Connecting fails at once as long as nobody listens.
+    /// Its number is in a file as soon as it listens on all ports.
     private func waitUntilItListens() throws {
-        for _ in 0..<20_000 {
-            let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            defer { close(socket) }
-            var address = Self.address(oldPort)
-            let result = withUnsafePointer(to: &address) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-                }
-            }
-            if result == 0 { return }
-            sched_yield()
+        while nginx.isRunning {
+            if let number = folder.text("nginx.pid"), number.hasSuffix("\n") { return }
+            usleep(1_000)
         }
         throw Failed(what: "nginx does not listen")
     }
@@ -118,12 +122,6 @@ final class NginxServer: Sendable {
         address.sin_addr.s_addr = inet_addr("127.0.0.1")
         address.sin_port = in_port_t(port).bigEndian
         return address
-    }
-
-    private static func freePort() throws -> Int {
-        let (socket, port) = try boundSocket()
-        close(socket)
-        return port
     }
 
     /// A socket with a port of its own, on which nobody listens.

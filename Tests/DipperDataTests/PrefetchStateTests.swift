@@ -2,7 +2,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("What a prefetcher may begin, and what has become of it")
+@Suite("What a prefetcher may begin, and what has become of it", .timeLimit(.minutes(5)))
 struct PrefetchStateTests {
     private enum Step: Sendable {
         case start, pause, resume, stop

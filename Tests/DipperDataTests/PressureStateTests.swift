@@ -3,7 +3,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("What the level of memory pressure is made of")
+@Suite("What the level of memory pressure is made of", .timeLimit(.minutes(5)))
 struct PressureStateTests {
     /// One step: at a time in seconds, a sign, what is in use, and the level that comes of it.
     struct Step: Sendable {

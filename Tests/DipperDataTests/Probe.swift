@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// A NetworkProbe that runs, and what it has told.
 final class Probe {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("The receive window of slow transfers")
+@Suite("The receive window of slow transfers", .timeLimit(.minutes(5)))
 struct ReceiveWindowTests {
     /// A sender that has a window under way each round trip, as far as the link goes.
     private struct Path {

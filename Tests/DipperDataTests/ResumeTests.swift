@@ -1,11 +1,12 @@
 import DipperTesting
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("Bodies that were broken off are continued, and never wrongly")
+@Suite("Bodies that were broken off are continued, and never wrongly", .timeLimit(.minutes(5)))
 struct ResumeTests {
     private static let whole = Data((0..<100).map { UInt8($0) })
     private let a = url("a")

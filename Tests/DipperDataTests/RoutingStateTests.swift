@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("What routes say of hosts")
+@Suite("What routes say of hosts", .timeLimit(.minutes(5)))
 struct RoutingStateTests {
     // MARK: Names of hosts
 

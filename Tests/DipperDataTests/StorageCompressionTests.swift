@@ -1,10 +1,11 @@
 import Foundation
 import Logging
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("Bodies are compressed on disk where that is worth it")
+@Suite("Bodies are compressed on disk where that is worth it", .timeLimit(.minutes(5)))
 struct StorageCompressionTests {
     private static let json = Data(
         (0..<400).map { "{\"id\": \($0), \"name\": \"entry number \($0)\", \"price\": \($0 * 37 % 101)}" }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite struct TimelineTests {
+@Suite(.timeLimit(.minutes(5))) struct TimelineTests {
     typealias Kind = CacheEvent.Kind
     typealias Span = TimelineChart.Span
 
@@ -240,7 +240,7 @@ import Testing
         #expect(
             picture.text.contains(
                 "http://host/one.jpg: from 7 ms, 63 ms, queued 14 ms, transferring 28 ms, paused 14 ms, parked 7 ms, "
-                    + "timed out"))
+                    + "failed: timed out"))
     }
 
     @Test("work too short to be seen does not make the fast lane look busy for longer")
@@ -320,7 +320,7 @@ import Testing
             ("http://host/a-very-long-name-of-a-picture.jpg?row=12345", "a-very-long-nam…row=12345"),
         ])
     func labels(key: String, label: String) {
-        #expect(SVGText.label(of: CacheKey(key), width: 25) == label)
+        #expect(SVGText.label(of: Redaction.standard.text(key), width: 25) == label)
     }
 
     @Test("numbers are written short")

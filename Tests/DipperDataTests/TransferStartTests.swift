@@ -1,11 +1,12 @@
 import DipperTesting
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import DipperData
 
-@Suite("A transfer that begins behind a redirect, while the lanes change")
+@Suite("A transfer that begins behind a redirect, while the lanes change", .timeLimit(.minutes(5)))
 struct TransferStartTests {
     @Test("the last word a transfer hears is the one that holds, also if it was being started meanwhile")
     func lastWord() async throws {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Validators, 304 and ranges")
+@Suite("Validators, 304 and ranges", .timeLimit(.minutes(5)))
 struct ValidatorsTests {
     private let modified = "Sun, 06 Nov 1994 08:49:37 GMT"
     private let minuteLater = "Sun, 06 Nov 1994 08:50:37 GMT"
@@ -39,7 +39,7 @@ struct ValidatorsTests {
         #expect(Validators.rangeValidator(of: [:]) == nil)
     }
 
-    @Test("the fields of a 304 take the place of the stored ones, all lines of them; the rest stays")
+    @Test("the fields of a 304 take the place of the stored ones, all lines of them; the rest stays, but for cookies")
     func refresh() {
         let stored: HTTPHeaders = [
             "Cache-Control": "max-age=1", "Set-Cookie": "a=1", "Set-Cookie": "b=2", "X-Kept": "1", "ETag": "\"a\"",
@@ -55,12 +55,12 @@ struct ValidatorsTests {
         #expect(
             Set(result.fields)
                 == [
-                    .init("cache-control", "max-age=3600"), .init("set-cookie", "c=3"), .init("X-Kept", "1"),
+                    .init("cache-control", "max-age=3600"), .init("X-Kept", "1"),
                     .init("ETag", "\"a\""), .init("Content-Length", "5"), .init("Content-Type", "image/png"),
                     .init("Content-Encoding", "gzip"), .init("Date", "now"), .init("X-New", "2"),
                     .init("Content-Foo", "3"),
                 ])
-        #expect(result.fields.count == 10)
+        #expect(result.fields.count == 9)
         #expect(Refreshing.headers(result, refreshedBy: news) == Refreshing.headers(stored, refreshedBy: news))
     }
 

@@ -3,7 +3,7 @@
     import Foundation
     import Testing
 
-    @Suite("AVIF")
+    @Suite("AVIF", .timeLimit(.minutes(5)))
     struct AVIFTests {
         private let decoder = AVIFDecoder()
 

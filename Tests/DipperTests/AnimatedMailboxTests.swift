@@ -2,7 +2,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("What a player has to tell")
+@Suite("What a player has to tell", .timeLimit(.minutes(5)))
 struct AnimatedMailboxTests {
     private func take(_ mailbox: inout AnimationMailbox) -> [String] {
         var all: [String] = []

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("The timetable of an animation")
+@Suite("The timetable of an animation", .timeLimit(.minutes(5)))
 struct AnimatedScheduleTests {
     /// A schedule, a decoder that answers at once if it is to, and what came out.
     private struct Desk {
@@ -345,7 +345,7 @@ struct AnimatedScheduleTests {
     }
 }
 
-@Suite("How long a frame is shown")
+@Suite("How long a frame is shown", .timeLimit(.minutes(5)))
 struct FrameDelayTests {
     @Test(
         "what is 10 ms or less counts as 100 ms, as in browsers",

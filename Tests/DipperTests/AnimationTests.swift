@@ -4,7 +4,7 @@
     import Synchronization
     import Testing
 
-    @Suite("Pictures that move")
+    @Suite("Pictures that move", .timeLimit(.minutes(5)))
     struct AnimationTests {
         private let registry = CodecRegistry.standard
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Colours of a profile are brought into sRGB") struct ColorTransformTests {
+@Suite("Colours of a profile are brought into sRGB", .timeLimit(.minutes(5))) struct ColorTransformTests {
     private func profile(_ name: String) throws -> Data {
         let data = try Pictures.data("jpeg/\(name).jpg")
         return try #require(data.withUnsafeBytes { JPEGProfile.profile(in: $0) })
@@ -39,17 +39,31 @@ import Testing
     func broken(_ name: String) throws {
         let profile = try profile(name)
         let source: ColorTransform.Source = name == "cmyk-profile" ? .cmyk(isInverted: false) : .rgb
+        var (made, refused) = (0, 0)
         for index in stride(from: 0, to: 480, by: name == "cmyk-profile" ? 24 : 5) {
             var changed = profile
             changed[index] ^= 0xFF
-            guard let transform = ColorTransform(icc: changed, for: source) else { continue }
-            var pixels = [UInt8](repeating: 100, count: 64)
+            guard let transform = ColorTransform(icc: changed, for: source) else {
+                refused += 1
+                continue
+            }
+            made += 1
+            #expect(transform.takesCMYK == (name == "cmyk-profile"))
+            // Sixteen pixels, and one on both sides that is not theirs.
+            let pixel: [UInt8] = transform.takesCMYK ? [100, 100, 100, 100] : [100, 100, 100, 255]
+            let beside: [UInt8] = [1, 2, 3, 4]
+            var pixels = beside + Array(repeatElement(pixel, count: 16).joined()) + beside
             pixels.withUnsafeMutableBytes { bytes in
-                guard let base = bytes.baseAddress else { return }
+                guard let base = bytes.baseAddress?.advanced(by: 4) else { return }
                 if transform.takesCMYK { transform.apply(toCMYK: base, pixels: 16) }
                 transform.apply(to: base, pixels: 16, isOpaque: true)
             }
+            #expect(Array(pixels.prefix(4)) == beside && Array(pixels.suffix(4)) == beside, "byte \(index)")
+            let result = pixels.dropFirst(4).dropLast(4)
+            #expect(result.indices.allSatisfy { result[$0] == result[4 + $0 % 4] }, "byte \(index)")
+            #expect(result[7] == 255, "byte \(index)")
         }
+        #expect(made > 0 && refused > 0, "\(made) made, \(refused) refused")
     }
 
     @Test("elements that would take Little CMS hours are passed over", .timeLimit(.minutes(1)))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("A contact sheet")
+@Suite("A contact sheet", .timeLimit(.minutes(5)))
 struct ContactSheetTests {
     private func plain(_ color: SIMD4<UInt8>, _ width: Int, _ height: Int) throws -> Image {
         let pixels = (0..<width * height).flatMap { _ in [color.x, color.y, color.z, color.w] }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Downsample and Resize bring pictures to a size")
+@Suite("Downsample and Resize bring pictures to a size", .timeLimit(.minutes(5)))
 struct DownsampleTests {
     private func image(_ width: Int, _ height: Int) throws -> Image {
         let picture = TestPicture.waves(width, height, opaque: false)

@@ -3,7 +3,7 @@
     import Foundation
     import Testing
 
-    @Suite("Writing GIF")
+    @Suite("Writing GIF", .timeLimit(.minutes(5)))
     struct GIFEncoderTests {
         private let encoder = GIFEncoder()
         private let decoder = GIFDecoder()

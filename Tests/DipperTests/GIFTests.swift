@@ -3,7 +3,7 @@
     import Foundation
     import Testing
 
-    @Suite("GIF")
+    @Suite("GIF", .timeLimit(.minutes(5)))
     struct GIFTests {
         private let decoder = GIFDecoder()
 

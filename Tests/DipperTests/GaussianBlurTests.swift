@@ -2,7 +2,7 @@ import Dipper
 import Foundation
 import Testing
 
-@Suite("Blurring")
+@Suite("Blurring", .timeLimit(.minutes(5)))
 struct GaussianBlurTests {
     /// The filter as it is defined: every weight up to seven deviations, the picture going on as it ends.
     private func reference(_ image: Image, _ sigma: Double) -> [Double] {

@@ -2,7 +2,7 @@ import Dipper
 import Foundation
 import Testing
 
-@Suite("Headers made byte by byte") struct HeaderTests {
+@Suite("Headers made byte by byte", .timeLimit(.minutes(5))) struct HeaderTests {
     private func info(_ bytes: [UInt8]) throws(DipperError) -> ImageInfo { try ImageInfo(Data(bytes)) }
 
     private func size(_ bytes: [UInt8]) throws(DipperError) -> PixelSize? { try info(bytes).size }

@@ -2,7 +2,7 @@ import Dipper
 import Foundation
 import Testing
 
-@Suite("Pictures that mean harm") struct HostileImageTests {
+@Suite("Pictures that mean harm", .timeLimit(.minutes(5))) struct HostileImageTests {
     private static let registry = CodecRegistry.standard
 
     /// One small picture of each format that the build reads, and each kind of it.
@@ -180,7 +180,10 @@ import Testing
             }
             #expect(error == .undecodable && !isWhole, "\(length) bytes")
         }
-        #expect(isWhole == moves || !moves || ImageFormat(sniffing: data) == .avif)
+        // Which of the frames of AVIF come first is its writer's to say.
+        if !moves || ImageFormat(sniffing: data) != .avif {
+            #expect(isWhole == (moves || expected.name == "profile-turned6.webp"))
+        }
     }
 
     @Test("where a part is allowed it is right as far as it goes, and more with more bytes", arguments: readable)
@@ -240,25 +243,30 @@ import Testing
         let limited = options {
             $0.limits.pixels = 1 << 16; $0.limits.bytes = 1 << 20; $0.allowsPartial = true
         }
+        var (pictures, errors) = (0, 0)
         for offset in stride(from: 0, to: data.count, by: max(1, data.count / 96)) {
             let byte = data[offset]
             for other in [byte ^ 0x01, byte ^ 0x80, 0, 0xFF] where other != byte {
                 data[offset] = other
-                check(data, limited)
+                if check(data, limited) { pictures += 1 } else { errors += 1 }
             }
             data[offset] = byte
         }
+        #expect(pictures > 0 && errors > 0, "\(pictures) pictures, \(errors) errors")
     }
 
-    private func check(_ data: Data, _ options: DecodeOptions) {
+    /// - Returns: whether there is a picture.
+    private func check(_ data: Data, _ options: DecodeOptions) -> Bool {
         do throws(DipperError) {
             let image = try Self.registry.decode(data, options)
             #expect(try ImageInfo(data).size == image.size)
+            return true
         } catch {
             // Which of the two breaks differs from version to version of the libraries; what is none of the format does not.
             let format = ImageFormat(sniffing: data)
             let isReadable = format.map { Self.registry.readable.contains($0) } ?? false
             #expect(isReadable ? [.undecodable, .imageTooLarge].contains(error) : error == .unsupportedFormat)
+            return false
         }
     }
 

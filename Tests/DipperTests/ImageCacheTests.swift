@@ -1,9 +1,10 @@
 @testable import Dipper
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
-@Suite("Pictures by URL, from memory, disk and network")
+@Suite("Pictures by URL, from memory, disk and network", .timeLimit(.minutes(5)))
 struct ImageCacheTests {
     private let a = url("a.png")
     private let picture = Image.sample()

@@ -2,7 +2,7 @@ import Dipper
 import Foundation
 import Testing
 
-@Suite("Formats by their first bytes") struct ImageFormatTests {
+@Suite("Formats by their first bytes", .timeLimit(.minutes(5))) struct ImageFormatTests {
     static func box(_ brands: [String]) -> Data {
         var data = Data([0, 0, 0, UInt8(8 + brands.count * 4 + 4)] + Array("ftyp".utf8))
         for (index, brand) in brands.enumerated() {

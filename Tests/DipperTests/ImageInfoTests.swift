@@ -41,7 +41,7 @@ struct ExpectedHeader: CustomTestStringConvertible {
     func data() throws -> Data { try Pictures.data("headers/\(name)") }
 }
 
-@Suite("Headers without decoding") struct ImageInfoTests {
+@Suite("Headers without decoding", .timeLimit(.minutes(5))) struct ImageInfoTests {
     @Test("there are pictures to compare with")
     func count() {
         #expect(ExpectedHeader.all.count > 60)

@@ -1,9 +1,10 @@
 @testable import Dipper
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
-@Suite("Lanes, for pictures")
+@Suite("Lanes, for pictures", .timeLimit(.minutes(5)))
 struct ImageLaneTests {
     private let a = url("a.png")
     private let b = url("b.png")

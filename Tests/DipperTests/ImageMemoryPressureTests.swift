@@ -1,10 +1,11 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("Under memory pressure a cache keeps fewer pictures in memory")
+@Suite("Under memory pressure a cache keeps fewer pictures in memory", .timeLimit(.minutes(5)))
 struct ImageMemoryPressureTests {
     private static func test(_ pressure: ManualMemoryPressure, _ folder: TemporaryFolder? = nil) -> TestImageCache {
         TestImageCache(folder: folder) {

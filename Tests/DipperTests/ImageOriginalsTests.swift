@@ -1,10 +1,11 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("Pictures of two data caches' bytes are kept apart")
+@Suite("Pictures of two data caches' bytes are kept apart", .timeLimit(.minutes(5)))
 struct ImageOriginalsTests {
     private let a = url("a.png")
     private let picture = Image.sample()
@@ -45,9 +46,9 @@ struct ImageOriginalsTests {
         test.transport.script(a, [.body(try picture.png)])
         for plain in [ImageRequest(a), ImageRequest(a).processed(by: Inverting())] {
             let elsewhere = plain.with(\.originals, data)
-            let tasks = [test.cache.getImage(plain), test.cache.getImage(elsewhere)]
             let count = test.decoder.decodes
-            _ = await settle { test.decoder.decodes > count }
+            let tasks = [test.cache.getImage(plain), test.cache.getImage(elsewhere)]
+            #expect(await settle { test.decoder.decodes > count })
             for _ in 0..<2 { test.decoder.release() }
             let images = [try await tasks[0].value, try await tasks[1].value]
             #expect(images[0].pixels != images[1].pixels)

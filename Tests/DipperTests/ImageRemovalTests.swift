@@ -1,5 +1,6 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
@@ -20,7 +21,7 @@ private final class HeldSerializer: Sendable {
     }
 }
 
-@Suite("Pictures are removed from memory, from disk, or from both")
+@Suite("Pictures are removed from memory, from disk, or from both", .timeLimit(.minutes(5)))
 struct ImageRemovalTests {
     private let a = url("a.png")
     private let b = url("b.png")

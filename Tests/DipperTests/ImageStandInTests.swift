@@ -1,10 +1,11 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("A picture of the program's own stands in for one that cannot be had")
+@Suite("A picture of the program's own stands in for one that cannot be had", .timeLimit(.minutes(5)))
 struct ImageStandInTests {
     private let a = url("a.png")
     private let picture = Image.sample()

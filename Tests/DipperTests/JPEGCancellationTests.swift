@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 import Testing
 
-@Suite("A JPEG decode can be cancelled between rows") struct JPEGCancellationTests {
+@Suite("A JPEG decode can be cancelled between rows", .timeLimit(.minutes(5))) struct JPEGCancellationTests {
     @Test("at any question, in one scan or several", arguments: ["large", "large-progressive", "cmyk-profile"])
     func cancelled(_ name: String) throws {
         let data = try Pictures.data("jpeg/\(name).jpg")

@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("Pictures are written as JPEG") struct JPEGEncoderTests {
+@Suite("Pictures are written as JPEG", .timeLimit(.minutes(5))) struct JPEGEncoderTests {
     private func photo() throws -> Image {
         try JPEGDecoder().decode(try Pictures.data("jpeg/444.jpg"), DecodeOptions())
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("JPEG pictures look as Pillow shows them") struct JPEGGoldenTests {
+@Suite("JPEG pictures look as Pillow shows them", .timeLimit(.minutes(5))) struct JPEGGoldenTests {
     private func difference(_ name: String) throws -> Difference {
         let image = try JPEGDecoder().decode(try Pictures.data("jpeg/\(name).jpg"), DecodeOptions())
         #expect(image.isOpaque)

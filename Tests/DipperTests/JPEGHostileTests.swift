@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("JPEG files that lie or are broken") struct JPEGHostileTests {
+@Suite("JPEG files that lie or are broken", .timeLimit(.minutes(5))) struct JPEGHostileTests {
     private func file(_ name: String) throws -> JPEGFile { JPEGFile(try Pictures.data("jpeg/\(name).jpg")) }
 
     private func decode(_ file: JPEGFile, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {

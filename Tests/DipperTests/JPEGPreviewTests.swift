@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Previews of progressive JPEG while bytes arrive") struct JPEGPreviewTests {
+@Suite("Previews of progressive JPEG while bytes arrive", .timeLimit(.minutes(5))) struct JPEGPreviewTests {
     private func previews(of data: Data, step: Int) -> (lengths: [Int], state: ProgressiveJPEG) {
         var state = ProgressiveJPEG()
         var lengths: [Int] = []

@@ -3,7 +3,8 @@ import Testing
 
 @testable import Dipper
 
-@Suite("The colour profile of a JPEG file is put together from its parts") struct JPEGProfileTests {
+@Suite("The colour profile of a JPEG file is put together from its parts", .timeLimit(.minutes(5)))
+struct JPEGProfileTests {
     private func part(_ number: UInt8, of count: UInt8, _ content: some Collection<UInt8>) -> Data {
         Data("ICC_PROFILE\0".utf8) + [number, count] + content
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("JPEG pictures are decoded to the size wanted") struct JPEGScalingTests {
+@Suite("JPEG pictures are decoded to the size wanted", .timeLimit(.minutes(5))) struct JPEGScalingTests {
     // Beside Pillow's picture, made whole and then reduced by Lanczos: a reduced transform leaves out other detail. At
     // 1/8 it gives the mean of each block, which is softer.
     @Test(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("JPEG files that end too early") struct JPEGTruncationTests {
+@Suite("JPEG files that end too early", .timeLimit(.minutes(5))) struct JPEGTruncationTests {
     private static let names = [
         "17x33", "420", "progressive", "progressive-grey", "restart-blocks", "scans", "arithmetic", "ycck",
     ]

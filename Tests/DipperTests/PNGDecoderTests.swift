@@ -4,7 +4,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("PNG is read as the standard says, and broken PNG is refused")
+@Suite("PNG is read as the standard says, and broken PNG is refused", .timeLimit(.minutes(5)))
 struct PNGDecoderTests {
     static let exact =
         [1, 2, 4, 8].flatMap { ["grey\($0)", "grey\($0)-trns", "palette\($0)", "palette\($0)-trns"] }

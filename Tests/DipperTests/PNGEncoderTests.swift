@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Written PNG gives the same picture again")
+@Suite("Written PNG gives the same picture again", .timeLimit(.minutes(5)))
 struct PNGEncoderTests {
     @Test("Pixels come back exactly", arguments: [(1, 1), (45, 31), (300, 7)], [true, false])
     func roundTrip(size: (Int, Int), opaque: Bool) throws {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Memory in whole pages goes back to the system, wherever it lies")
+@Suite("Memory in whole pages goes back to the system, wherever it lies", .timeLimit(.minutes(5)))
 struct PixelRegionsTests {
     private let page = PixelRegions.pageSize
 

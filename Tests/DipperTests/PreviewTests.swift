@@ -1,11 +1,12 @@
 import DipperTesting
 import FaultServer
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("Previews of progressive pictures")
+@Suite("Previews of progressive pictures", .timeLimit(.minutes(5)))
 struct PreviewTests {
     private let a = url("photo.jpg")
 

@@ -1,10 +1,12 @@
+import TestSupport
+
 #if GIF
     import Foundation
     import Testing
 
     @testable import Dipper
 
-    @Suite("Pictures that move, processed")
+    @Suite("Pictures that move, processed", .timeLimit(.minutes(5)))
     struct ProcessedAnimationTests {
         private let chain = Crop(width: 20, height: 16) |> GaussianBlur(sigma: 1) |> RoundCorners(radius: 5)
 

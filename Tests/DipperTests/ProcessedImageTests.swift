@@ -1,10 +1,11 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("Processed pictures, on disk and in memory")
+@Suite("Processed pictures, on disk and in memory", .timeLimit(.minutes(5)))
 struct ProcessedImageTests {
     private let a = url("a.png")
     private let picture = Image.sample(40, 30)

@@ -1,7 +1,7 @@
 import Dipper
 import Testing
 
-@Suite("Processors make what their formulas say")
+@Suite("Processors make what their formulas say", .timeLimit(.minutes(5)))
 struct ProcessorGoldenTests {
     /// A processor, the picture it is tried on, and the largest difference of 255 that rounding explains.
     struct Case: CustomTestStringConvertible {

@@ -2,7 +2,7 @@ import Dipper
 import Synchronization
 import Testing
 
-@Suite("What holds for every processor")
+@Suite("What holds for every processor", .timeLimit(.minutes(5)))
 struct ProcessorRuleTests {
     @Test("no colour is ever above its alpha, and what says that it is opaque is")
     func premultiplied() throws {

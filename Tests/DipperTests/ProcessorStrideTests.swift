@@ -2,7 +2,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Pictures whose rows have bytes behind their pixels")
+@Suite("Pictures whose rows have bytes behind their pixels", .timeLimit(.minutes(5)))
 struct ProcessorStrideTests {
     /// The same pixels with something else behind each row.
     private func padded(_ image: Image, by count: Int) throws -> Image {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Resampling is Lanczos with three lobes on premultiplied colours")
+@Suite("Resampling is Lanczos with three lobes on premultiplied colours", .timeLimit(.minutes(5)))
 struct ResamplingTests {
     private func stretched(_ picture: TestPicture, _ width: Int, _ height: Int) throws -> Image {
         let target = TargetSize(PixelSize(width: width, height: height), .stretch, allowsUpscaling: true)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Rows in the order of a file become a picture in the size wanted")
+@Suite("Rows in the order of a file become a picture in the size wanted", .timeLimit(.minutes(5)))
 struct RowWriterTests {
     static let sizes = [(1, 1), (2, 3), (7, 5), (33, 31), (64, 48), (65, 67)]
 

@@ -1,7 +1,7 @@
 @testable import Dipper
 import Testing
 
-@Suite("The size a picture gets") struct TargetSizeTests {
+@Suite("The size a picture gets", .timeLimit(.minutes(5))) struct TargetSizeTests {
     private func size(
         _ width: Int, _ height: Int, _ mode: TargetSize.Mode, up: Bool = false
     ) -> (Int, Int) -> PixelSize {

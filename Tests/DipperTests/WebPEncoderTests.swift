@@ -3,7 +3,7 @@
     import Foundation
     import Testing
 
-    @Suite("Writing WebP")
+    @Suite("Writing WebP", .timeLimit(.minutes(5)))
     struct WebPEncoderTests {
         private let encoder = WebPEncoder()
         private let decoder = WebPDecoder()

@@ -3,7 +3,7 @@
     import Foundation
     import Testing
 
-    @Suite("WebP")
+    @Suite("WebP", .timeLimit(.minutes(5)))
     struct WebPTests {
         private let decoder = WebPDecoder()
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "FlushLog.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,29 @@ int fsync(int file) {
 int fdatasync(int file) {
     note(file);
     return (int)syscall(SYS_fdatasync, file);
+}
+
+static char refused[256];
+
+void flush_log_refuse_locks(const char *part) {
+    pthread_mutex_lock(&lock);
+    snprintf(refused, sizeof refused, "%s", part ? part : "");
+    pthread_mutex_unlock(&lock);
+}
+
+int flock(int file, int operation) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = 0;
+    pthread_mutex_lock(&lock);
+    int isRefused = refused[0] && strstr(path, refused) != NULL;
+    pthread_mutex_unlock(&lock);
+    if (isRefused) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return (int)syscall(SYS_flock, file, operation);
 }
 
 int flush_log_count(const char *suffix) {

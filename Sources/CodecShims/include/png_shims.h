@@ -41,8 +41,9 @@ const char *dipper_png_message(const dipper_png_reader *reader);
 /* Reads up to the pixels. Chunks that take more than max_chunk bytes of memory are passed over or refused. */
 dipper_png_status dipper_png_read_header(dipper_png_reader *reader, size_t max_chunk, dipper_png_header *header);
 
-/* Makes ready for rows of three bytes a pixel, or of four with alpha, whatever the file has. */
-dipper_png_status dipper_png_start(dipper_png_reader *reader);
+/* Makes ready for rows of three bytes a pixel, or of four with alpha, whatever the file has. channels: what the caller
+   has memory for, 3 or 4; BROKEN if the rows would have another form. */
+dipper_png_status dipper_png_start(dipper_png_reader *reader, int channels);
 
 /* Reads the next rows, stride bytes apart. Of interlaced pictures the rows of a pass: seven passes over the same memory,
    each leaving the picture finer; with fills_blocks each pixel that has come also stands for those that have not.

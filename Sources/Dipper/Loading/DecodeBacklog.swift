@@ -12,7 +12,7 @@ final class DecodeBacklog: Sendable {
     private let limit: Int
 
     /// - Parameter limit: in bytes.
-    init(limit: Int) {
+    init(limit: Int = 32 << 20) {
         self.limit = limit
     }
 

@@ -1,19 +1,44 @@
 import Foundation
 import Synchronization
 
-/// Making one picture of some bytes, for all who wait for it.
+/// The making of one picture, for all who wait for it.
 final class DecodeWork: Sendable {
     /// What the picture is made of.
     enum Source: Sendable {
-        /// The bytes as they were fetched; and what was made of them before, if it is on disk.
+        /// The bytes as they were fetched, and the processed picture on disk, if there is one.
         case original(DataResponse, derived: StoredData?)
-        /// What was made of them before.
+        /// The processed picture on disk.
         case derived(StoredData)
+        /// A picture that the caller has added.
+        case added(AddedPicture)
 
         var info: EntryInfo {
             switch self {
             case .original(let response, _): response.info
             case .derived(let stored): stored.info
+            case .added(let picture): picture.info
+            }
+        }
+
+        /// Bytes that are held for it.
+        var size: Int {
+            switch self {
+            case .original(let response, let derived): response.data.count + (derived?.data.count ?? 0)
+            case .derived(let stored): stored.data.count
+            case .added: 0
+            }
+        }
+
+        /// Whether both are the same bytes of the same answer, though one may have been read anew. Costs a comparison of the
+        /// bytes if the answers look the same.
+        func isSame(as other: Source) -> Bool {
+            switch (self, other) {
+            case (.original(let one, _), .original(let two, _)):
+                one.info === two.info || (one.info.isLike(two.info) && one.data == two.data)
+            case (.derived(let one), .derived(let two)):
+                one.info === two.info || (one.info.isLike(two.info) && one.data == two.data)
+            case (.added(let one), .added(let two)): one.info === two.info
+            default: false
             }
         }
     }
@@ -25,117 +50,181 @@ final class DecodeWork: Sendable {
     let request: ImageRequest
     let options: ResolvedOptions
     let loader: ImageLoader
+    /// The removals since the work began.
+    let removals: Removals
     /// Nobody waits any more.
     private let cancelled = Atomic(false)
-    /// Where what comes of it is not to be kept.
-    let removals = Removals()
+    private let begun = Atomic(false)
     private let isCounted = Atomic(false)
     private let state = Mutex(State())
 
-    private struct State {
-        var waiters: [ImageTask] = []
-        /// In the queue.
-        var number: Int?
-        var isOver = false
+    /// A change of the work's place. Numbered, because changes may overtake one another on their way to the queue.
+    private struct Move {
+        let number: Int
+        let wish: Wishes<ImageTask>.Wish
+        let change: Int
     }
 
-    init(_ task: ImageTask, _ source: Source, _ loader: ImageLoader) {
+    private struct State {
+        var wishes = Wishes<ImageTask>()
+        /// In the queue.
+        var number: Int?
+        /// The wish that the queue knows of, and how often it has changed.
+        var told: Wishes<ImageTask>.Wish?
+        var changes = 0
+        var isOver = false
+
+        /// The work's new place, if it has another one now.
+        mutating func move() -> Move? {
+            let wish = wishes.strongest
+            guard !isOver, let number, wish != told else { return nil }
+            told = wish
+            changes += 1
+            return Move(number: number, wish: wish, change: changes)
+        }
+    }
+
+    init(_ task: ImageTask, _ source: Source, _ removed: Removed, _ loader: ImageLoader) {
         key = task.key
         imageKey = task.imageKey
         memoryKey = task.memoryKey
         request = task.request
         options = task.options
+        removals = Removals(removed)
         self.source = source
         self.loader = loader
     }
 
     var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
 
-    /// Whether the other bytes are the same ones.
-    func isMade(of other: Source) -> Bool { source.info === other.info }
+    /// Whether what is being made stays out of no tier.
+    var isCurrent: Bool { removals.tiers(for: source.info).isEmpty }
+
+    /// Whether it is a picture that was added, as it is.
+    var isAddedItself: Bool { if case .added = source { options.chain.processors.isEmpty } else { false } }
 
     /// Whether the request would be answered by what is being made, if it asked the tiers.
     func serves(_ request: ImageRequest, _ originals: DataCache) -> Bool {
-        removals.tiers.isEmpty && !source.info.isStandIn && originals.use(of: source.info, for: request.data) == .fresh
+        isCurrent && !source.info.isStandIn && originals.use(of: source.info, for: request.data) == .fresh
     }
 
-    /// Bytes that are held for it.
-    private var size: Int {
-        switch source {
-        case .original(let response, let derived): response.data.count + (derived?.data.count ?? 0)
-        case .derived(let stored): stored.data.count
-        }
-    }
+    /// True the first time: the caller puts the work into the queue.
+    func begin() -> Bool { !begun.exchange(true, ordering: .relaxed) }
 
     /// It waits for the decoder.
-    func count(_ originals: DataCache) {
+    func count() {
         isCounted.store(true, ordering: .relaxed)
-        loader.backlog.add(size, originals)
+        loader.backlog.add(source.size, loader.originals(of: options))
     }
 
     /// It no longer does.
     func discount() {
-        if isCounted.exchange(false, ordering: .relaxed) { loader.backlog.remove(size) }
+        if isCounted.exchange(false, ordering: .relaxed) { loader.backlog.remove(source.size) }
     }
 
     // MARK: Those who wait
 
-    var waiters: [ImageTask] { state.withLock { $0.waiters } }
+    var waiters: [ImageTask] { state.withLock { $0.wishes.all } }
 
     /// False if it is too late.
     func add(_ task: ImageTask) -> Bool {
-        state.withLock { state in
-            guard !state.isOver else { return false }
-            state.waiters.append(task)
-            return true
+        let (isAdded, move) = state.withLock { state -> (Bool, Move?) in
+            guard !state.isOver else { return (false, nil) }
+            state.wishes.set(task, task.wish)
+            return (true, state.move())
         }
+        tell(move)
+        return isAdded
     }
 
     func leave(_ task: ImageTask) {
-        let (isLast, number) = state.withLock { state -> (Bool, Int?) in
-            guard !state.isOver else { return (false, nil) }
-            state.waiters.removeAll { $0 === task }
-            guard state.waiters.isEmpty else { return (false, nil) }
+        let (isLast, number, move) = state.withLock { state -> (Bool, Int?, Move?) in
+            guard !state.isOver, state.wishes.remove(task) else { return (false, nil, nil) }
+            guard state.wishes.isEmpty else { return (false, nil, state.move()) }
             state.isOver = true
-            return (true, state.number)
+            return (true, state.number, nil)
         }
-        guard isLast else { return rearrange() }
+        tell(move)
+        guard isLast else { return }
         cancelled.store(true, ordering: .relaxed)
         loader.dropped(self, number: number)
     }
 
+    /// A task has changed its mind.
+    func update(_ task: ImageTask) {
+        let move = state.withLock { state -> Move? in
+            guard state.wishes.contains(task) else { return nil }
+            state.wishes.set(task, task.wish)
+            return state.move()
+        }
+        tell(move)
+    }
+
     /// Those who wait now; nobody can join afterwards.
     func close() -> [ImageTask] {
-        state.withLock { state in
+        let wishes = state.withLock { state in
             state.isOver = true
-            return exchange(&state.waiters, with: [])
+            return exchange(&state.wishes, with: Wishes())
         }
+        return wishes.all
+    }
+
+    /// Drops work that nobody has joined.
+    func dropIfUnwanted() {
+        let isUnwanted = state.withLock { state in
+            guard !state.isOver, state.wishes.isEmpty else { return false }
+            state.isOver = true
+            return true
+        }
+        if isUnwanted { loader.dropped(self, number: nil) }
     }
 
     // MARK: The queue
 
-    /// The place that the most important of those who wait deserves.
-    var place: DecodeQueue.Place {
-        let waiters = waiters
-        let isUrgent = waiters.contains { $0.lane == .fast }
-        let lane = isUrgent ? loader.data.fastLane : loader.data.slowLane
-        return DecodeQueue.Place(
-            rank: isUrgent ? .urgent : .slow, priority: waiters.map(\.priority).max() ?? .normal,
-            isLIFO: lane.order == .lifo)
+    /// Puts the work into the queue, in the place that the most important of those who wait deserves.
+    /// - Returns: false if the queue takes nothing more.
+    func enqueue(_ run: @escaping @Sendable () -> Void) -> Bool {
+        let wish = state.withLock { state in
+            state.told = state.wishes.strongest
+            return state.wishes.strongest
+        }
+        guard let number = loader.queue.add(place(wish), cost: cost, run) else { return false }
+        // Someone may have joined, or changed their mind, before it had its number; or all have left.
+        let (move, isOver) = state.withLock { state -> (Move?, Bool) in
+            state.number = number
+            return (state.move(), state.isOver)
+        }
+        if isOver { loader.queue.remove(number) }
+        tell(move)
+        return true
     }
 
-    func queued(as number: Int?) { state.withLock { $0.number = number } }
-
-    /// Finds its place anew after a change.
-    func rearrange() {
-        guard let number = state.withLock({ $0.number }) else { return }
-        var place = place
-        while true {
-            loader.queue.move(number, to: place)
-            // Another change may have come meanwhile, whose move was overtaken by this one.
-            let latest = self.place
-            if latest == place { return }
-            place = latest
+    /// Bytes of pixels that making the picture takes, about. Reads the header.
+    private var cost: @Sendable () -> Int {
+        { [source, options] in
+            switch source {
+            case .original(let response, _): DecodeCost.bytes(of: response.data, options)
+            case .derived(let stored): DecodeCost.bytes(of: stored.data, nil)
+            case .added(let picture): picture.image.byteCount
+            }
         }
+    }
+
+    private func place(_ wish: Wishes<ImageTask>.Wish) -> DecodeQueue.Place {
+        let isUrgent = wish.lane == .fast
+        let lane = isUrgent ? loader.data.fastLane : loader.data.slowLane
+        return .init(rank: isUrgent ? .urgent : .slow, priority: wish.priority, isLIFO: lane.order == .lifo)
+    }
+
+    private func tell(_ move: Move?) {
+        guard let move else { return }
+        loader.queue.move(move.number, to: place(move.wish), change: move.change)
+    }
+}
+
+extension EntryInfo {
+    /// Whether both may tell of one answer: what is read from disk is another object with fewer fields.
+    fileprivate func isLike(_ other: EntryInfo) -> Bool {
+        stored == other.stored && status == other.status && isStandIn == other.isStandIn
     }
 }

@@ -1,28 +1,48 @@
 import Foundation
 
-/// What is kept of a picture, what is taken back, and what becomes of those that cannot be made.
+/// What is kept of a picture, and what is taken back.
 extension ImageLoader {
-    func keep(_ image: Image, digest: UInt64, _ info: EntryInfo, for key: CacheKey, _ lifetime: Lifetime) {
+    /// Keeps a picture in memory, unless it was removed meanwhile: then it neither comes back nor takes the place of what
+    /// was added since.
+    func keep(
+        _ image: Image, digest: UInt64, isAdded: Bool = false, _ info: EntryInfo, for key: CacheKey,
+        _ lifetime: Lifetime, unless removals: Removals? = nil
+    ) {
         memory.insert(
-            .init(KeptImage(image, digest: digest), info), for: key, cost: image.footprint, lifetime: lifetime)
+            .init(KeptImage(image, digest: digest, isAdded: isAdded), info), for: key, cost: image.footprint,
+            lifetime: lifetime
+        ) {
+            removals?.tiers(for: info).contains(.memory) != true
+        }
+    }
+
+    /// The picture that the caller has added, if its file is not yet there, or never will be.
+    func added(_ key: CacheKey, _ options: ResolvedOptions) -> AddedPicture? {
+        let origin = options.inMemory(key)
+        if let waiting = writes.added(origin) { return waiting }
+        guard !options.keySuffix.isEmpty, let entry = memory.entry(for: origin), entry.kept.isAdded
+        else { return nil }
+        return AddedPicture(image: entry.kept.image, digest: entry.kept.digest, info: entry.info)
     }
 
     /// Puts what was processed on disk, as those who wait for it want it.
     func write(
         _ work: DecodeWork, _ made: Made, _ waiters: [ImageTask], _ patient: [ImageTask], _ originals: DataCache
     ) {
-        guard case .original(let response, _) = work.source else { return }
+        let response: DataResponse? = if case .original(let response, _) = work.source { response } else { nil }
         let writer = waiters.first { $0.request.data.durability == .durable } ?? waiters.first
         let request = writer?.request.data ?? work.request.data
         let serializer = writer?.options.options.serializer ?? .automatic
         // The original stays where somebody else has use for it.
         let dropsOriginal =
-            response.source == .network && waiters.allSatisfy { $0.options.options.keepsOriginal == false }
+            response?.source == .network && waiters.allSatisfy { $0.options.options.keepsOriginal == false }
             && !memory.contains(work.options.inMemory(work.key))
             && live[work.key].allSatisfy { $0.options.options.keepsOriginal == false }
         // What waits to be written must not hold the whole file.
-        let original = serializer.readsOriginal ? response.data : Data(response.data.prefix(CodecRegistry.sniffLength))
-        let (info, key, imageKey) = (response.info, work.key, work.imageKey)
+        let original = response.map {
+            serializer.readsOriginal ? $0.data : Data($0.data.prefix(CodecRegistry.sniffLength))
+        }
+        let (info, key, imageKey) = (work.source.info, work.key, work.imageKey)
         var tell: @Sendable () -> Void = {}
         if !patient.isEmpty { tell = { [self] in for task in patient { succeed(task, made.image, work) } } }
         let write: @Sendable (Removals) -> Bool = { [self, tell] removals in
@@ -32,7 +52,7 @@ extension ImageLoader {
                         try serializer.data(for: made.image, madeOf: original, codecs)
                     }
                 // It is not to take the place of what was added meanwhile.
-                if removals.tiers.contains(.disk) {
+                if removals.tiers(for: info).contains(.disk) {
                     tell()
                     return false
                 }
@@ -41,93 +61,90 @@ extension ImageLoader {
                 if dropsOriginal { originals.removeData(for: key) }
                 return true
             } catch {
-                logger.info("not kept", metadata: ["key": "\(key)", "error": "\(error)"])
+                logNotKept(key, error)
                 tell()
                 return false
             }
         }
         writes.add(
             .init(
-                write: write, undo: { originals.removeData(for: imageKey, from: $0) }, dropped: tell,
+                write: write, undo: { originals.removeData(for: imageKey, from: $0) }, dropped: tell, info: info,
                 removals: work.removals),
             for: work.memoryKey, atOnce: !patient.isEmpty)
     }
 
-    // MARK: Removing
-
-    /// What is being made or written under such names of memory is not to be kept in these tiers. To be called before they
-    /// are cleaned.
-    func revoke(from tiers: DataCache.Tiers = .all, where condition: (CacheKey) -> Bool) {
-        let concerned = works.withLock { works in works.filter { condition($0.key) }.map(\.value) }
-        for work in concerned { work.removals.add(tiers) }
-        writes.revoke(from: tiers, where: condition)
+    func logNotKept(_ key: CacheKey, _ error: any Error) {
+        logger.info(
+            "not kept", metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
     }
 
-    /// Removes what was made of the bytes of a key, but for what is being written of one picture.
+    // MARK: Removing
+
+    /// Tells all that is under way for a key's bytes that they were removed, or replaced: what comes of it is not kept. To be
+    /// called before the tiers are cleaned.
     /// - Parameters:
-    ///   - memoryKey: what that one is called in memory.
+    ///   - key: of the bytes; `nil` for all.
+    ///   - condition: tells by their names in memory which pictures are concerned.
+    func revoke(_ removed: Removed, of key: CacheKey?, where condition: (CacheKey) -> Bool = { _ in true }) {
+        // Tasks first: a work that begins now asks its task.
+        for task in key.map({ live[$0] }) ?? live.all where condition(task.memoryKey) { task.revoke(removed) }
+        let works = underWay.withLock { $0.works.values.filter { condition($0.memoryKey) } }
+        for work in works { work.removals.add(removed) }
+        readers.note(removed, where: condition)
+        writes.revoke(removed, where: condition)
+    }
+
+    /// Removes what was made of the bytes of a key.
+    /// - Parameters:
+    ///   - work: what is made of newer bytes stays, and the picture that this work makes.
     ///   - options: of a request that asks for such bytes.
-    func forgetDerived(of key: CacheKey, but memoryKey: CacheKey? = nil, _ options: ResolvedOptions) {
+    func forgetDerived(of key: CacheKey, but work: DecodeWork? = nil, _ options: ResolvedOptions) {
         let origin = options.inMemory(key)
-        writes.revoke(from: .all) { $0.isDerived(of: origin) && $0 != memoryKey }
+        if let work {
+            let others = underWay.withLock { $0.works.values.filter { $0.memoryKey.isDerived(of: origin) } }
+            for other in others where !other.source.isSame(as: work.source) {
+                other.removals.add(Removed(tiers: .all))
+            }
+            // So is a picture that was added before.
+            if work.memoryKey != origin, memory.entry(for: origin)?.kept.isAdded == true { memory.remove(origin) }
+        }
+        writes.revoke(Removed(tiers: .all)) { key in
+            key.isDerived(of: origin) ? key != work?.memoryKey : work != nil && key == origin
+        }
         originals(of: options).removeDerived(of: key)
         memory.removeDerived(of: origin)
     }
 
-    // MARK: Failure
+    // MARK: Revalidating
 
-    func fail(_ work: DecodeWork, _ error: DipperError, _ originals: DataCache) {
-        let waiters = close(work)
-        let isBroken = error == .undecodable || error == .unsupportedFormat
-        if isBroken {
-            logger.info("undecodable", metadata: ["key": "\(work.key)", "error": "\(error)"])
+    /// One answer's part in the fetch of a newer picture. The first part has the picture made, whether or not anybody waits.
+    /// - Parameter bytes: begins the fetch, if none is under way.
+    func revalidation(of task: ImageTask, by bytes: () -> DataTask) -> Revalidation {
+        if let present = revalidations[task.memoryKey] { return Revalidation(task, present, self) }
+        let bytes = bytes()
+        let maker = revalidationTask(like: task)
+        let present = revalidations.add(bytes, maker)
+        guard present === bytes else {
+            maker.finish(.failure(.cancelled))
+            return Revalidation(task, present, self)
         }
-        switch work.source {
-        case .derived where isBroken:
-            originals.removeData(for: work.imageKey)
-            for task in waiters { fetch(task, derived: nil) }
-        case .original(let response, _) where isBroken:
-            // What was fetched past the cache is not what it has.
-            let isKept = waiters.contains { originals.policy(of: $0.request.data) != .bypass }
-            if isKept, !response.info.isStandIn { originals.removeData(for: work.key) }
-            let wasKept = response.source != .network
-            for task in waiters {
-                let fetches = wasKept && originals.policy(of: task.request.data) != .cacheOnly
-                if fetches, task.mayRefetch() { fetch(task, derived: nil) } else { task.finish(.failure(error)) }
-            }
-        case .derived, .original:
-            for task in waiters { task.finish(.failure(error)) }
+        maker.onEnd { [weak self, weak maker] _ in if let maker { self?.revalidations.remove(maker) } }
+        follow(bytes, for: maker, derived: nil)
+        return Revalidation(task, bytes, self)
+    }
+
+    /// A prefetch of a newer picture than the one that the task is answered with.
+    func revalidation(of task: ImageTask) -> Revalidation {
+        revalidation(of: task) {
+            originals(of: task.options).revalidate(task.request.data.with(\.callbackQueue, .inPlace))
         }
     }
 
-    // MARK: Previews
-
-    /// False if there will never be one.
-    func preview(_ task: ImageTask, _ bytes: Data) -> Bool {
-        guard let viewer = task.previewDecoder(of: previews) else { return false }
-        guard let prefix = viewer.take(bytes) else { return !viewer.isPointless }
-        let run: @Sendable () -> Void = { [self] in
-            var bytes: Data? = prefix
-            while let prefix = bytes {
-                let image = preview(prefix, task.options) { viewer.isCancelled }
-                if let image { for task in viewer.made(image) { task.tellPreview(image) } }
-                bytes = viewer.done()
-            }
-        }
-        if let place = task.options.options.processingQueue?.run {
-            place(run)
-        } else if queue.add(.init(rank: viewer.isUrgent ? .urgent : .slow, priority: .low), run) == nil {
-            _ = viewer.done()
-        }
-        return true
-    }
-
-    private func preview(
-        _ bytes: Data, _ options: ResolvedOptions, isCancelled: @escaping @Sendable () -> Bool
-    ) -> Image? {
-        var decode = options.decodeOptions(limits, isCancelled: isCancelled)
-        decode.allowsPartial = true
-        guard let image = try? codecs.decode(bytes, decode) else { return nil }
-        return try? options.chain.process(image, ProcessingContext(limits: limits, isCancelled: isCancelled))
+    func revalidationTask(like task: ImageTask) -> ImageTask {
+        let newer = ImageTask(
+            task.request, askedKey: task.askedKey, key: task.key, imageKey: task.imageKey, options: task.options,
+            lane: .slow, queue: task.queue, loader: self, ownsFetch: false)
+        live.add(newer)
+        return newer
     }
 }

@@ -1,20 +1,40 @@
 import Synchronization
 
-/// The calls that have not ended, by the key of the bytes that were asked for.
+/// The calls that have not ended, by the key of the bytes that were asked for, and by that of those that are fetched.
 final class LiveTasks: Sendable {
-    private let tasks = Mutex<[CacheKey: [ObjectIdentifier: ImageTask]]>([:])
+    private typealias Tasks = [CacheKey: [ObjectIdentifier: ImageTask]]
 
-    func add(_ task: ImageTask) {
-        tasks.withLock { $0[task.askedKey, default: [:]][ObjectIdentifier(task)] = task }
+    private struct State: Sendable {
+        var asked: Tasks = [:]
+        /// Those for which something smaller is fetched.
+        var replaced: Tasks = [:]
     }
 
-    func remove(_ task: ImageTask) {
-        tasks.withLock { tasks in
-            tasks[task.askedKey]?[ObjectIdentifier(task)] = nil
-            if tasks[task.askedKey]?.isEmpty == true { tasks[task.askedKey] = nil }
+    private let state = Mutex(State())
+
+    func add(_ task: ImageTask) {
+        state.withLock { state in
+            state.asked[task.askedKey, default: [:]][ObjectIdentifier(task)] = task
+            if task.key != task.askedKey { state.replaced[task.key, default: [:]][ObjectIdentifier(task)] = task }
         }
     }
 
-    subscript(key: CacheKey) -> [ImageTask] { tasks.withLock { $0[key].map { Array($0.values) } ?? [] } }
-    var all: [ImageTask] { tasks.withLock { $0.values.flatMap(\.values) } }
+    func remove(_ task: ImageTask) {
+        state.withLock { state in
+            Self.remove(task, task.askedKey, from: &state.asked)
+            if task.key != task.askedKey { Self.remove(task, task.key, from: &state.replaced) }
+        }
+    }
+
+    private static func remove(_ task: ImageTask, _ key: CacheKey, from tasks: inout Tasks) {
+        tasks[key]?[ObjectIdentifier(task)] = nil
+        if tasks[key]?.isEmpty == true { tasks[key] = nil }
+    }
+
+    subscript(key: CacheKey) -> [ImageTask] {
+        state.withLock { state in [state.asked[key], state.replaced[key]].flatMap { $0.map { Array($0.values) } ?? [] }
+        }
+    }
+
+    var all: [ImageTask] { state.withLock { $0.asked.values.flatMap(\.values) } }
 }

@@ -10,8 +10,14 @@ final class PictureWrites: Sendable {
         let undo: @Sendable (DataCache.Tiers) -> Void
         /// It will not be written.
         let dropped: @Sendable () -> Void
+        /// Of the answer that it was made of.
+        let info: EntryInfo
         /// What was removed since the picture was begun.
         var removals = Removals()
+        /// The picture that the caller has added, which processors are applied to until its file is staged.
+        var added: AddedPicture?
+
+        var isWanted: Bool { !removals.tiers(for: info).contains(.disk) }
     }
 
     private struct Entry: Sendable {
@@ -45,7 +51,7 @@ final class PictureWrites: Sendable {
     func add(_ job: Job, for key: CacheKey, atOnce isWaitedFor: Bool) {
         let (replaced, isFirst, atOnce) = state.withLock { state -> (Job?, Bool, Bool) in
             // It is not to take the place of what was added after the removal.
-            if job.removals.tiers.contains(.disk) { return (job, false, false) }
+            guard job.isWanted else { return (job, false, false) }
             let isFirst = state.entries[key] == nil
             let atOnce = isWaitedFor || state.entries.count >= Self.mostWaiting
             let replaced = exchange(&state.entries[key, default: Entry()].waiting, with: job)
@@ -65,7 +71,7 @@ final class PictureWrites: Sendable {
                 return job
             }
             guard let job else { return }
-            let isWanted = !job.removals.tiers.contains(.disk)
+            let isWanted = job.isWanted
             let isStaged = isWanted && job.write(job.removals)
             if !isWanted { job.dropped() }
             finish(job, key, undone: isStaged ? [] : .all)
@@ -77,7 +83,7 @@ final class PictureWrites: Sendable {
         var undone = undone
         while true {
             let (removed, idle) = state.withLock { state -> (DataCache.Tiers, [CheckedContinuation<Void, Never>]) in
-                let removed = job.removals.tiers.subtracting(undone)
+                let removed = job.removals.tiers(for: job.info).subtracting(undone)
                 guard removed.isEmpty else { return (removed, []) }
                 state.entries[key]?.running = nil
                 return ([], state.takeIdle(key))
@@ -89,16 +95,26 @@ final class PictureWrites: Sendable {
         }
     }
 
-    /// What waits for keys like this does not come to these tiers, what is being written is taken back from them. What
-    /// does not come to disk is not written at all.
-    func revoke(from tiers: DataCache.Tiers, where condition: (CacheKey) -> Bool) {
+    /// The picture that was added under a key and is not staged yet.
+    func added(_ key: CacheKey) -> AddedPicture? {
+        state.withLock { state in
+            guard let entry = state.entries[key] else { return nil }
+            if let waiting = entry.waiting { return waiting.isWanted ? waiting.added : nil }
+            return entry.running.flatMap { $0.isWanted ? $0.added : nil }
+        }
+    }
+
+    /// What waits for keys like this does not come to the tiers it was removed from, what is being written is taken back from
+    /// them. What does not come to disk is not written at all.
+    func revoke(_ removed: Removed, where condition: (CacheKey) -> Bool) {
         let (dropped, idle) = state.withLock { state -> ([Job], [CheckedContinuation<Void, Never>]) in
             var dropped: [Job] = []
             for key in state.entries.keys.filter(condition) {
-                state.entries[key]?.waiting?.removals.add(tiers)
-                state.entries[key]?.running?.removals.add(tiers)
-                guard tiers.contains(.disk) else { continue }
-                if let job = exchange(&state.entries[key, default: Entry()].waiting, with: nil) { dropped.append(job) }
+                state.entries[key]?.running?.removals.add(removed)
+                state.entries[key]?.waiting?.removals.add(removed)
+                guard let waiting = state.entries[key]?.waiting, !waiting.isWanted else { continue }
+                dropped.append(waiting)
+                state.entries[key]?.waiting = nil
                 if state.entries[key]?.running == nil { state.entries[key] = nil }
             }
             return (dropped, state.entries.isEmpty ? exchange(&state.idle, with: []) : [])

@@ -1,83 +1,98 @@
 import Foundation
 import Synchronization
 
-/// Decides when the bytes that have come so far are worth a preview, for all who wait for one picture.
+/// Decides when the bytes that have come so far are worth a preview, for all who wait for one picture. One preview is made
+/// at a time; the thread that bytes come on only notes them.
 final class PreviewDecoder: Sendable {
     private struct State {
         var progressive = ProgressiveJPEG()
         var isBusy = false
-        var hasBegun = false
-        var viewers: [ImageTask] = []
+        var viewers: [ObjectIdentifier: ImageTask] = [:]
         var latest: Image?
-        /// What came while the last one was being made.
-        var missed: Data?
-
-        mutating func take(_ bytes: Data) -> Data? {
-            hasBegun = true
-            guard let length = progressive.preview(in: bytes) else { return nil }
-            isBusy = true
-            return bytes.prefix(length)
-        }
+        /// What has come and was not looked at.
+        var arrived: Data?
+        /// Goes up when all viewers have left and another one comes: the bytes are those of another fetch then.
+        var round = 0
     }
 
     private let state = Mutex(State())
 
-    /// The bytes to make a preview of; `nil` if there is nothing new to see, or the last one is still being made: they
-    /// have their turn then.
-    func take(_ bytes: Data) -> Data? {
-        let (taken, old) = state.withLock { state -> (Data?, Data?) in
-            if state.isBusy { return (nil, exchange(&state.missed, with: bytes)) }
-            return (state.take(bytes), nil)
+    /// Notes what has come so far.
+    /// - Returns: true if the caller has the bytes looked at, by ``run(_:)``; else that is being done.
+    func arrived(_ bytes: Data) -> Bool {
+        let (isFirst, old) = state.withLock { state in
+            let old = exchange(&state.arrived, with: bytes)
+            return (!exchange(&state.isBusy, with: true), old)
         }
         withExtendedLifetime(old) {}
-        return taken
+        return isFirst
     }
 
-    /// The bytes are of no picture that comes coarse first.
-    var isPointless: Bool {
-        state.withLock { $0.hasBegun && $0.progressive.isProgressive == false }
+    /// Looks at what has come, and at what comes meanwhile, on a decoding thread.
+    /// - Parameter make: makes a preview of bytes.
+    func run(_ make: (Data) -> Image?) {
+        while let (bytes, looked, round) = next() {
+            var progressive = looked
+            let length = progressive.preview(in: bytes)
+            let isWanted = state.withLock { state in
+                guard state.round == round else { return false }
+                state.progressive = progressive
+                return !state.viewers.isEmpty
+            }
+            guard isWanted, let length, let image = make(bytes.prefix(length)) else { continue }
+            let (viewers, old) = state.withLock { state -> ([ImageTask], Image?) in
+                guard state.round == round else { return ([], nil) }
+                return (Array(state.viewers.values), exchange(&state.latest, with: image))
+            }
+            withExtendedLifetime(old) {}
+            for task in viewers { task.tellPreview(image) }
+        }
     }
+
+    private func next() -> (Data, ProgressiveJPEG, Int)? {
+        state.withLock { state in
+            guard let bytes = exchange(&state.arrived, with: nil) else {
+                state.isBusy = false
+                return nil
+            }
+            return (bytes, state.progressive, state.round)
+        }
+    }
+
+    /// Nothing looks at the bytes: the queue is ending.
+    func giveUp() { state.withLock { $0.isBusy = false } }
+
+    /// Whether the bytes are of no picture that comes coarse first.
+    var isPointless: Bool { state.withLock { $0.progressive.isProgressive == false } }
 
     /// Someone waits for it now.
-    var isUrgent: Bool { state.withLock { $0.viewers }.contains { $0.lane == .fast } }
+    var isUrgent: Bool { state.withLock { Array($0.viewers.values) }.contains { $0.lane == .fast } }
 
     /// Nobody would see it.
     var isCancelled: Bool { state.withLock { $0.viewers.isEmpty } }
-
-    /// - Returns: those who are to see what was made.
-    func made(_ image: Image) -> [ImageTask] {
-        let (viewers, old) = state.withLock { ($0.viewers, exchange(&$0.latest, with: image)) }
-        withExtendedLifetime(old) {}
-        return viewers
-    }
-
-    /// The bytes that were taken have been seen to, and shown.
-    /// - Returns: the bytes to make the next preview of.
-    func done() -> Data? {
-        let (next, missed) = state.withLock { state -> (Data?, Data?) in
-            state.isBusy = false
-            let missed = exchange(&state.missed, with: nil)
-            return (missed.flatMap { state.take($0) }, missed)
-        }
-        withExtendedLifetime(missed) {}
-        return next
-    }
 
     // MARK: Viewers
 
     /// - Returns: the preview that the others have seen last.
     func add(_ task: ImageTask) -> Image? {
-        state.withLock { state in
-            state.viewers.append(task)
-            return state.latest
+        let (latest, old) = state.withLock { state -> (Image?, State?) in
+            var old: State?
+            if state.viewers.isEmpty {
+                old = state
+                state = State(isBusy: state.isBusy, round: state.round + 1)
+            }
+            state.viewers[ObjectIdentifier(task)] = task
+            return (state.latest, old)
         }
+        withExtendedLifetime(old) {}
+        return latest
     }
 
-    /// True if that was the last one.
-    func remove(_ task: ImageTask) -> Bool {
-        state.withLock { state in
-            state.viewers.removeAll { $0 === task }
-            return state.viewers.isEmpty
-        }
+    func remove(_ task: ImageTask) {
+        let dropped = state.withLock { $0.viewers.removeValue(forKey: ObjectIdentifier(task)) }
+        _ = consume dropped
     }
+
+    /// Whether nobody waits for a preview, and none is being made.
+    var isIdle: Bool { state.withLock { $0.viewers.isEmpty && !$0.isBusy } }
 }

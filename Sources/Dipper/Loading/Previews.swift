@@ -1,7 +1,7 @@
 import Synchronization
 
-/// The pictures that someone watches while their bytes arrive, by what they are called in memory: who wants the same made
-/// of the same bytes shares the decoding.
+/// The pictures that someone watches while their bytes arrive, by what they are called in memory: those who want the same
+/// made of the same bytes share the decoding.
 final class Previews: Sendable {
     private let decoders = Mutex<[CacheKey: PreviewDecoder]>([:])
 
@@ -15,9 +15,15 @@ final class Previews: Sendable {
     }
 
     func leave(_ task: ImageTask, _ decoder: PreviewDecoder) {
-        decoders.withLock { decoders in
-            // Others may have begun anew under the same name.
-            if decoder.remove(task), decoders[task.memoryKey] === decoder { decoders[task.memoryKey] = nil }
+        decoder.remove(task)
+        forgetIfIdle(decoder, task.memoryKey)
+    }
+
+    /// A decoder stays while it decodes, so that no second one begins beside it.
+    func forgetIfIdle(_ decoder: PreviewDecoder, _ key: CacheKey) {
+        let dropped = decoders.withLock { decoders in
+            decoders[key] === decoder && decoder.isIdle ? decoders.removeValue(forKey: key) : nil
         }
+        _ = consume dropped
     }
 }

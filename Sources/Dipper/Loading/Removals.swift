@@ -1,9 +1,15 @@
 import Synchronization
 
-/// The tiers that something was removed from while it was being made: it is not to come back to them.
+/// Removals that concern a piece of work, noted by any thread while it runs.
 final class Removals: Sendable {
-    private let bits = Atomic<UInt8>(0)
+    private let state: Mutex<Removed>
 
-    var tiers: DataCache.Tiers { .init(rawValue: bits.load(ordering: .relaxed)) }
-    func add(_ tiers: DataCache.Tiers) { bits.bitwiseOr(tiers.rawValue, ordering: .relaxed) }
+    init(_ removed: Removed = Removed()) {
+        state = Mutex(removed)
+    }
+
+    func add(_ removed: Removed) { state.withLock { $0.add(removed) } }
+
+    /// The tiers that something made of an answer stays out of.
+    func tiers(for info: EntryInfo) -> DataCache.Tiers { state.withLock { $0.tiers(for: info) } }
 }

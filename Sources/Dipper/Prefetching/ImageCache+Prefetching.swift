@@ -9,10 +9,11 @@ extension ImageRequest {
 
 /// What a prefetcher asks of the cache.
 extension ImageCache {
-    /// Whether a picture is to be kept in memory once it is prefetched. Without a disk there is no other place.
+    /// Whether a picture is to be kept in memory once it is prefetched. What is not kept on disk has no other place.
     func keepsPrefetched(_ request: ImageRequest, _ byDefault: Bool) -> Bool {
         let options = request.resolved(defaults)
-        return options.options.prefetchesToMemory ?? (byDefault || !loader.originals(of: options).hasDisk)
+        return options.options.prefetchesToMemory
+            ?? (byDefault || !loader.originals(of: options).keepsOnDisk(request.data))
     }
 
     /// Whether a request would be answered without the network as it is wanted, its processors applied. Decodes nothing.

@@ -14,6 +14,13 @@ final class ProgramQueue: Sendable {
         threads = WorkerPool(name: name, threads: programs)
     }
 
+    /// Runs something short that blocks.
+    func run<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
+        await withCheckedContinuation { continuation in
+            _ = threads.run { continuation.resume(returning: body()) }
+        }
+    }
+
     /// Returns early, with `DipperError.cancelled`, when the Swift task is cancelled.
     func run(_ body: @escaping Body) async throws(DipperError) -> Data {
         let ticket = Ticket(body)

@@ -40,16 +40,24 @@ public struct VideoFrameProvider: DataProvider {
 
     /// A picture of a video in a file.
     ///
-    /// The file's size and the time of its last change are a part of the key, so that a file that has changed is another
-    /// video. They are read here.
+    /// Nothing is read here: the video is known by its URL, and a file that has changed is seen after its pictures were
+    /// removed, or with the policy `ignoreCache`. With ``key(of:)`` a file that has changed is another video.
     /// - Parameters:
     ///   - video: a file URL.
     ///   - time: the time in the video.
     ///   - bounds: what the picture fits into, in pixels; `nil` leaves its size.
-    ///   - key: what the video is known by, to which time and bounds are added; by default the file's URL and state.
+    ///   - key: what the video is known by, to which time and bounds are added; by default the file's URL.
     public init(_ video: URL, at time: Duration, fitting bounds: PixelSize? = nil, key: CacheKey? = nil) {
-        self.init(.file(video), key ?? VideoSource.key(of: video), time, bounds)
+        self.init(.file(video), key ?? CacheKey(video.standardizedFileURL), time, bounds)
     }
+
+    /// A key made of a file's URL, its size and the time of its last change, which are read on a thread of the cache's.
+    ///
+    /// ```swift
+    /// let key = await VideoFrameProvider.key(of: video)
+    /// let still = VideoFrameProvider(video, at: .seconds(3), key: key)
+    /// ```
+    public static func key(of video: URL) async -> CacheKey { await runners.run { VideoSource.key(of: video) } }
 
     /// A picture of a video in memory.
     /// - Parameters:
@@ -66,7 +74,7 @@ public struct VideoFrameProvider: DataProvider {
         self.time = time
         self.bounds = bounds
         // An empty key stays what every call refuses.
-        cacheKey = key.isEmpty ? key : CacheKey("\(key)\nframe \(FrameCommand(time, bounds).name)")
+        cacheKey = key.isEmpty ? key : CacheKey("\(key.string)\nframe \(FrameCommand(time, bounds).name)")
     }
 
     /// The picture, as a PNG file.

@@ -28,7 +28,7 @@ enum VideoSource: Sendable {
         let key = CacheKey(file.standardizedFileURL)
         var status = stat()
         guard file.isFileURL, stat(file.path, &status) == 0 else { return key }
-        return CacheKey("\(key)\n\(status.st_size) \(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec)")
+        return CacheKey("\(key.string)\n\(status.st_size) \(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec)")
     }
 
     private static func opened(_ file: URL) throws(DipperError) -> OwnedDescriptor {

@@ -19,11 +19,15 @@ struct Attempt: Sendable {
 
     /// The source.
     let origin: URL
+    /// What is asked for now, before the modifier has had its say: what validators and partial bodies are of.
     private(set) var url: URL
+    /// Where the request that is under way, or the last one, went: the modifier may have changed it.
+    private(set) var sentURL: URL
     private var headers: HTTPHeaders
     private let hooks: RequestHooks
     private let maximumRedirects: Int
-    private(set) var redirects = 0
+    private(set) var chain = RedirectChain()
+    var redirects: Int { chain.hops.count }
     /// Asked about by its validators.
     private(set) var stored: StoredData?
     /// Continued.
@@ -46,6 +50,7 @@ struct Attempt: Sendable {
     ) {
         self.origin = origin
         url = origin
+        sentURL = origin
         let asked = asked ?? origin
         self.headers = Redirect.headers(
             headers, from: asked, to: origin, sensitive: Set(hooks.sensitiveHeaders.map { $0.lowercased() }))
@@ -73,12 +78,18 @@ struct Attempt: Sendable {
         }
         if wantsCredentials, let authorization { request.headers["Authorization"] = authorization }
         request.keepsErrorBody = hooks.wantsErrorBody
+        request.isForOwnOrigin = !isAnonymous
         return request
     }
 
-    /// The modifier has had the last word on where the request goes.
+    /// The stored answer turned out to be for another request than the hooks have made of this one.
+    mutating func forgetStored() {
+        stored = nil
+    }
+
+    /// The modifier has had the last word on where the request goes. The next request begins from ``url`` again.
     mutating func sent(to url: URL) {
-        self.url = url
+        sentURL = url
     }
 
     /// What is asked about here. Both: after a redirect elsewhere the same validator means nothing (RFC 9110, section 8.8.1).
@@ -92,12 +103,17 @@ struct Attempt: Sendable {
 
     mutating func received(_ response: TransferResponse) -> Step {
         if hooks.followsRedirects,
-            let target = Redirect.target(of: response.status, headers: response.headers, from: url)
+            let target = Redirect.target(of: response.status, headers: response.headers, from: sentURL)
         {
             switch target {
             case .failure(let error): return .failed(error)
             case .success(let url):
-                return redirects < maximumRedirects ? .redirect(to: url, response) : .failed(.tooManyRedirects)
+                if redirects >= maximumRedirects { return .failed(.tooManyRedirects) }
+                // Only the caller can know that this is all right.
+                if hooks.redirectHandler == nil, Redirect.isDowngrade(from: sentURL, to: url) {
+                    return .failed(.insecureRedirect)
+                }
+                return .redirect(to: url, response)
             }
         }
         switch response.status {
@@ -158,40 +174,29 @@ struct Attempt: Sendable {
     func redirected(to target: URL) -> TransferRequest {
         var next = request
         next.headers = Redirect.headers(
-            next.headers, from: url, to: target, sensitive: Set(hooks.sensitiveHeaders.map { $0.lowercased() }))
+            next.headers, from: sentURL, to: target, sensitive: Set(hooks.sensitiveHeaders.map { $0.lowercased() }))
         next.url = target
+        next.isForOwnOrigin = !isAnonymous && Redirect.isSameOrigin(origin, target)
         return next
     }
 
     /// Goes on with another request.
     /// - Parameter proposed: what ``redirected(to:)`` gave. Fields that differ from it are the handler's own; all others
     ///   stay behind if the way leads to another origin, also where the handler alone has led there.
-    mutating func follow(_ next: TransferRequest, proposed: TransferRequest) {
-        redirects += 1
+    ///   - hop: the answer that redirects.
+    mutating func follow(_ next: TransferRequest, proposed: TransferRequest, after hop: RedirectChain.Hop) {
+        chain.append(hop, from: sentURL, to: next.url)
         let sensitive = Set(hooks.sensitiveHeaders.map { $0.lowercased() })
-        headers = Redirect.headers(headers, from: url, to: next.url, sensitive: sensitive)
+        headers = Redirect.headers(headers, from: sentURL, to: next.url, sensitive: sensitive)
         // Once elsewhere, the credentials do not come back either.
         if !Redirect.isSameOrigin(origin, next.url) { isAnonymous = true }
-        let names = Set((next.headers.fields + proposed.headers.fields).map(\.name.asciiLowercased))
-        for name in names.sorted() where next.headers.values(name) != proposed.headers.values(name) {
-            headers[name] = nil
-            for field in next.headers.fields where field.name.isSameHeaderName(as: name) {
-                headers.append(field.name, field.value)
-            }
-        }
+        headers = headers.changed(from: proposed.headers, to: next.headers)
         url = next.url
+        sentURL = next.url
     }
 
     mutating func answerChallenge(_ authorization: String?) {
         hasAnsweredChallenge = true
         self.authorization = authorization
-    }
-}
-
-extension URL {
-    /// What a server is asked for.
-    var withoutFragment: String {
-        let text = absoluteString
-        return text.utf8.firstIndex(of: UInt8(ascii: "#")).map { String(text[..<$0]) } ?? text
     }
 }

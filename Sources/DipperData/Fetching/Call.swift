@@ -32,7 +32,7 @@ final class Call: Sendable {
     /// The same without what would stand in for one call.
     var withoutStandIns: Call { Call(request.withoutStandIns, key: key, defaults: defaults) }
 
-    var cachePolicy: DataRequest.CachePolicy { request.cachePolicy ?? defaults.cachePolicy }
+    var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
     var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
     var timeout: Duration? { request.timeout ?? defaults.timeout }
@@ -40,12 +40,16 @@ final class Call: Sendable {
 
     /// Whether the network may answer.
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
+    /// Whether the disk may answer.
+    func readsDisk(of store: DataStore) -> Bool {
+        store.disk != nil && (cachePolicy == .useCache || cachePolicy == .cacheOnly)
+    }
     /// Whether what comes from the network is kept on disk.
     var keepsOnDisk: Bool {
         switch cachePolicy {
         case .useCache, .fromMemoryOrRefresh: true
         // A file that is asked for anew is as much at hand as before.
-        case .ignoreCache: request.provider?.isLocal != true
+        case .ignoreCache: request.provider?.isLocal != true && !request.isForThisProcess
         case .memoryOnly, .cacheOnly, .bypass: false
         }
     }
@@ -79,10 +83,13 @@ final class Call: Sendable {
     /// The same for an answer whose bytes will do.
     func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
         // Nearly every hit: fresh, and a request with nothing to say about it.
-        if now < info.freshness.until, info.variant == nil, !hasDirectives { return .fresh }
-        guard info.isChosen(by: request.headers) else { return .revalidate }
-        if freshness.ignoresServer { return .fresh }
-        return StoredAnswer(info).use(for: request.headers, at: now)
+        if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }
+        return info.isChosen(by: request.headers) ? use(ofChosen: info, at: now) : .revalidate
+    }
+
+    /// The same for an answer that is for the request.
+    func use(ofChosen info: EntryInfo, at now: TimeInterval) -> StoredUse {
+        freshness.ignoresServer ? .fresh : StoredAnswer(info).use(for: request.headers, at: now)
     }
 
     /// Whether what is stored answers the call without the network.

@@ -5,69 +5,77 @@ import Logging
 final class DataStore: Sendable {
     let memory: MemoryTier<StoredData>
     let disk: DiskTier?
-    private let readers: WorkerPool?
+    let history: StoreHistory
+    let readers: LookUpQueue?
     private let defaults: StoreDefaults
     let now: @Sendable () -> Date
 
-    init(memory: MemoryTier<StoredData>, disk: DiskTier?, defaults: StoreDefaults, now: @escaping @Sendable () -> Date)
-    {
+    init(
+        memory: MemoryTier<StoredData>, disk: DiskTier?, history: StoreHistory, defaults: StoreDefaults,
+        now: @escaping @Sendable () -> Date
+    ) {
         self.memory = memory
         self.disk = disk
+        self.history = history
         self.defaults = defaults
         self.now = now
-        readers = disk.map { WorkerPool(name: JoinableThread.name($0.options.name, "read"), threads: 2) }
+        readers = disk.map { LookUpQueue(name: JoinableThread.name($0.options.name, "read"), threads: 2) }
     }
 
     // MARK: Reading
 
     /// Memory, then disk, on the caller's thread. What the disk had goes to memory.
-    func peek(_ key: CacheKey) -> (value: StoredData, source: DataResponse.Source)? {
+    /// - Parameter call: whose expirations hold in memory; `nil` for the cache's own.
+    func peek(_ key: CacheKey, for call: Call? = nil) -> (value: StoredData, source: DataResponse.Source)? {
         if let value = memory.value(for: key) { return (value, .memory) }
-        return readThrough(key).map { ($0, .disk) }
+        return readThrough(key, call).map { ($0, .disk) }
     }
 
-    /// What the disk has; it goes to memory.
-    func readThrough(_ key: CacheKey) -> StoredData? {
+    private func readThrough(_ key: CacheKey, _ call: Call?) -> StoredData? {
         guard let disk else { return nil }
         let changes = memory.changes(of: key)
         guard let record = disk.entry(for: key) else { return nil }
-        warm(record, unlessChangedSince: changes)
+        warm(record, call, unlessChangedSince: changes)
         return record.value
     }
 
     /// Memory, then disk, on a reader's thread: the entry, the variant of it that the call's fields choose, and what an
     /// earlier attempt has left if there is neither.
+    /// - Returns: what takes the look-up back; `nil` if it has been answered from memory alone.
     func lookUp(
-        _ key: CacheKey, _ call: Call, wantsPartial: Bool,
+        _ key: CacheKey, _ call: Call, _ place: LookUpQueue.Place, wantsPartial: Bool,
         _ answer: @escaping @Sendable (FetchJob.Found?, PartialBody?) -> Void
-    ) {
+    ) -> LookUp? {
         let work: @Sendable () -> Void = {
-            let found = self.find(key, call.request.headers)
+            let found = self.find(key, call.request.headers, for: call)
             answer(found, found == nil && wantsPartial ? self.disk?.partial(of: key) : nil)
         }
-        guard let readers, readers.run(work) else {
-            answer(
-                kept(for: key, call).map { .init(value: $0, source: .memory, place: self.place(of: $0, for: call)) },
-                nil)
-            return
-        }
+        if let lookUp = readers?.add(place, work) { return lookUp }
+        answer(
+            kept(for: key, call).map { .init(value: $0, source: .memory, place: self.place(of: $0, for: call)) }, nil)
+        return nil
     }
 
     /// False, and nothing is run, if there is no thread that reads.
-    func runOnReader(_ work: @escaping @Sendable () -> Void) -> Bool { readers?.run(work) == true }
+    func runOnReader(_ work: @escaping @Sendable () -> Void) -> Bool {
+        readers?.add(.init(.slow, .normal), work) != nil
+    }
 
     /// What the tiers have under a key, on a reader's thread.
-    func read(_ key: CacheKey, _ answer: @escaping @Sendable (StoredData?) -> Void) {
-        let work: @Sendable () -> Void = { answer(self.peek(key)?.value) }
-        if readers?.run(work) != true { answer(memory.value(for: key)) }
+    func read(
+        _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+    ) -> LookUp? {
+        if let lookUp = readers?.add(place, { answer(self.peek(key)?.value) }) { return lookUp }
+        answer(memory.value(for: key))
+        return nil
     }
 
     /// The entry, or the variant of it that the fields choose, on the caller's thread.
-    func find(_ key: CacheKey, _ fields: HTTPHeaders) -> FetchJob.Found? {
-        guard let (value, source) = peek(key) else { return nil }
+    func find(_ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil) -> FetchJob.Found? {
+        guard let (value, source) = peek(key, for: call) else { return nil }
         if let variant = value.info.variant, !variant.matches(fields),
             case let place = key.variant(variant.selection(for: fields), family: value.info.family),
-            let (other, source) = peek(place)
+            let (other, source) = peek(place, for: call)
         {
             return .init(value: other, source: source, place: place)
         }
@@ -95,16 +103,18 @@ final class DataStore: Sendable {
         memory.contains(key) || disk?.contains(key) == true
     }
 
-    private func warm(_ record: EntryRecord, unlessChangedSince changes: UInt64) {
-        let lifetime = Lifetime(
-            defaults.memoryExpiration ?? .seconds(.infinity), extendedBy: defaults.memoryAccessExtension, now: now())
-        // Memory does not hold what the disk would no longer give.
-        let expires = min(
-            lifetime.expires, record.lifetime.expires(accessedAt: now().timeIntervalSince1970))
+    private func warm(_ record: EntryRecord, _ call: Call?, unlessChangedSince changes: UInt64) {
+        let now = now()
+        var lifetime = Lifetime(
+            memoryExpiration(call) ?? .never,
+            extendedBy: call?.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
+        // Where nobody has said how long, memory does not hold what the disk would no longer give.
+        if memoryExpiration(call) == nil {
+            lifetime.expires = record.lifetime.expires(accessedAt: now.timeIntervalSince1970)
+        }
         memory.insert(
-            record.value, for: record.key, cost: record.value.cost(for: record.key),
-            lifetime: Lifetime(expires: expires, accessExtension: lifetime.accessExtension),
-            unlessChangedSince: changes)
+            record.value, for: record.key, cost: record.value.cost(for: record.key), lifetime: lifetime,
+            permit: Permit(record.value.info), unlessChangedSince: changes)
     }
 
     // MARK: Changing
@@ -122,10 +132,11 @@ final class DataStore: Sendable {
     /// - Parameters:
     ///   - known: what was kept for the call so far, if it is known: others of its variants stay beside this one.
     ///   - durability: what those who wait for it want.
-    ///   - whenWritten: called when the disk is done with it, also if it failed or was not asked.
+    ///   - claim: the right to keep it, from before it was asked for.
+    ///   - whenWritten: called once, with whether it is on disk.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, beside known: FetchJob.Found?, onDisk: Bool,
-        _ durability: Durability, whenWritten: @escaping @Sendable () -> Void
+        _ durability: Durability, claim: Claim?, whenWritten: @escaping @Sendable (Bool) -> Void
     ) {
         let info = value.info
         let mayStore = mayKeep(info, call)
@@ -135,7 +146,7 @@ final class DataStore: Sendable {
         if let variant = info.variant, let present, let other = present.variant, other.names == variant.names {
             family = present.family
             if other != variant {
-                place = key.variant(variant.selection(for: call.request.headers), family: family)
+                place = key.variant(variant.selection, family: family)
             } else if let known {
                 place = known.place
             }
@@ -146,20 +157,23 @@ final class DataStore: Sendable {
             let isWhole = info.status < 400 && info.status != 206 && info.status != 304
             let isNews = isWhole || info.status == 404 || info.status == 410
             if isNews, !call.directives.noStore { remove(place) }
-            return whenWritten()
+            return whenWritten(false)
+        }
+        if place != key {
+            history.supersede(key)
+            disk?.dropPartial(of: key)
         }
         if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
         let kept = StoredData(
             data: value.data,
-            info: EntryInfo(
-                url: info.url, status: info.status, headers: Storing.fields(of: info.headers), stored: info.stored,
-                freshness: info.freshness, variant: info.variant, family: info.variant == nil ? 0 : family))
-        add(kept, for: place, call, onDisk: onDisk, durability, whenWritten: whenWritten)
+            info: info.with(Storing.fields(of: info.headers), family: info.variant == nil ? 0 : family))
+        add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, whenWritten: whenWritten)
     }
 
-    /// How long an answer is fresh for this call.
+    /// How long an answer, and each redirect that led to it, is fresh for this call.
     func freshness(
-        of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval
+        of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
+        after chain: RedirectChain
     ) -> Freshness {
         guard case .http(let byDefault) = call.freshness.rule else { return .always(from: received) }
         // Where the server is silent, an expiration of the caller's own is what holds.
@@ -170,28 +184,38 @@ final class DataStore: Sendable {
             status: response.status, headers: response.headers, requested: requested, received: received,
             defaultLifetime: lifetime)
         if CacheControl(response: response.headers).noCache { freshness.until = -.infinity }
-        return freshness
+        return chain.freshness(freshness, defaultLifetime: lifetime)
     }
 
     /// Keeps a value in memory, and on disk if asked.
+    /// - Parameters:
+    ///   - claim: the right to do so, of work that began before.
+    ///   - stored: when its bytes came, if not now.
+    ///   - whenWritten: called once, with whether it is on disk.
     func add(
         _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
-        stored: Date? = nil, whenWritten: (@Sendable () -> Void)? = nil
+        claim: Claim? = nil, stored: Date? = nil, whenWritten: (@Sendable (Bool) -> Void)? = nil
     ) {
         let now = now()
-        memory.insert(value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call))
-        let lifetime = diskLifetime(call, stored: stored ?? now)
-        guard onDisk, let disk else {
-            whenWritten?()
-            return
-        }
-        if lifetime.isExpired(at: now.timeIntervalSince1970) {
-            disk.remove(key)
-            whenWritten?()
+        history.store(at: now.timeIntervalSince1970)
+        history.supersede(key)
+        // The disk first: what is read from it goes to memory, and must not be the version before.
+        if onDisk, let disk {
+            let lifetime = diskLifetime(call, stored: stored ?? now)
+            if lifetime.isExpired(at: now.timeIntervalSince1970) {
+                disk.remove(key)
+                whenWritten?(false)
+            } else {
+                disk.write(
+                    EntryRecord(key: key, value: value, lifetime: lifetime), durability, claim: claim,
+                    whenDone: whenWritten)
+            }
         } else {
-            disk.write(
-                EntryRecord(key: key, value: value, lifetime: lifetime), durability, whenDone: whenWritten)
+            whenWritten?(false)
         }
+        memory.insert(
+            value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call),
+            permit: Permit(value.info, claim))
     }
 
     /// How long what a call brings is kept on disk.
@@ -205,14 +229,31 @@ final class DataStore: Sendable {
         call.request.diskExpiration ?? defaults.diskExpiration ?? call.freshness.expiration
     }
 
-    /// How long what a call brings is kept in memory.
-    func memoryLifetime(_ call: Call) -> Lifetime {
-        Lifetime(
-            call.request.memoryExpiration ?? defaults.memoryExpiration ?? diskExpiration(call),
-            extendedBy: call.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now())
+    /// How long what a call brings is kept in memory: as long as the call or the cache says, also if the disk keeps it for
+    /// a shorter time; where neither says anything, as long as on disk.
+    /// - Parameter stored: when its bytes came, for what is made of them later; `nil` for now.
+    func memoryLifetime(_ call: Call, stored: Date? = nil) -> Lifetime {
+        let given = memoryExpiration(call)
+        let now = now()
+        var lifetime = Lifetime(
+            given ?? diskExpiration(call),
+            extendedBy: call.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
+        if given == nil, let stored {
+            let own = diskLifetime(call, stored: stored)
+            // Where hits prolong the life of the bytes, they prolong that of what is made of them.
+            if own.accessExtension == nil { lifetime.expires = min(lifetime.expires, own.expires) }
+        }
+        return lifetime
     }
 
+    private func memoryExpiration(_ call: Call?) -> Expiration? {
+        call?.request.memoryExpiration ?? defaults.memoryExpiration
+    }
+
+    // MARK: Removing
+
     func remove(_ key: CacheKey, from tiers: DataCache.Tiers = .all) {
+        history.remove(key, from: tiers)
         // The disk first: what is read from it goes to memory.
         if tiers.contains(.disk) {
             disk?.remove(key)
@@ -225,6 +266,20 @@ final class DataStore: Sendable {
     func removeDerived(of key: CacheKey, from tiers: DataCache.Tiers = .all) {
         if tiers.contains(.disk) { disk?.removeDerived(of: key) }
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
+    }
+
+    /// Removes everything, at once for readers.
+    func clear() {
+        history.clear()
+        disk?.clear()
+        memory.removeAll()
+    }
+
+    /// Removes what was stored before a moment, in seconds since 1970, at once for readers, and what has expired.
+    func flush(storedBefore limit: TimeInterval) {
+        history.flush(storedBefore: limit)
+        disk?.remove(storedBefore: limit)
+        memory.removeExpired(storedBefore: limit)
     }
 
     func shutdown() async {

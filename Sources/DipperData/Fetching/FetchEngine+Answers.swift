@@ -10,33 +10,59 @@ extension FetchEngine {
         let refresher = found.flatMap { found in
             waiters.first { $0.use(of: found.value, at: now) == .staleWhileRevalidating && $0.mayFetch }
         }
-        if let refresher { found?.revalidation = DataTask(refresher.withoutStandIns, lane: .slow) }
-        job.withState { [found] state in
+        let revalidation = refresher.map { self.revalidation(for: $0.withoutStandIns) }
+        found?.revalidation = revalidation?.task
+        // Where there is nothing, nothing of the past will be part of what is fetched.
+        let unused = job.withState { [found] state in
             state.found = found
             if let partial, state.partial == nil {
                 state.partial = partial
                 state.hasPartialOnDisk = true
             }
+            return found == nil && partial == nil ? exchange(&state.claim, with: nil) : nil
         }
+        _ = consume unused
         let answers = judge(id) { [found] task in found.map { task.call.isAnswered(by: $0.value, at: now) } ?? false }
-        apply { [found] in $0.lookedUp(id, hit: found != nil, answers: answers, into: &$1) }
-        if let found { startRevalidating(found) }
+        apply { [found] scheduler, actions in
+            if found == nil { turnToSubstitutes(id, &scheduler, &actions) }
+            scheduler.lookedUp(id, hit: found != nil, answers: answers, into: &actions)
+        }
+        if let found, revalidation?.isNew == true { startRevalidating(found) }
     }
 
     /// Answers from memory with bytes that are out of date, while newer ones are fetched.
     func answerWhileRevalidating(_ task: DataTask, with value: StoredData) {
+        let revalidation = self.revalidation(for: task.call.withoutStandIns)
         let found = FetchJob.Found(
             value: value, source: .memory, place: store.place(of: value, for: task.call),
-            revalidation: DataTask(task.call.withoutStandIns, lane: .slow))
-        startRevalidating(found)
+            revalidation: revalidation.task)
+        if revalidation.isNew { startRevalidating(found) }
         finish(task, nil, .success(DataResponse(value, source: .stale, revalidation: found.revalidation)))
+    }
+
+    /// The task that fetches newer bytes: the one that is under way, or a new one, which the caller starts.
+    func revalidation(for call: Call) -> (task: DataTask, isNew: Bool) {
+        let name = Revalidation(key: call.key, headers: call.request.headers)
+        return revalidations.withLock { tasks in
+            if let task = tasks[name] { return (task, false) }
+            let task = DataTask(call, lane: .slow, isRevalidation: true)
+            tasks[name] = task
+            return (task, true)
+        }
+    }
+
+    /// The task is about to end: who finds an answer out of date from now on has it fetched anew.
+    func forgetRevalidation(_ task: DataTask) {
+        guard task.isRevalidation else { return }
+        let name = Revalidation(key: task.key, headers: task.request.headers)
+        let dropped = revalidations.withLock { $0[name] === task ? $0.removeValue(forKey: name) : nil }
+        _ = consume dropped
     }
 
     private func startRevalidating(_ found: FetchJob.Found) {
         guard let task = found.revalidation else { return }
         submit(
-            task, reads: false, fetches: true, insistsOnNetwork: false,
-            keepsOnDisk: task.call.keepsOnDisk,
+            task, reads: false,
             found: .init(value: found.value, source: found.source, place: found.place))
     }
 
@@ -79,11 +105,15 @@ extension FetchEngine {
             apply { $0.cancel(taskID, as: .failed, into: &$1) }
         }
         if !isStandIn { dropPartial(of: job) }
-        let url = job.withState { $0.attempt?.url ?? $0.sourceURL }?.withoutFragment ?? call.request.urlString
+        let (source, chain) = job.withState { ($0.attempt?.url ?? $0.sourceURL, $0.attempt?.chain ?? RedirectChain()) }
         let value = StoredData(
             data: response.body,
-            info: info(of: response, url: url, call, requested: requested, isStandIn: isStandIn))
-        deliver(id, job, value, source: .network, metrics: response.metrics)
+            info: info(
+                of: response, url: source?.withoutFragment ?? call.request.address, call, job, requested: requested,
+                after: chain, isStandIn: isStandIn))
+        deliver(
+            id, job, value, source: .network, metrics: response.metrics,
+            mayStore: chain.mayStore(ignoresServer: call.freshness.ignoresServer))
     }
 
     /// Whether what the tiers had is better than an error of the server's that would do for the call
@@ -95,67 +125,82 @@ extension FetchEngine {
 
     /// What is stored still holds.
     func confirmed(_ id: JobID, _ job: FetchJob, _ response: TransferResponse) {
-        let (stored, call, requested) = job.withState { ($0.attempt?.stored, $0.lead, $0.requested) }
-        guard let stored else { return }
+        let (attempt, call, requested) = job.withState { ($0.attempt, $0.lead, $0.requested) }
+        guard let attempt, let stored = attempt.stored else { return }
         var refreshed = response
         refreshed.status = stored.info.status
         refreshed.headers = Refreshing.headers(stored.info.headers, refreshedBy: response.headers)
         let value = StoredData(
             data: stored.data,
-            info: info(of: refreshed, url: stored.info.url, call, requested: requested, family: stored.info.family))
+            info: info(
+                of: refreshed, url: stored.info.url, call, job, requested: requested, after: attempt.chain,
+                family: stored.info.family))
         // Where each use must be confirmed, the disk learns nothing from one more confirmation.
         let isNews = !value.info.saysTheSame(as: stored.info)
-        deliver(id, job, value, source: .revalidated, metrics: response.metrics, isNewsToDisk: isNews)
+        deliver(
+            id, job, value, source: .revalidated, metrics: response.metrics, isNewsToDisk: isNews,
+            mayStore: attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer))
     }
 
     private func info(
-        of response: TransferResponse, url: String, _ call: Call, requested: TimeInterval, family: UInt64 = 0,
-        isStandIn: Bool = false
+        of response: TransferResponse, url: String, _ call: Call, _ job: FetchJob, requested: TimeInterval,
+        after chain: RedirectChain,
+        family: UInt64 = 0, isStandIn: Bool = false
     ) -> EntryInfo {
         let received = now().timeIntervalSince1970
         // An answer to this request alone is not kept, so there is nothing to be chosen.
-        let variant = Variant(vary: response.headers, request: call.request.headers)
+        let variant = Variant(
+            vary: chain.vary(with: response.headers), request: job.withState { $0.sent })
         let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
         return EntryInfo(
             url: url, status: response.status, headers: response.headers, stored: received,
             freshness: isStandIn
                 ? Freshness(generated: received, until: received)
-                : store.freshness(of: response, call, requested: requested, received: received),
-            variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn)
+                : store.freshness(of: response, call, requested: requested, received: received, after: chain),
+            variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
+            begun: job.begun)
     }
 
     private func deliver(
         _ id: JobID, _ job: FetchJob, _ value: StoredData, source: DataResponse.Source, metrics: TransferMetrics,
-        isNewsToDisk: Bool = true
+        isNewsToDisk: Bool = true, mayStore: Bool
     ) {
-        let (call, keepsOnDisk, found, isUnwanted, durability) = job.withState { state in
+        let (call, keepsOnDisk, found, isUnwanted, replacesKept, durability, claim) = job.withState { state in
             state.fetched = DataResponse(
                 data: value.data, info: value.info, source: source, attempts: state.attempts, metrics: metrics)
             state.isTransferring = false
             state.attempt = nil
             state.isWritten = !state.keepsOnDisk
+            state.isOnDisk = false
             return (
-                state.lead, state.keepsOnDisk && isNewsToDisk, state.found,
-                state.isInvalidated || !state.keepsInMemory || value.info.isStandIn, state.durability
+                // One that is to be durable may not have been before.
+                state.lead, state.keepsOnDisk && (isNewsToDisk || state.durability == .durable), state.found,
+                !state.keepsInMemory || value.info.isStandIn || !mayStore,
+                !mayStore && state.keepsInMemory && !value.info.isStandIn && value.info.status < 400,
+                state.durability, state.claim
             )
         }
-        let whenWritten: @Sendable () -> Void = {
+        let whenWritten: @Sendable (Bool) -> Void = { isOnDisk in
             let waiting = job.withState { state in
                 state.isWritten = true
+                state.isOnDisk = isOnDisk
                 return exchange(&state.whenWritten, with: [])
             }
-            for finish in waiting { finish() }
+            for finish in waiting { finish(isOnDisk) }
         }
         if isUnwanted {
-            whenWritten()
+            // What was kept before is out of date by now.
+            if replacesKept { store.remove(found?.place ?? job.key) }
+            whenWritten(false)
         } else {
             store.keep(
-                value, for: job.key, call, beside: found, onDisk: keepsOnDisk, durability, whenWritten: whenWritten)
+                value, for: job.key, call, beside: found, onDisk: keepsOnDisk, durability, claim: claim,
+                whenWritten: whenWritten)
         }
         // Those who asked with other fields may have to be answered with another variant, or with an answer of their own
         // where this one is not to be kept for anybody else; those with a validation of their own with another answer.
         // The one it was fetched for takes it in any case.
-        let isForAll = store.mayKeep(value.info, call) && !value.info.headers.list("Vary").contains("*")
+        let isForAll = mayStore && store.mayKeep(value.info, call) && !value.info.headers.list("Vary").contains("*")
         let isFor: @Sendable (Call) -> Bool = { other in
             if other === call { return true }
             // Who has named nobody to stand in waits for the real one.

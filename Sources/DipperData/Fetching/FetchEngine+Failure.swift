@@ -10,7 +10,7 @@ extension FetchEngine {
             let isLonger = state.partial.map { $0.bytes.count > state.inherited } ?? false
             let gaveWay = state.wasThrottled && !isOffline && isLonger && error.isBrokenOff
             state.isTransferring = false
-            if isOffline { state.unreachable = state.attempt?.url }
+            if isOffline { state.unreachable = state.attempt?.sentURL ?? state.unreachable }
             state.attempt = nil
             if isOffline { state.budget.hold(at: time) }
             return (state.found, gaveWay, state.earlierFailures)
@@ -24,7 +24,7 @@ extension FetchEngine {
         let waiters = inspect { $0.waiters(of: id) }
         var ending: [TaskID] = []
         var answered: [TaskID] = []
-        var patience: [(TaskID, Duration)] = []
+        var patience: [(TaskID, DataTask, Duration)] = []
         var delay: Duration?
         let now = now().timeIntervalSince1970
         // Nobody waits for a network where something else can be had.
@@ -39,7 +39,7 @@ extension FetchEngine {
             switch verdict(on: task, job, error, isOffline: isOffline, mayWait: waits, time: time) {
             case .end: ending.append(taskID)
             case .retry(let wait): delay = min(delay ?? wait, wait)
-            case .waitForNetwork(let limit): if let limit { patience.append((taskID, limit)) }
+            case .waitForNetwork(let limit): if let limit { patience.append((taskID, task, limit)) }
             }
         }
         // Only when nobody would wait for this source any more is the next one asked.
@@ -52,7 +52,7 @@ extension FetchEngine {
             ending = ending.filter { others.contains($0) }
         }
         job.withState { [failure] in $0.failure = failure }
-        for (task, limit) in patience { armPatience(limit, of: task, id) }
+        for (taskID, task, limit) in patience { armPatience(limit, of: taskID, task, id) }
         let willRetry = isOffline || delay != nil || goesOn
         reporter.failedAttempt(job.key, error, willRetry: willRetry)
         let parking: Scheduler.Parking? =
@@ -137,10 +137,10 @@ extension FetchEngine {
     }
 
     /// Ends a task that has waited long enough for the network, if it still does.
-    private func armPatience(_ patience: Duration, of task: TaskID, _ job: JobID) {
-        timers.schedule(after: patience) { [weak self] in
+    private func armPatience(_ patience: Duration, of id: TaskID, _ task: DataTask, _ job: JobID) {
+        schedule(.patience, of: task, after: patience) { [weak self] in
             self?.apply { scheduler, actions in
-                if scheduler.isParked(job) { scheduler.cancel(task, as: .failed, into: &actions) }
+                if scheduler.isParked(job) { scheduler.cancel(id, as: .failed, into: &actions) }
             }
         }
     }

@@ -10,7 +10,7 @@ extension FetchEngine {
 
     /// Whether there is a way to whom the job speaks, or to the proxy that speaks for it.
     func canReach(_ job: FetchJob) -> Bool {
-        let (provider, url) = job.withState { ($0.provider, $0.attempt?.url ?? $0.unreachable ?? $0.sourceURL) }
+        let (provider, url) = job.withState { ($0.provider, $0.attempt?.sentURL ?? $0.unreachable ?? $0.sourceURL) }
         // A provider needs no way to anywhere, as far as is known.
         guard provider == nil, let url else { return true }
         return network.canReach(transport.firstHop(to: url))
@@ -28,7 +28,8 @@ extension FetchEngine {
         let offset = options.wakeSpacing * options.random()
         apply {
             $0.networkReturned(
-                for: reachable.map(\.id), spacing: options.wakeSpacing, offset: offset, into: &$1)
+                for: reachable.map(\.id), spacing: options.wakeSpacing, within: options.wakeSpread, offset: offset,
+                into: &$1)
         }
     }
 

@@ -12,19 +12,30 @@ extension FetchEngine {
             defer { link.isTimeoutArmed = true }
             return !link.isTimeoutArmed
         }
-        if isNew { watch(id, job, since: job.withState { $0.budget.spent(at: time.now()) }, timeout) }
+        if isNew { watch(id, task, job, since: job.withState { $0.budget.spent(at: time.now()) }, timeout) }
     }
 
-    private func watch(_ task: TaskID, _ job: FetchJob, since start: Duration, _ timeout: Duration) {
+    /// Runs work after a wait, unless the task ends before.
+    func schedule(
+        _ timer: DataTask.Timer, of task: DataTask, after wait: Duration, _ work: @escaping @Sendable () -> Void
+    ) {
+        let id = timers.schedule(after: wait, work)
+        let unneeded = task.withLink { link in
+            link.hasEnded ? id : link.timers.updateValue(id, forKey: timer)
+        }
+        if let unneeded { timers.cancel(unneeded) }
+    }
+
+    private func watch(_ id: TaskID, _ task: DataTask, _ job: FetchJob, since start: Duration, _ timeout: Duration) {
         let left = timeout - (job.withState { $0.budget.spent(at: time.now()) } - start)
         guard left > .zero else {
-            apply { $0.cancel(task, as: .timedOut, into: &$1) }
+            apply { $0.cancel(id, as: .timedOut, into: &$1) }
             return
         }
         // The timer must not keep what the job has fetched.
-        timers.schedule(after: left) { [weak self, weak job] in
-            guard let self, let job, self.inspect({ $0.lane(of: task) }) != nil else { return }
-            self.watch(task, job, since: start, timeout)
+        schedule(.timeout, of: task, after: left) { [weak self, weak task, weak job] in
+            guard let self, let task, let job, self.inspect({ $0.lane(of: id) }) != nil else { return }
+            self.watch(id, task, job, since: start, timeout)
         }
     }
 }

@@ -4,6 +4,7 @@ import Foundation
 extension FetchEngine {
     /// One attempt.
     func transfer(_ id: JobID, _ job: FetchJob, lane: Lane, isThrottled: Bool) {
+        claim(job)
         let kept = job.withState { state in
             state.lane = lane
             state.isThrottled = isThrottled
@@ -24,13 +25,15 @@ extension FetchEngine {
             let place = store.place(of: value, for: lead)
             job.withState { if $0.found == nil { $0.found = .init(value: value, source: .memory, place: place) } }
         }
+        // Where there is no way no attempt is made, and none is counted.
+        guard canReach(job) else { return failed(id, job, .unreachable) }
         let time = time.now()
         let isReady = job.withState { state in
             guard let url = state.sourceURL else { return false }
             state.attempts += 1
             state.isTransferring = true
-            state.lastProgress = nil
-            state.lastBytes = nil
+            state.progress = Pacing()
+            state.previews = Pacing()
             state.isLost = false
             state.budget.run(at: time)
             if isThrottled { state.budget.hold(at: time) }
@@ -39,11 +42,27 @@ extension FetchEngine {
                 url, insteadOf: state.lead.request.url ?? url, headers: state.lead.request.headers,
                 hooks: state.lead.request.hooks, maximumRedirects: options.maximumRedirects, stored: stored,
                 partial: state.partial)
+            state.sent = state.lead.request.headers
             return true
         }
         guard isReady else { return failed(id, job, .invalidURL) }
         armTimeouts(of: id, job)
         send(id, job)
+    }
+
+    /// Sees to it that the attempt may keep what it fetches. Removals since the last one have taken away what it would
+    /// have been a part of.
+    private func claim(_ job: FetchJob) {
+        let fresh = store.history.claim(job.key)
+        let history = store.history
+        _ = job.withState { state -> (Claim?, PartialBody?) in
+            let isRevoked = state.claim?.isRevoked == true
+            if isRevoked || state.found.map({ !history.admits($0.value.info) }) == true { state.found = nil }
+            let partial = isRevoked ? exchange(&state.partial, with: nil) : nil
+            // A whole entry has been kept since: nothing of the past will be part of what is fetched now.
+            if isRevoked || state.claim?.allowsPartial != true { return (exchange(&state.claim, with: fresh), partial) }
+            return (nil, nil)
+        }
     }
 
     /// Sends the attempt's present request, once the caller's hooks have had their say.
@@ -52,14 +71,16 @@ extension FetchEngine {
         guard let attempt else { return }
         if job.withState({ $0.provider }) != nil { return start(attempt.request, id, job) }
         if let defect = DataRequest(attempt.url).defect { return failed(id, job, defect) }
+        guard canReach(job) else { return failed(id, job, .unreachable) }
         let request = attempt.request
         // What was made of a server's answer must not break out of its field.
         guard request.headers.isWellFormed else { return failed(id, job, .invalidHeader) }
-        guard attempt.wantsCredentials || hooks.modifier != nil else { return start(request, id, job) }
+        guard hooks.changesRequests else { return start(request, id, job) }
         // The caller's code may wait for something: not on a thread of ours.
         Task {
             do throws(DipperError) {
-                start(try await prepare(attempt, hooks, job), id, job)
+                let request = try await prepare(attempt, hooks, job)
+                if !answerAsSent(id, job) { start(request, id, job) }
             } catch {
                 failed(id, job, error)
             }
@@ -74,12 +95,54 @@ extension FetchEngine {
             attempt.authorization = await credentials.field(.init(url: attempt.url, demand: nil))
             job.withState { [authorization = attempt.authorization] in $0.attempt?.authorization = authorization }
         }
-        guard let modifier = hooks.modifier else { return attempt.request }
         let asked = attempt.request
-        var request = try await modifier.modify(asked)
-        request.offset = asked.offset
-        if let defect = DataRequest(request.url).with(\.headers, request.headers).defect { throw defect }
+        var request = asked
+        if let modifier = hooks.modifier {
+            request = try await modifier.modify(asked)
+            request.offset = asked.offset
+            // What a method is made of must not break out of its line.
+            guard request.method.isHeaderName else { throw .invalidHeader.with(detail: "the method is no token") }
+            if let defect = DataRequest(request.url).with(\.headers, request.headers).defect { throw defect }
+        }
+        attempt.authorization = nil
+        let sent = job.withState { [plain = attempt.request.headers, changed = request.headers] state in
+            state.sent = state.lead.request.headers.changed(from: plain, to: changed)
+            return state.sent
+        }
+        if let stored = attempt.stored, !stored.info.isChosen(by: sent) {
+            // It is asked about only if it could be used.
+            job.withState { $0.attempt?.forgetStored() }
+            for field in Validators(stored.info.headers).conditionalFields { request.headers[field.name] = nil }
+        }
         return request
+    }
+
+    /// Answers with what is stored for the request that the hooks have made of the caller's, if that is fresh and will do
+    /// for all who wait.
+    private func answerAsSent(_ id: JobID, _ job: FetchJob) -> Bool {
+        let (lead, found, sent, mayRead) = job.withState { state in
+            (state.lead, state.found, state.sent, !state.insistsOnNetwork && state.attempt?.redirects == 0)
+        }
+        guard mayRead, let found, let variant = found.value.info.variant, !variant.matches(lead.request.headers) else {
+            return false
+        }
+        let place = job.key.variant(variant.selection(for: sent), family: found.value.info.family)
+        guard let value = variant.matches(sent) ? found.value : store.memory.value(for: place),
+            value.info.isChosen(by: sent)
+        else { return false }
+        let moment = now().timeIntervalSince1970
+        let answers = judge(id) { task in
+            task.call.cachePolicy != .ignoreCache && task.call.request.headers == lead.request.headers
+                && task.call.accepts(value) && task.call.use(ofChosen: value.info, at: moment) == .fresh
+        }
+        guard inspect({ $0.waiters(of: id) }).allSatisfy({ answers($0.id, $0.waiter) }) else { return false }
+        job.withState { state in
+            state.fetched = DataResponse(value, source: found.source)
+            state.isTransferring = false
+            state.attempt = nil
+        }
+        apply { $0.finished(id, answers: answers, into: &$1) }
+        return true
     }
 
     private func start(_ request: TransferRequest, _ id: JobID, _ job: FetchJob) {
@@ -88,8 +151,9 @@ extension FetchEngine {
         let asksForRange = request.headers["Range"] != nil
         let url = request.url
         let provider = job.withState { $0.provider }
-        let begun = job.withState { state -> (number: Int, lane: Lane, isThrottled: Bool)? in
+        let begun = job.withState { state -> (number: Int, lane: Lane, isThrottled: Bool, JoinedBody?)? in
             guard !state.isAborted else { return nil }
+            let joined = exchange(&state.joined, with: state.partial.map { JoinedBody($0.bytes) })
             state.transferNumber += 1
             state.wasThrottled = state.isThrottled
             state.inherited = state.partial?.bytes.count ?? 0
@@ -97,9 +161,11 @@ extension FetchEngine {
             state.attempt?.sent(to: url)
             state.attempt?.asksForRange = asksForRange
             state.requested = requested
-            return (state.transferNumber, state.lane, state.isThrottled)
+            return (state.transferNumber, state.lane, state.isThrottled, joined)
         }
         guard let begun else { return }
+        job.received.store(0, ordering: .relaxed)
+        job.expected.store(-1, ordering: .relaxed)
         request.lane = begun.lane
         request.isThrottled = begun.isThrottled
         if request.headers["Priority"] == nil {
@@ -147,13 +213,15 @@ extension FetchEngine {
     private func receive(_ event: TransferEvent, number: Int, _ id: JobID, _ job: FetchJob) {
         switch event {
         case .progress(let received, let expected):
+            job.expected.store(expected ?? -1, ordering: .relaxed)
             job.received.store(received, ordering: .relaxed)
+            hold(received, for: job)
             if job.wantsBytes.load(ordering: .relaxed) { showBytes(id, job) }
-            guard job.wantsProgress.load(ordering: .relaxed) else { return }
-            report(TaskProgress(received: received, expected: expected), id, job)
+            if job.wantsProgress.load(ordering: .relaxed) { report(id, job) }
         case .interrupted(let response):
             keepPartial(of: response, job)
         case .finished(let result):
+            defer { hold(0, for: job) }
             job.withState { state in
                 state.transfer = nil
                 state.transferNumber += 1
@@ -168,61 +236,11 @@ extension FetchEngine {
         }
     }
 
-    private func report(_ progress: TaskProgress, _ id: JobID, _ job: FetchJob) {
-        let time = time.now()
-        let isDue = job.withState { state in
-            if let last = state.lastProgress, time - last < options.progressInterval,
-                progress.received != progress.expected
-            {
-                return false
-            }
-            state.lastProgress = time
-            return true
-        }
-        guard isDue else { return }
-        for (_, task) in inspect({ $0.waiters(of: id) }) where task.tell(progress) { task.flush() }
-    }
-
-    /// Shows what had come before anyone looked.
-    func showBytes(of job: FetchJob) {
-        guard job.received.load(ordering: .relaxed) > 0 else { return }
-        let id = inspect { scheduler in
-            scheduler.job(for: job.key).flatMap { scheduler.work(of: $0) === job ? $0 : nil }
-        }
-        if let id { showBytes(id, job) }
-    }
-
-    /// Shows what has come so far to those who want to see it, now and then.
-    private func showBytes(_ id: JobID, _ job: FetchJob) {
-        let time = time.now()
-        let (transfer, beginning, wait) = job.withState { state -> ((any Transfer)?, Data?, Duration?) in
-            if let last = state.lastBytes, time - last < options.progressInterval {
-                let isFirst = !state.willShowBytes
-                state.willShowBytes = true
-                return (nil, nil, isFirst ? last + options.progressInterval - time : nil)
-            }
-            guard let transfer = state.transfer else { return (nil, nil, nil) }
-            state.lastBytes = time
-            return (transfer, state.partial?.bytes, nil)
-        }
-        if let wait {
-            // What comes just before the flow stops is to be seen as well.
-            timers.schedule(after: wait) { [weak self, weak job] in
-                guard let self, let job else { return }
-                job.withState { $0.willShowBytes = false }
-                self.showBytes(id, job)
-            }
-        }
-        guard let transfer else { return }
-        // Before it is asked: who begins to look meanwhile says so after that.
-        job.wantsBytes.store(false, ordering: .relaxed)
-        guard inspect({ $0.waiters(of: id) }).contains(where: \.waiter.wantsBytes) else { return }
-        job.wantsBytes.store(true, ordering: .relaxed)
-        transfer.copyBody { [weak self] bytes, offset in
-            guard let self, offset == 0 || offset == beginning?.count else { return }
-            let whole = offset == 0 ? bytes : (beginning ?? Data()) + bytes
-            for (_, task) in self.inspect({ $0.waiters(of: id) }) { task.show(whole) }
-        }
+    /// Counts what a transfer holds. Only its own thread does so.
+    private func hold(_ bytes: Int, for job: FetchJob) {
+        let change = bytes - job.held.exchange(bytes, ordering: .relaxed)
+        guard change != 0, let notice = budget.withLock({ $0.take(change) }) else { return }
+        apply { $0.budgetChanged(notice, into: &$1) }
     }
 
     private func goOn(after response: TransferResponse, _ id: JobID, _ job: FetchJob) {
@@ -260,15 +278,18 @@ extension FetchEngine {
         _ job: FetchJob
     ) {
         let next = attempt.redirected(to: target)
+        let hop = RedirectChain.Hop(
+            status: response.status, headers: response.headers, requested: job.withState { $0.requested },
+            received: now().timeIntervalSince1970)
         guard let handler = hooks.redirectHandler else {
-            job.withState { $0.attempt?.follow(next, proposed: next) }
+            job.withState { $0.attempt?.follow(next, proposed: next, after: hop) }
             return send(id, job)
         }
         Task {
             let step = RedirectHandler.Redirection(
                 status: response.status, headers: response.headers, count: attempt.redirects)
             if let chosen = await handler.decide(step, next) {
-                job.withState { $0.attempt?.follow(chosen, proposed: next) }
+                job.withState { $0.attempt?.follow(chosen, proposed: next, after: hop) }
                 send(id, job)
             } else {
                 answered(id, job, response, redirects: attempt.redirects)
@@ -279,16 +300,18 @@ extension FetchEngine {
     // MARK: Partial bodies
 
     private func keepPartial(of response: TransferResponse, _ job: FetchJob) {
-        let (attempt, call) = job.withState { ($0.attempt, $0.lead) }
+        let (attempt, call, claim) = job.withState { ($0.attempt, $0.lead, $0.claim) }
         let partial = attempt?.left(by: response)
-        let isKeepable = partial.map { mayKeep($0, call) } ?? false
+        let chain = attempt?.chain ?? RedirectChain()
+        let isKeepable =
+            chain.mayStore(ignoresServer: call.freshness.ignoresServer) && (partial.map { mayKeep($0, call) } ?? false)
         let onDisk = job.withState { state in
             state.partial = partial
             let onDisk = state.keepsOnDisk && isKeepable
             if onDisk { state.hasPartialOnDisk = true }
             return onDisk
         }
-        if onDisk, let partial { store.disk?.keepPartial(partial, for: job.key) }
+        if onDisk, let partial, let claim { store.disk?.keepPartial(partial, for: job.key, claim: claim) }
     }
 
     /// What must not be stored must not be stored in part either (RFC 9111, section 5.2.2.5).
@@ -308,8 +331,8 @@ extension FetchEngine {
 extension FetchJob.State {
     /// What the tiers had, if a server can be asked whether it still holds.
     var storedAnswer: StoredData? {
-        guard let value = found?.value, value.info.isChosen(by: lead.request.headers), lead.accepts(value)
-        else { return nil }
-        return value
+        guard let value = found?.value, lead.accepts(value) else { return nil }
+        // For whom it is shows once the hooks have had their say.
+        return lead.request.hooks.changesRequests || value.info.isChosen(by: lead.request.headers) ? value : nil
     }
 }

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Logging
 import Synchronization
@@ -13,6 +14,12 @@ final class FetchEngine: Sendable {
         var progressInterval: Duration
         var maximumRedirects = 10
         var wakeSpacing: Duration = .milliseconds(4)
+        /// The longest that waking takes, however many jobs wait.
+        var wakeSpread: Duration = .seconds(4)
+        /// The most bytes that transfers may hold, all together.
+        var inFlightLimit = Int.max
+        /// Actions that one thread carries out before it hands over to another.
+        var turn = 128
         /// How long a transfer whose host cannot be reached is left alone.
         var lostNetworkGrace: Duration = .seconds(2)
         /// A random number in 0..<1.
@@ -23,6 +30,14 @@ final class FetchEngine: Sendable {
         var scheduler: Scheduler
         var outbox: [Scheduler.Action] = []
         var isCarryingOut = false
+        /// Who waits until everything is carried out.
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// The fetches of newer bytes that are under way: one at a time for each answer that is out of date.
+    struct Revalidation: Hashable {
+        let key: CacheKey
+        let headers: HTTPHeaders
     }
 
     let store: DataStore
@@ -35,6 +50,10 @@ final class FetchEngine: Sendable {
     let reporter: FetchReporter
     private let state: Mutex<State>
     private let observation = Mutex<ChangeObservation?>(nil)
+    private let pauseTimer = Mutex<TimerQueue.ID?>(nil)
+    let revalidations = Mutex<[Revalidation: DataTask]>([:])
+    /// What the transfers hold.
+    let budget: Mutex<ByteBudget>
 
     init(
         scheduler: Scheduler, store: DataStore, transport: any Transport, network: any NetworkMonitor,
@@ -49,6 +68,7 @@ final class FetchEngine: Sendable {
         self.now = now
         self.options = options
         self.reporter = reporter
+        budget = Mutex(ByteBudget(limit: options.inFlightLimit))
         let observation = network.observe { [weak self] in self?.networkChanged() }
         self.observation.withLock { $0 = observation }
     }
@@ -70,24 +90,50 @@ final class FetchEngine: Sendable {
         return result
     }
 
-    private func carryOut() {
+    /// Carries out what is in the outbox. A thread does so for a while only: others may go on adding, and it has work of
+    /// its own.
+    /// - Parameter left: what a thread before this one has left, beginning with the one at `start`.
+    private func carryOut(_ left: [Scheduler.Action] = [], from start: Int = 0) {
         // Closures that run in place are called when this thread no longer carries out for others.
         var toFlush: [DataTask] = []
-        var actions: [Scheduler.Action] = []
-        while true {
-            actions.removeAll(keepingCapacity: true)
-            let isDone = state.withLock { state in
-                if state.outbox.isEmpty {
-                    state.isCarryingOut = false
-                    return true
+        var actions = left
+        var next = start
+        var turn = options.turn
+        while turn > 0 {
+            if next == actions.count {
+                actions.removeAll(keepingCapacity: true)
+                next = 0
+                let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>]? in
+                    if state.outbox.isEmpty {
+                        state.isCarryingOut = false
+                        return exchange(&state.waiting, with: [])
+                    }
+                    swap(&state.outbox, &actions)
+                    return nil
                 }
-                swap(&state.outbox, &actions)
-                return false
+                if let waiting {
+                    for task in toFlush { task.flush() }
+                    for continuation in waiting { continuation.resume() }
+                    return
+                }
             }
-            if isDone { break }
-            for action in actions { perform(action, &toFlush) }
+            perform(actions[next], &toFlush)
+            next += 1
+            turn -= 1
         }
+        DispatchQueue.global().async { [actions, next] in self.carryOut(actions, from: next) }
         for task in toFlush { task.flush() }
+    }
+
+    /// Returns when all that has been decided is carried out.
+    private func finishCarryingOut() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let isDone = state.withLock { state in
+                if state.isCarryingOut { state.waiting.append(continuation) }
+                return !state.isCarryingOut
+            }
+            if isDone { continuation.resume() }
+        }
     }
 
     func inspect<Result: Sendable>(_ body: (borrowing Scheduler) -> Result) -> Result {
@@ -97,27 +143,15 @@ final class FetchEngine: Sendable {
     // MARK: Calls
 
     /// Starts a call that the memory tier could not answer. The task ends also if the engine has been shut down.
-    /// - Parameter found: what the tiers have, if they were asked before.
-    func submit(
-        _ task: DataTask, reads: Bool, fetches: Bool, insistsOnNetwork: Bool, keepsOnDisk: Bool,
-        found: FetchJob.Found? = nil
-    ) {
+    /// - Parameters:
+    ///   - reads: whether the disk may answer; `nil` for what the call says.
+    ///   - found: what the tiers have, if they were asked before.
+    func submit(_ task: DataTask, reads: Bool? = nil, found: FetchJob.Found? = nil) {
         let ids = apply { scheduler, actions -> (job: JobID, task: TaskID, work: FetchJob, isParked: Bool)? in
             if scheduler.isClosed { return nil }
-            let (job, id) = scheduler.submit(
-                task.key, task, lane: task.requestedLane, priority: task.request.priority, reads: reads,
-                fetches: fetches, makeWork: { FetchJob(task.call) }, into: &actions)
-            guard let work = scheduler.work(of: job) else { return nil }
-            work.withState { state in
-                if insistsOnNetwork { state.insistsOnNetwork = true }
-                if keepsOnDisk { state.keepsOnDisk = true }
-                if task.call.keepsInMemory { state.keepsInMemory = true }
-                if task.request.durability == .durable { state.durability = .durable }
-                if state.found == nil { state.found = found }
-                if task.call.timeout != nil { state.hasTimeLimits = true }
-            }
-            task.attach(self, id: id, job: work)
-            return (job, id, work, scheduler.isParked(job))
+            return enroll(
+                task, lane: task.requestedLane, priority: task.request.priority,
+                reads: reads ?? task.call.readsDisk(of: store), found: found, &scheduler, &actions)
         }
         guard let ids else {
             finish(task, nil, .failure(.shutDown))
@@ -129,18 +163,70 @@ final class FetchEngine: Sendable {
         armTimeout(of: ids.task, task, ids.work)
     }
 
-    func cancel(_ id: TaskID) { apply { $0.cancel(id, into: &$1) } }
+    /// Makes the task one of the scheduler's. While the lock is held: tasks and their names there change together.
+    private func enroll(
+        _ task: DataTask, lane: Lane, priority: Priority, reads: Bool, found: FetchJob.Found?,
+        _ scheduler: inout Scheduler, _ actions: inout [Scheduler.Action]
+    ) -> (job: JobID, task: TaskID, work: FetchJob, isParked: Bool)? {
+        let call = task.call
+        let (job, id) = scheduler.submit(
+            call.key, task, lane: lane, priority: priority, reads: reads, fetches: call.mayFetch,
+            makeWork: { FetchJob(call) }, into: &actions)
+        guard let work = scheduler.work(of: job) else { return nil }
+        work.withState { state in
+            if call.insistsOnNetwork { state.insistsOnNetwork = true }
+            if call.keepsOnDisk { state.keepsOnDisk = true }
+            if call.keepsInMemory { state.keepsInMemory = true }
+            if call.request.durability == .durable { state.durability = .durable }
+            if state.found == nil { state.found = found }
+            if call.timeout != nil { state.hasTimeLimits = true }
+        }
+        task.attach(self, id: id, job: work)
+        return (job, id, work, scheduler.isParked(job))
+    }
+
+    /// The cache has nothing for the job: tasks that would rather have something else then turn to that.
+    func turnToSubstitutes(_ id: JobID, _ scheduler: inout Scheduler, _ actions: inout [Scheduler.Action]) {
+        let job = scheduler.work(of: id)
+        for (taskID, task) in scheduler.waiters(of: id) where task.isUndecided {
+            guard let lane = scheduler.leave(taskID) else { continue }
+            task.turnToSubstitute()
+            let next = enroll(
+                task, lane: lane, priority: task.priority, reads: task.call.readsDisk(of: store), found: nil,
+                &scheduler, &actions)
+            // What its hooks have asked for holds for the job that it waits for now.
+            if job?.wantsProgress.load(ordering: .relaxed) == true {
+                next?.work.wantsProgress.store(true, ordering: .relaxed)
+            }
+            if job?.wantsBytes.load(ordering: .relaxed) == true {
+                next?.work.wantsBytes.store(true, ordering: .relaxed)
+            }
+        }
+    }
+
+    // Each is false if the engine does not know the task by this name.
+
+    @discardableResult
+    func cancel(_ id: TaskID) -> Bool { change(id) { $0.cancel(id, into: &$1) } }
+    @discardableResult
+    func demote(_ id: TaskID) -> Bool { change(id) { $0.demote(id, into: &$1) } }
+    @discardableResult
+    func setPriority(_ priority: Priority, of id: TaskID) -> Bool {
+        change(id) { $0.setPriority(priority, of: id, into: &$1) }
+    }
+
+    private func change(_ id: TaskID, _ event: (inout Scheduler, inout [Scheduler.Action]) -> Void) -> Bool {
+        apply { scheduler, actions in
+            let isKnown = scheduler.lane(of: id) != nil
+            event(&scheduler, &actions)
+            return isKnown
+        }
+    }
+
     func cancel(_ key: CacheKey) { apply { $0.cancel(key, into: &$1) } }
     func cancelAll() { apply { $0.cancelAll(into: &$1) } }
-    func demote(_ id: TaskID) { apply { $0.demote(id, into: &$1) } }
     func demote(_ key: CacheKey) { apply { $0.demote(key, into: &$1) } }
-    func setPriority(_ priority: Priority, of id: TaskID) { apply { s, _ in s.setPriority(priority, of: id) } }
     func storageBacklogged(_ notice: BacklogNotice) { apply { $0.storageBacklogged(notice, into: &$1) } }
-    /// What is being fetched for the key is not to be kept.
-    func invalidate(_ key: CacheKey) {
-        let job = inspect { scheduler in scheduler.job(for: key).flatMap { scheduler.work(of: $0) } }
-        job?.withState { $0.isInvalidated = true }
-    }
 
     func lane(of id: TaskID) -> Lane? { inspect { $0.lane(of: id) } }
     func state(of id: TaskID) -> DataTask.State? { inspect { $0.state(of: id) } }
@@ -151,6 +237,7 @@ final class FetchEngine: Sendable {
             scheduler.isClosed = true
             scheduler.cancelAll(into: &actions)
         }
+        await finishCarryingOut()
         let observation = observation.withLock { exchange(&$0, with: nil) }
         _ = consume observation
         timers.end()
@@ -163,10 +250,20 @@ final class FetchEngine: Sendable {
     private func perform(_ action: Scheduler.Action, _ toFlush: inout [DataTask]) {
         switch action {
         case .lookUp(let id, let job):
-            let (call, wantsPartial) = job.withState { ($0.lead, $0.partial == nil) }
-            store.lookUp(job.key, call, wantsPartial: wantsPartial) { found, partial in
+            guard let place = inspect({ $0.lookUpPlace(id) }) else { return }
+            let claim = store.history.claim(job.key)
+            let (call, wantsPartial) = job.withState { state in
+                state.claim = claim
+                return (state.lead, state.partial == nil)
+            }
+            let lookUp = store.lookUp(job.key, call, place, wantsPartial: wantsPartial) { found, partial in
                 self.lookedUp(id, job, found, partial: partial)
             }
+            job.withState { $0.lookUp = lookUp }
+        case .moveLookUp(let id, let job):
+            if let place = inspect({ $0.lookUpPlace(id) }) { job.withState { $0.lookUp }?.move(to: place) }
+        case .dropLookUp(let job):
+            job.withState { exchange(&$0.lookUp, with: nil) }?.cancel()
         case .transfer(let id, let job, let lane, let isThrottled):
             transfer(id, job, lane: lane, isThrottled: isThrottled)
         case .setThrottled(let job, let isThrottled):
@@ -185,6 +282,7 @@ final class FetchEngine: Sendable {
         case .waitForTurn(let job):
             let time = time.now()
             job.withState { $0.budget.hold(at: time) }
+            disarm(job)
         case .setLane(let job, let lane):
             let transfer = job.withState { state in
                 state.lane = lane
@@ -197,16 +295,22 @@ final class FetchEngine: Sendable {
                 return exchange(&state.transfer, with: nil)
             }
             transfer?.cancel()
-        case .arm(let id, _, let delay, let token):
-            timers.schedule(after: delay) { [weak self] in
+        case .arm(let id, let job, let delay, let token):
+            disarm(job)
+            let timer = timers.schedule(after: delay) { [weak self] in
                 self?.apply { $0.timerFired(id, token: token, into: &$1) }
             }
+            job.withState { $0.timer = timer }
+        case .disarm(let job):
+            disarm(job)
         case .armPause(let delay, let token):
-            timers.schedule(after: delay) { [weak self] in
+            let timer = timers.schedule(after: delay) { [weak self] in
                 self?.apply { $0.pauseElapsed(token: token, into: &$1) }
             }
+            if let old = pauseTimer.withLock({ exchange(&$0, with: timer) }) { timers.cancel(old) }
         case .end(let task, let job, let ending, let lane):
-            _ = task.detach(in: lane)
+            let detached = task.detach(in: lane)
+            for timer in detached.timers { timers.cancel(timer) }
             end(task, job, ending, &toFlush)
         case .tellFailure(let task, let job):
             if let failure = job.withState({ $0.failure }), task.tellFailure(failure) {
@@ -219,9 +323,13 @@ final class FetchEngine: Sendable {
         }
     }
 
+    private func disarm(_ job: FetchJob) {
+        if let timer = job.withState({ exchange(&$0.timer, with: nil) }) { timers.cancel(timer) }
+    }
+
     private func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending, _ toFlush: inout [DataTask]) {
         let (found, fetched, failure) = job.withState { ($0.found, $0.fetched, $0.failure) }
-        let result: Result<DataResponse, DipperError> =
+        var result: Result<DataResponse, DipperError> =
             switch ending {
             case .cached: found.map { .success(keptAnswer(for: task, $0)) } ?? .failure(.notCached)
             case .keptAnswer:
@@ -233,19 +341,25 @@ final class FetchEngine: Sendable {
             case .timedOut: .failure(.timedOut)
             }
         if ending == .fetched, task.request.waitsForDiskWrite {
-            let waits = job.withState { state in
-                guard !state.isWritten else { return false }
-                state.whenWritten.append { [weak self] in self?.finish(task, job, result) }
-                return true
+            let isDurable = task.request.durability == .durable && task.call.keepsOnDisk
+            let isOnDisk = job.withState { [result] state -> Bool? in
+                if state.isWritten { return state.isOnDisk }
+                state.whenWritten.append { [weak self] isOnDisk in
+                    self?.finish(task, job, isOnDisk || !isDurable ? result : .failure(.notWritten))
+                }
+                return nil
             }
-            if waits { return }
+            guard let isOnDisk else { return }
+            if !isOnDisk, isDurable { result = .failure(.notWritten) }
         }
+        forgetRevalidation(task)
         reporter.ended(task.key, result)
         if task.end(result) { toFlush.append(task) }
     }
 
     /// Ends a task outside the outbox.
     func finish(_ task: DataTask, _ job: FetchJob?, _ result: Result<DataResponse, DipperError>) {
+        forgetRevalidation(task)
         reporter.ended(task.key, result)
         if task.end(result) { task.flush() }
     }

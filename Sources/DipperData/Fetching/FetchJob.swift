@@ -10,6 +10,10 @@ final class FetchJob: SchedulableWork {
     let wantsBytes = Atomic(false)
     /// Bytes of the present transfer's body.
     let received = Atomic<Int>(0)
+    /// Bytes that count towards what all transfers may hold.
+    let held = Atomic<Int>(0)
+    /// How many bytes the present transfer's body will have; negative if nobody has said.
+    let expected = Atomic<Int>(-1)
     private let state: Mutex<State>
 
     struct State {
@@ -30,11 +34,17 @@ final class FetchJob: SchedulableWork {
         var inherited = 0
         /// Who could not be reached when the last attempt failed.
         var unreachable: URL?
-        /// What is fetched has been made out of date meanwhile.
-        var isInvalidated = false
+        /// The right to keep what is fetched, since the look at the tiers or the first attempt.
+        var claim: Claim?
         /// The transfer was given up because there is no way to its host.
         var isLost = false
+        /// The look at the disk that is under way.
+        var lookUp: LookUp?
+        /// What ends the wait for the next attempt.
+        var timer: TimerQueue.ID?
         var attempt: Attempt?
+        /// The caller's fields, changed as the hooks have changed what was sent last: what `Vary` is judged by.
+        var sent = HTTPHeaders()
         var requested: TimeInterval = 0
         var attempts = 0
         /// What the tiers had.
@@ -60,11 +70,15 @@ final class FetchJob: SchedulableWork {
         var hasTimeLimits = false
         /// Calls whose end waits for the disk write.
         var isWritten = true
-        var whenWritten: [@Sendable () -> Void] = []
+        var isOnDisk = true
+        var whenWritten: [@Sendable (Bool) -> Void] = []
         var budget = TimeBudget()
-        var lastProgress: Duration?
-        var lastBytes: Duration?
-        var willShowBytes = false
+        /// When progress is told next.
+        var progress = Pacing()
+        /// When the bytes so far are shown next.
+        var previews = Pacing()
+        /// What is shown of a body that is continued.
+        var joined: JoinedBody?
     }
 
     /// What the tiers had for a key.
@@ -88,6 +102,16 @@ final class FetchJob: SchedulableWork {
 
     private static func host(_ call: Call) -> String { call.request.url?.host(percentEncoded: false) ?? "" }
 
+    /// When the work began whose result may be kept: a moment of ``StoreHistory``.
+    var begun: UInt64 { withState { $0.claim?.begun } ?? StoreHistory.now }
+
+    /// How far the present transfer has come; `nil` before the first byte.
+    var progress: TaskProgress? {
+        let received = received.load(ordering: .relaxed)
+        let expected = expected.load(ordering: .relaxed)
+        return received > 0 ? TaskProgress(received: received, expected: expected < 0 ? nil : expected) : nil
+    }
+
     func withState<Result>(_ body: (inout sending State) throws -> sending Result) rethrows -> Result {
         try state.withLock(body)
     }
@@ -102,7 +126,6 @@ extension FetchJob.State {
         source = 0
         earlierFailures = []
         failure = nil
-        isInvalidated = false
     }
 
     /// Who is asked now; `nil` if there is none left.

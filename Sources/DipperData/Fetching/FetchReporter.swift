@@ -8,18 +8,21 @@ struct FetchReporter: Sendable {
     let responses: Logger
     let queues: Logger
     let memory: Logger
+    let redaction: Redaction
     let time: TimeSource
     let start: Duration
     let observer: (@Sendable (CacheEvent) -> Void)?
 
     init(
-        name: String, logger: Logger, time: TimeSource, observer: (@Sendable (CacheEvent) -> Void)?
+        name: String, logger: Logger, redaction: Redaction, time: TimeSource,
+        observer: (@Sendable (CacheEvent) -> Void)?
     ) {
         metrics = CacheMetrics(cache: name)
         requests = logger.category("requests")
         responses = logger.category("responses")
         queues = logger.category("queues")
         memory = logger.category("memory")
+        self.redaction = redaction
         self.time = time
         start = time.now()
         self.observer = observer
@@ -41,7 +44,7 @@ struct FetchReporter: Sendable {
     func requested(_ key: CacheKey) {
         statistics.networkRequests.add(1, ordering: .relaxed)
         metrics.requested()
-        requests.debug("request", metadata: ["key": "\(key.loggable)"])
+        requests.debug("request", metadata: ["key": "\(redaction.text(key))"])
     }
 
     func received(_ response: TransferResponse, _ key: CacheKey) {
@@ -49,12 +52,18 @@ struct FetchReporter: Sendable {
         metrics.transferred(response.metrics)
         responses.debug(
             "response",
-            metadata: ["key": "\(key.loggable)", "status": "\(response.status)", "bytes": "\(response.body.count)"])
+            metadata: [
+                "key": "\(redaction.text(key))", "status": "\(response.status)", "bytes": "\(response.body.count)",
+            ])
     }
 
     func failedAttempt(_ key: CacheKey, _ error: DipperError, willRetry: Bool) {
         responses.info(
-            "attempt failed", metadata: ["key": "\(key.loggable)", "error": "\(error)", "retry": "\(willRetry)"])
+            "attempt failed",
+            metadata: [
+                "key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))",
+                "retry": "\(willRetry)",
+            ])
     }
 
     func ended(_ key: CacheKey, _ result: Result<DataResponse, DipperError>) {
@@ -77,7 +86,7 @@ struct FetchReporter: Sendable {
     }
 
     func note(_ key: CacheKey, _ note: JobNote) {
-        queues.trace("\(note)", metadata: ["key": "\(key.loggable)"])
+        queues.trace("\(note)", metadata: ["key": "\(redaction.text(key))"])
         let kind: CacheEvent.Kind =
             switch note {
             case .queued(let lane): .queued(lane)

@@ -17,12 +17,12 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         if let result { continuation.resume(returning: result) }
     }
 
-    /// All that happens from now on, after the present state.
+    /// All that happens from now on, after the present state. Of what nobody reads for long the latest is kept.
     /// - Parameters:
     ///   - present: the state now.
     ///   - forget: called with the stream's number when nobody reads it any more; to call ``forget(stream:)``.
     package func events(present: Event.State, forget: @escaping @Sendable (Int) -> Void) -> AsyncStream<Event> {
-        AsyncStream { continuation in
+        AsyncStream(bufferingPolicy: .bufferingNewest(256)) { continuation in
             let number = log.withLock { $0.add(continuation, present: present) }
             guard let number else { return }
             continuation.onTermination = { _ in forget(number) }

@@ -56,23 +56,41 @@ struct TaskLog<Event: TaskEvent> {
     }
 
     private(set) var outcome: Outcome?
+    /// The latest entries, and how many have been forgotten before them: a call that tries again and again for days must
+    /// not remember each time.
     private var entries: [Entry] = []
+    private var forgotten = 0
     private var listeners: [Listener] = []
-    /// Of these only the latest counts.
+    /// Of these only the latest counts, told after the entries that were there when it came.
     private var progress: TaskProgress?
     private var progressNumber = 0
+    private var progressPlace = 0
     private var preview: Event.Preview?
     private var previewNumber = 0
+    private var previewPlace = 0
     private var continuations: [CheckedContinuation<Outcome, Never>] = []
     var streams: [Int: AsyncStream<Event>.Continuation] = [:]
     private var nextStream = 0
     private var isDelivering = false
 
+    /// Failures and retries that are remembered for hooks that come late or cannot keep up.
+    static var mostEntries: Int { 64 }
+
+    private var entryCount: Int { forgotten + entries.count }
+
+    private mutating func remember(_ entry: Entry) {
+        if entries.count == Self.mostEntries {
+            entries.removeFirst()
+            forgotten += 1
+        }
+        entries.append(entry)
+    }
+
     // MARK: News
 
     mutating func append(_ entry: Entry) -> [AsyncStream<Event>.Continuation] {
         guard outcome == nil else { return [] }
-        entries.append(entry)
+        remember(entry)
         return Array(streams.values)
     }
 
@@ -80,6 +98,7 @@ struct TaskLog<Event: TaskEvent> {
         guard outcome == nil else { return [] }
         self.progress = progress
         progressNumber += 1
+        progressPlace = entryCount
         return Array(streams.values)
     }
 
@@ -87,6 +106,7 @@ struct TaskLog<Event: TaskEvent> {
     mutating func set(_ new: Event.Preview) -> (streams: [AsyncStream<Event>.Continuation], old: Event.Preview?) {
         guard outcome == nil else { return ([], nil) }
         previewNumber += 1
+        previewPlace = entryCount
         return (Array(streams.values), exchange(&preview, with: new))
     }
 
@@ -94,8 +114,8 @@ struct TaskLog<Event: TaskEvent> {
     mutating func end(_ result: Outcome) -> Ended? {
         guard outcome == nil else { return nil }
         outcome = result
-        if case .failure(let error) = result { entries.append(.failure(error, isFatal: true)) }
-        entries.append(.end(result))
+        if case .failure(let error) = result { remember(.failure(error, isFatal: true)) }
+        remember(.end(result))
         return Ended(
             continuations: exchange(&continuations, with: []),
             streams: Array(exchange(&streams, with: [:]).values), preview: exchange(&preview, with: nil))
@@ -142,16 +162,20 @@ struct TaskLog<Event: TaskEvent> {
     /// The next hook to call with what it has not heard, in the order of what happened. After `nil` the delivery
     /// must be claimed anew.
     mutating func nextCall() -> (() -> Void)? {
-        while let behind = listeners.indices.filter({ listeners[$0].cursor < entries.count })
-            .min(by: { listeners[$0].cursor < listeners[$1].cursor })
-        {
-            // Progress and previews come before the end that follows them.
-            if let call = nextProgressCall() ?? nextPreviewCall() { return call }
-            let entry = entries[listeners[behind].cursor]
-            listeners[behind].cursor += 1
-            if let call = listeners[behind].hook.call(with: entry) { return call }
+        while let (listener, news) = nextNews() {
+            let hook = listeners[listener].hook
+            switch news {
+            case .entry(let place):
+                listeners[listener].cursor = place + 1
+                if let call = hook.call(with: entries[place - forgotten]) { return call }
+            case .progress(let progress):
+                listeners[listener].progressHeard = progressNumber
+                if case .progress(let body) = hook { return { body(progress) } }
+            case .preview(let preview):
+                listeners[listener].previewHeard = previewNumber
+                if case .preview(let body) = hook { return { body(preview) } }
+            }
         }
-        if let call = nextProgressCall() ?? nextPreviewCall() { return call }
         if outcome != nil, !listeners.isEmpty {
             // Everyone has heard everything: the closures go, outside the lock.
             let done = exchange(&listeners, with: [])
@@ -161,22 +185,31 @@ struct TaskLog<Event: TaskEvent> {
         return nil
     }
 
-    private mutating func nextProgressCall() -> (() -> Void)? {
-        guard let progress else { return nil }
-        for index in listeners.indices where listeners[index].progressHeard < progressNumber {
-            listeners[index].progressHeard = progressNumber
-            if case .progress(let body) = listeners[index].hook { return { body(progress) } }
-        }
-        return nil
+    private enum News {
+        case entry(Int)
+        case progress(TaskProgress)
+        case preview(Event.Preview)
     }
 
-    private mutating func nextPreviewCall() -> (() -> Void)? {
-        guard let preview else { return nil }
-        for index in listeners.indices where listeners[index].previewHeard < previewNumber {
-            listeners[index].previewHeard = previewNumber
-            if case .preview(let body) = listeners[index].hook { return { body(preview) } }
+    /// The earliest of what a listener has not heard.
+    private func nextNews() -> (listener: Int, news: News)? {
+        var next: (place: Int, listener: Int, news: News)?
+        func consider(_ place: Int, _ listener: Int, _ news: News) {
+            // Places of entries are odd: what came between two of them is told between them.
+            if place < next?.place ?? .max { next = (place, listener, news) }
         }
-        return nil
+        for index in listeners.indices {
+            let listener = listeners[index]
+            let cursor = max(listener.cursor, forgotten)
+            if cursor < entryCount { consider(2 * cursor + 1, index, .entry(cursor)) }
+            if let progress, listener.progressHeard < progressNumber {
+                consider(2 * progressPlace, index, .progress(progress))
+            }
+            if let preview, listener.previewHeard < previewNumber {
+                consider(2 * previewPlace, index, .preview(preview))
+            }
+        }
+        return next.map { ($0.listener, $0.news) }
     }
 }
 

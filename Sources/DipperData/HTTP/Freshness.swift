@@ -48,7 +48,10 @@ struct Freshness: Sendable, Hashable {
 
     func age(at now: TimeInterval) -> TimeInterval { max(0, now - generated) }
 
-    func isFresh(at now: TimeInterval) -> Bool { now < until }
+    /// An answer from the future, made before the clock was set back, is of unknown age: it is stale, so that it is not
+    /// fresh until the clock has come to that future.
+    @inline(__always)
+    func isFresh(at now: TimeInterval) -> Bool { now < until && (now >= generated || until == .infinity) }
 
     /// True if the answer itself says how long it is fresh.
     static func isExplicit(in headers: HTTPHeaders, _ control: CacheControl) -> Bool {

@@ -10,6 +10,19 @@ extension HTTPHeaders {
         values(name).flatMap(\.listMembers)
     }
 
+    /// These fields with the changes that make other fields of some.
+    func changed(from old: HTTPHeaders, to new: HTTPHeaders) -> HTTPHeaders {
+        var headers = self
+        let names = Set((old.fields + new.fields).map(\.name.asciiLowercased))
+        for name in names.sorted() where old.values(name) != new.values(name) {
+            headers[name] = nil
+            for field in new.fields where field.name.isSameHeaderName(as: name) {
+                headers.append(field.name, field.value)
+            }
+        }
+        return headers
+    }
+
     /// Without the fields whose names, in lower case, are not wanted.
     func removing(_ isUnwanted: (String) -> Bool) -> HTTPHeaders {
         HTTPHeaders(fields.filter { !isUnwanted($0.name.asciiLowercased) })

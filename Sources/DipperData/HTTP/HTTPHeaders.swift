@@ -58,8 +58,7 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
     /// True if every name is a token and no value holds a line break or a NUL (RFC 9110, section 5.5).
     var isWellFormed: Bool {
         fields.allSatisfy { field in
-            field.name.isHeaderName
-                && field.value.utf8.allSatisfy { $0 != 0 && $0 != 0x0A && $0 != 0x0D }
+            field.name.isHeaderName && field.value.isHeaderValue
         }
     }
 }
@@ -67,6 +66,9 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
 extension String {
     /// True for a token (RFC 9110, section 5.6.2).
     var isHeaderName: Bool { !utf8.isEmpty && utf8.allSatisfy(\.isTokenCharacter) }
+
+    /// True without a line break or a NUL (RFC 9110, section 5.5).
+    var isHeaderValue: Bool { utf8.allSatisfy { $0 != 0 && $0 != 0x0A && $0 != 0x0D } }
 
     func isSameHeaderName(as other: String) -> Bool {
         utf8.count == other.utf8.count

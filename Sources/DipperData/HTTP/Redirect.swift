@@ -25,10 +25,16 @@ enum Redirect {
         return .success(target)
     }
 
-    /// The fields that may go along: all within one origin, none that holds a credential or names the host beyond it.
+    /// The fields that may go along: all within one origin, and beyond it only those that say what kind of answer is wanted.
+    /// Any other may hold a secret.
     /// - Parameter sensitive: Lower-cased names of further fields that stay behind.
     static func headers(_ headers: HTTPHeaders, from: URL, to: URL, sensitive: Set<String>) -> HTTPHeaders {
-        isSameOrigin(from, to) ? headers : headers.removing { credentials.contains($0) || sensitive.contains($0) }
+        isSameOrigin(from, to) ? headers : headers.removing { !harmless.contains($0) || sensitive.contains($0) }
+    }
+
+    /// The way leads from an encrypted connection to one that anybody can read and change.
+    static func isDowngrade(from: URL, to: URL) -> Bool {
+        from.scheme?.asciiLowercased == "https" && to.scheme?.asciiLowercased == "http"
     }
 
     /// Scheme, host and port are the same (RFC 6454, section 5).
@@ -49,7 +55,9 @@ enum Redirect {
         }
     }
 
-    private static let credentials: Set = [
-        "authorization", "cookie", "cookie2", "host", "proxy-authorization", "www-authenticate",
+    private static let harmless: Set = [
+        "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "if-match",
+        "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "pragma", "priority", "range",
+        "save-data", "user-agent",
     ]
 }

@@ -18,11 +18,11 @@ enum Storing {
         return Freshness.successes.contains(status) || !Validators(response).isEmpty
     }
 
-    /// The fields to keep: not those of the connection, not those of a proxy, and not those that `no-cache` names
-    /// (section 3.1).
+    /// The fields to keep: not those of the connection, not those of a proxy, not those that `no-cache` names
+    /// (section 3.1), and no cookies, which a cache has no use for and others are not to see.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {
         let excluded = excludedNames(of: response).union(CacheControl(response: response).noCacheFields)
-        return response.removing(excluded.contains)
+        return response.removing { excluded.contains($0) || $0 == "set-cookie" || $0 == "set-cookie2" }
     }
 
     /// Lower-cased names of the fields that concern this connection alone.

@@ -2,7 +2,7 @@
 struct Variant: Sendable, Hashable {
     /// Lower-cased, sorted, each once.
     let names: [String]
-    /// What the request had under each name, normalised; `nil` for absent.
+    /// Digests of what the request had under each name, normalised; `nil` for absent.
     let values: [String?]
     /// `Vary: *`: no request is known to be the same.
     let isUnmatchable: Bool
@@ -20,19 +20,22 @@ struct Variant: Sendable, Hashable {
         !isUnmatchable && values == names.map { Self.value($0, of: request) }
     }
 
-    /// The names with the values that a request has under them, each part preceded by its length in bytes: text for a
-    /// key. It holds what the fields hold, secrets included.
+    /// The names with the digests of the values, each name preceded by its length in bytes: text for a key.
+    var selection: String { Self.selection(names, values) }
+
+    /// The same for the values that a request has under these names.
     func selection(for request: HTTPHeaders) -> String {
-        names.map { name in
-            let value = Self.value(name, of: request).map { "\($0.utf8.count):\($0)" } ?? "-"
-            return "\(name.utf8.count):\(name)\(value)"
-        }.joined()
+        Self.selection(names, names.map { Self.value($0, of: request) })
     }
 
-    /// All lines as one, with a comma and a space between the members.
+    private static func selection(_ names: [String], _ values: [String?]) -> String {
+        zip(names, values).map { "\($0.utf8.count):\($0)\($1 ?? "-")" }.joined()
+    }
+
+    /// A digest of all lines as one, with a comma and a space between the members: a value may be a secret.
     private static func value(_ name: String, of request: HTTPHeaders) -> String? {
         let lines = request.values(name)
-        return lines.isEmpty ? nil : lines.flatMap(\.listMembers).joined(separator: ", ")
+        return lines.isEmpty ? nil : CacheKey.digest(lines.flatMap(\.listMembers).joined(separator: ", "))
     }
 }
 

@@ -1,5 +1,7 @@
-/// Is asked before each redirect is followed. Only http and https are ever followed, and credentials do not go along to
-/// another origin.
+/// Is asked before each redirect is followed. Only http and https are ever followed; to another origin only fields that say
+/// which kind of answer is wanted go along, such as `Accept` and `User-Agent`. Without a handler a redirect from https to
+/// http ends the call with ``DipperError/insecureRedirect``. A handler that returns the request allows it; the answer is
+/// handed out then, and not kept.
 public struct RedirectHandler: Sendable {
     /// The answer that redirects, without its body.
     public struct Redirection: Sendable {

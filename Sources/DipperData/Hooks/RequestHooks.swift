@@ -15,18 +15,35 @@ struct RequestHooks: Sendable {
 
     static let standard = RequestHooks()
 
+    /// The identities of those who change what is sent, as text for a key; `nil` if nobody does.
+    private var mark: String? {
+        let parts = [
+            credentials.map { "credentials=\($0.identity.digest)" }, modifier.map { "modifier=\($0.identity.digest)" },
+        ]
+        .compactMap(\.self)
+        return parts.isEmpty ? nil : "\n:" + parts.joined(separator: ",")
+    }
+
+    /// Someone changes what is sent.
+    var changesRequests: Bool { credentials != nil || modifier != nil }
+
+    /// Someone changes what is sent who has declared no identity.
+    var isAnonymous: Bool { credentials?.identity.isDeclared == false || modifier?.identity.isDeclared == false }
+
     /// Keeps requests small.
     final class Box: Sendable {
         let hooks: RequestHooks
+        let mark: String?
 
         init(_ hooks: RequestHooks) {
             self.hooks = hooks
+            mark = hooks.mark
         }
     }
 }
 
 extension DataRequest {
-    /// Has the last word on what is sent.
+    /// Has the last word on what is sent. Its identity is part of the key.
     public var modifier: RequestModifier? {
         get { hooks.modifier }
         set { hooks.modifier = newValue }
@@ -44,14 +61,15 @@ extension DataRequest {
         set { hooks.followsRedirects = newValue }
     }
 
-    /// Names of fields that do not go along with a redirect to another origin, besides `Authorization`, `Cookie` and
-    /// the like.
+    /// Names of fields that do not go along to another origin, by a redirect or to one of ``alternatives``, even though they
+    /// are among those that do: `Accept`, `Accept-Charset`, `Accept-Encoding`, `Accept-Language`, `Cache-Control`,
+    /// `Pragma`, `Priority`, `Range`, `Save-Data`, `User-Agent` and the conditions (`If-…`). All others stay behind anyway.
     public var sensitiveHeaders: Set<String> {
         get { hooks.sensitiveHeaders }
         set { hooks.sensitiveHeaders = newValue }
     }
 
-    /// Who the request is made for.
+    /// Who the request is made for. Their identity is part of the key.
     public var credentials: Credentials? {
         get { hooks.credentials }
         set { hooks.credentials = newValue }

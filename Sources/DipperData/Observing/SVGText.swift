@@ -28,9 +28,10 @@ enum SVGText {
     }
 
     /// What tells a key from its neighbours: the last part of its URL, shortened in the middle.
-    static func label(of key: CacheKey, width: Int) -> String {
-        // What follows the line break are the request's headers; keys of callers may be of any length.
-        let line = key.string.unicodeScalars.prefix { $0 != "\n" }.prefix(2_000)
+    /// - Parameter key: the text of the key, redacted.
+    static func label(of key: String, width: Int) -> String {
+        // Keys of callers may be of any length.
+        let line = key.unicodeScalars.prefix(2_000)
         let end = line.firstIndex { $0 == "?" } ?? line.endIndex
         var path = line[..<end]
         while path.last == "/" { path.removeLast() }

@@ -18,11 +18,15 @@ public final class Timeline: Sendable {
     }
 
     private let limit: Int
+    private let redaction: Redaction
     private let state = Mutex(State())
 
-    /// - Parameter limit: The most events to keep. Those that come later are only counted, and the picture says so.
-    public init(limit: Int = 200_000) {
+    /// - Parameters:
+    ///   - limit: The most events to keep. Those that come later are only counted, and the picture says so.
+    ///   - redaction: What the names of the rows leave out.
+    public init(limit: Int = 200_000, redaction: Redaction = .standard) {
         self.limit = max(0, limit)
+        self.redaction = redaction
     }
 
     /// Takes an event, from any thread: to be set as ``DataCache/Configuration/observer``.
@@ -39,6 +43,6 @@ public final class Timeline: Sendable {
     /// Draws what has been recorded so far: a complete SVG document, 1,280 wide and at most about 6,000 high.
     public func svg() -> String {
         let (events, dropped) = state.withLock { ($0.events, $0.dropped) }
-        return TimelineSVG(TimelineChart(events, dropped: dropped)).document()
+        return TimelineSVG(TimelineChart(events, dropped: dropped), redaction).document()
     }
 }

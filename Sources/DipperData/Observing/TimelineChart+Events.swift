@@ -43,7 +43,7 @@ extension TimelineChart {
             case .failed(let error):
                 if error.isCancelled { chart.cancelled += 1 } else { chart.failed += 1 }
                 mark(key, error.isCancelled ? .cancelled : .failed, time)
-                if let row = last[key] { chart.rows[row].failure = error.shortDescription }
+                if !error.isCancelled, let row = last[key] { chart.rows[row].failure = error.shortDescription }
             case .queued(let lane):
                 enter(.queued, lane, key, time)
             case .looking(let lane):

@@ -28,11 +28,16 @@ extension TimelineSVG {
         }
         guard layout.showsShapes else {
             add("from memory or disk", "fill=\"\(TimelineStyle.ink)\"") { $2.rectangle($0 - 1, $1 - 4, 2, 8) }
-            add("failed", "fill=\"\(TimelineStyle.failure)\"") { $2.rectangle($0 - 1, $1 - 4, 2, 8) }
+            for moment in [TimelineChart.Moment.cancelled, .failed] {
+                add(TimelineStyle.name(moment), "fill=\"\(TimelineStyle.colour(moment))\"") {
+                    $2.rectangle($0 - 1, $1 - 4, 2, 8)
+                }
+            }
             return group(elements)
         }
         let always: Set<TimelineChart.Moment> = [
-            .promoted, .demoted, .answered(.network), .answered(.disk), .answered(.memory), .failed,
+            .promoted, .demoted, .answered(.network), .answered(.disk), .answered(.memory), .cancelled,
+            .failed,
         ]
         let used = Set(chart.rows.lazy.flatMap(\.marks).map(\.moment))
         for moment in Self.momentsInOrder where always.contains(moment) || used.contains(moment) {

@@ -71,7 +71,7 @@ extension TimelineSVG {
             // Beside the end of the bar, not over it.
             if layout.showsShapes {
                 TimelineStyle.draw(moment, x + radius + 2, y, radius, into: &path)
-            } else if moment == .failed || moment == .answered(.memory) || moment == .answered(.disk) {
+            } else if [.failed, .cancelled, .answered(.memory), .answered(.disk)].contains(moment) {
                 path.rectangle(x, y - layout.rowHeight / 2, 2, layout.rowHeight)
             }
         }
@@ -82,7 +82,7 @@ extension TimelineSVG {
         let attributes =
             layout.showsShapes
             ? TimelineStyle.attributes(moment)
-            : "fill=\"\(moment == .failed ? TimelineStyle.failure : TimelineStyle.ink)\""
+            : "fill=\"\(TimelineStyle.colour(moment))\""
         return "<path class=\"\(Self.cssClass(moment))\" d=\"\(path.text)\" \(attributes)/>"
     }
 
@@ -110,7 +110,7 @@ extension TimelineSVG {
     }
 
     private func tooltip(_ row: TimelineChart.Row) -> String {
-        let key = SVGText.shortened(String(row.key.string.prefix(4_000)), width: 200)
+        let key = SVGText.shortened(String(redaction.text(row.key).prefix(4_000)), width: 200)
         let start = TimelineAxis.text(row.start - chart.start)
         guard row.isJob else { return "\(key): at \(start)" }
         var parts = ["from \(start), \(TimelineAxis.text(row.end - row.start))"]
@@ -118,7 +118,9 @@ extension TimelineSVG {
             let time = row.spans.filter { $0.phase == phase }.reduce(.zero) { $0 + ($1.end - $1.start) }
             if time > .zero { parts.append("\(phase) \(TimelineAxis.text(time))") }
         }
-        if let failure = row.failure { parts.append(failure) }
+        if let failure = row.failure { parts.append("failed: \(failure)") }
+        let cancelled = row.marks.count { $0.moment == .cancelled }
+        if cancelled > 0 { parts.append(cancelled == 1 ? "cancelled" : "\(SVGText.count(cancelled)) calls cancelled") }
         return "\(key): \(parts.joined(separator: ", "))"
     }
 }

@@ -5,9 +5,11 @@ struct TimelineSVG {
     let chart: TimelineChart
     let layout: TimelineLayout
     let axis: TimelineAxis
+    let redaction: Redaction
 
-    init(_ chart: TimelineChart) {
+    init(_ chart: TimelineChart, _ redaction: Redaction) {
         self.chart = chart
+        self.redaction = redaction
         layout = TimelineLayout(rows: chart.rows.count, hasNote: chart.dropped > 0)
         axis = TimelineAxis(
             start: chart.start, end: chart.end, left: TimelineLayout.left, width: TimelineLayout.plotWidth)
@@ -105,7 +107,7 @@ struct TimelineSVG {
             }
             names.append(
                 text(
-                    SVGText.label(of: row.key, width: 25), TimelineLayout.left - 13, base,
+                    SVGText.label(of: redaction.text(row.key), width: 25), TimelineLayout.left - 13, base,
                     "text-anchor=\"end\"\(row.lane == .slow ? " fill=\"\(TimelineStyle.text(.slow))\"" : "")")
             )
         }

@@ -7,6 +7,8 @@ enum TimelineStyle {
     static let quiet = "#59636e"
     static let grid = "#d8dee4"
     static let failure = "#b3093c"
+    /// What was taken back is no failure.
+    static let taken = "#6f6f78"
     static let disk = "#8c959f"
 
     static func colour(_ lane: Lane) -> String { lane == .fast ? "#0072b2" : "#e69f00" }
@@ -50,7 +52,7 @@ enum TimelineStyle {
         case .answered(.revalidated), .answered(.stale):
             "fill=\"#fff\" stroke=\"\(ink)\" stroke-width=\"1.4\""
         case .answered: "fill=\"\(ink)\""
-        case .cancelled: "fill=\"none\" stroke=\"\(quiet)\" stroke-width=\"1.8\""
+        case .cancelled: "fill=\"none\" stroke=\"\(taken)\" stroke-width=\"2.4\""
         case .failed: "fill=\"none\" stroke=\"\(failure)\" stroke-width=\"2.4\""
         }
     }
@@ -70,8 +72,19 @@ enum TimelineStyle {
             path.rectangle(x - radius * 0.75, y - radius * 0.75, radius * 1.5, radius * 1.5)
         case .answered(.memory):
             path.polygon([(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)])
-        case .cancelled, .failed:
+        case .cancelled:
+            path.line(x - radius, y, toX: x + radius, y: y)
+        case .failed:
             path.cross(x, y, radius * 0.75)
+        }
+    }
+
+    /// The colour of a mark that is too small for a shape.
+    static func colour(_ moment: TimelineChart.Moment) -> String {
+        switch moment {
+        case .failed: failure
+        case .cancelled: taken
+        default: ink
         }
     }
 

@@ -31,8 +31,26 @@ public struct FileProvider: DataProvider {
         return try result.get()
     }
 
-    /// The same on the caller's thread; `nil` if it cannot be read.
-    package func read() -> Data? { try? Self.read(file, upTo: maximumSize).get() }
+    /// The bytes of the first of some files that there is; `nil` if there is none.
+    /// - Throws: ``DipperError/tooLarge``.
+    package static func data(ofFirst files: [URL], upTo limit: Int) async throws(DipperError) -> Data? {
+        let result: Result<Data?, DipperError> = await withCheckedContinuation { continuation in
+            _ = readers.run { continuation.resume(returning: read(firstOf: files, upTo: limit)) }
+        }
+        return try result.get()
+    }
+
+    /// The same on the caller's thread.
+    package static func read(firstOf files: [URL], upTo limit: Int) -> Result<Data?, DipperError> {
+        for file in files {
+            switch read(file, upTo: limit) {
+            case .success(let bytes): return .success(bytes)
+            case .failure(let error) where error == .tooLarge: return .failure(error)
+            case .failure: continue
+            }
+        }
+        return .success(nil)
+    }
 
     /// Reading blocks, which a thread of Swift's concurrency must not.
     private static let readers = WorkerPool(name: "dipper-file", threads: 2)

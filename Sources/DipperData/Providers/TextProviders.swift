@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 
 /// Bytes written as Base64 (RFC 4648, section 4); line breaks are passed over.
@@ -89,6 +88,6 @@ public struct DataURLProvider: DataProvider {
 extension CacheKey {
     /// Of long text that is its own content.
     fileprivate init(digestOf text: String) {
-        self.init("sha256:" + SHA256.hash(data: Data(text.utf8)).map { String(format: "%02x", $0) }.joined())
+        self.init("sha256:" + MessageDigest.sha256.hex(text))
     }
 }

@@ -47,6 +47,13 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
         var firstTask: Int32 = -1
         var lastTask: Int32 = -1
         var fastTasks: Int32 = 0
+        /// Tasks, and those of them that the disk tier may answer.
+        var taskCount: Int32 = 0
+        var readers: Int32 = 0
+        /// The priorities of the tasks.
+        var levels = LevelCounts()
+        /// Which of those on the network began first.
+        var started: UInt64 = 0
         var key: CacheKey?
         var work: Work?
     }
@@ -134,7 +141,17 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
         if last >= 0 { tasks[Int(last)].next = index } else { jobs[Int(job)].firstTask = index }
         jobs[Int(job)].lastTask = index
         if lane == .fast { jobs[Int(job)].fastTasks += 1 }
+        if reads { jobs[Int(job)].readers += 1 }
+        jobs[Int(job)].taskCount += 1
+        jobs[Int(job)].levels.add(level)
         return index
+    }
+
+    mutating func setLevel(_ level: UInt8, ofTask index: Int32) {
+        let job = Int(tasks[Int(index)].job)
+        jobs[job].levels.remove(tasks[Int(index)].level)
+        jobs[job].levels.add(level)
+        tasks[Int(index)].level = level
     }
 
     /// Takes the task out of its job and hands its waiter back, so that the caller decides where it is released.
@@ -151,6 +168,9 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
             jobs[Int(task.job)].lastTask = task.previous
         }
         if task.lane == .fast { jobs[Int(task.job)].fastTasks -= 1 }
+        if task.reads { jobs[Int(task.job)].readers -= 1 }
+        jobs[Int(task.job)].taskCount -= 1
+        jobs[Int(task.job)].levels.remove(task.level)
         tasks[Int(index)] = Task(generation: task.generation, next: freeTask)
         freeTask = index
         return task.waiter

@@ -122,19 +122,37 @@ extension LaneScheduler {
         dispatch(into: &actions)
     }
 
-    /// The hosts of these jobs can be reached again. They wake one after the other, urgent ones first.
+    /// The hosts of these jobs can be reached again. They wake one after the other, urgent ones first, the last of them
+    /// within a fixed time however many they are.
     mutating func networkReturned(
-        for ids: [JobID], spacing: Duration, offset: Duration = .zero, into actions: inout [Action]
+        for ids: [JobID], spacing: Duration, within longest: Duration = .seconds(4), offset: Duration = .zero,
+        into actions: inout [Action]
     ) {
         let waiting = ids.filter { slots.isCurrent($0) && parkedForNetwork.contains($0.index) }
         let inTurn =
             waiting.filter { slots.jobs[Int($0.index)].lane == .fast }
             + waiting.filter { slots.jobs[Int($0.index)].lane == .slow }
+        let spacing = min(spacing, longest / max(1, inTurn.count))
         for (turn, id) in inTurn.enumerated() {
             parkedForNetwork.remove(id.index)
             slots.jobs[Int(id.index)].isWaitingForNetwork = false
             arm(id.index, after: offset + spacing * turn, into: &actions)
         }
+    }
+
+    /// The transfers hold all the bytes that they may, or fewer again.
+    mutating func budgetChanged(_ notice: ByteBudget.Notice, into actions: inout [Action]) {
+        guard notice.number > budgetNumber else { return }
+        budgetNumber = notice.number
+        isBudgetSpent = notice.isSpent
+        dispatch(into: &actions)
+    }
+
+    /// Someone cannot take more of what is fetched for now, or can again.
+    mutating func hold(_ notice: ByteBudget.Notice, for holder: ObjectIdentifier, into actions: inout [Action]) {
+        if let present = holders[holder], present.number >= notice.number { return }
+        holders[holder] = notice
+        dispatch(into: &actions)
     }
 
     /// The disk falls behind, or has caught up.

@@ -59,7 +59,7 @@ extension LaneScheduler {
         if lane == .fast, slots.jobs[Int(job)].lane == .slow {
             promote(job, into: &actions)
         }
-        raiseLevel(job, to: slots.tasks[Int(task)].level)
+        raiseLevel(job, to: slots.tasks[Int(task)].level, into: &actions)
         let phase = slots.jobs[Int(job)].phase
         let waitsForTurn = phase == .queued && slots.jobs[Int(job)].lane == .slow
         if reads, slots.jobs[Int(job)].lookup == .notDone, !waitsForTurn {

@@ -17,14 +17,18 @@ extension LaneScheduler {
         let job = slots.tasks[Int(id.index)].job
         slots.tasks[Int(id.index)].lane = .slow
         slots.jobs[Int(job)].fastTasks -= 1
-        if slots.jobs[Int(job)].fastTasks == 0 { demote(job, into: &actions) } else { refreshLevel(job) }
+        if slots.jobs[Int(job)].fastTasks == 0 {
+            demote(job, into: &actions)
+        } else {
+            refreshLevel(job, into: &actions)
+        }
         dispatch(into: &actions)
     }
 
-    mutating func setPriority(_ priority: Priority, of id: TaskID) {
+    mutating func setPriority(_ priority: Priority, of id: TaskID, into actions: inout [Action]) {
         guard slots.isCurrent(id) else { return }
-        slots.tasks[Int(id.index)].level = UInt8(priority.level)
-        refreshLevel(slots.tasks[Int(id.index)].job)
+        slots.setLevel(UInt8(priority.level), ofTask: id.index)
+        refreshLevel(slots.tasks[Int(id.index)].job, into: &actions)
     }
 
     /// Ends one task; its job goes on for the others.

@@ -8,6 +8,15 @@ extension LaneScheduler {
         actions.append(.end(waiter, work, ending, lane))
     }
 
+    /// Takes a task out of its job without ending it; the job is settled with the next event.
+    /// - Returns: the lane it was in.
+    mutating func leave(_ id: TaskID) -> Lane? {
+        guard slots.isCurrent(id) else { return nil }
+        let lane = slots.tasks[Int(id.index)].lane
+        _ = slots.removeTask(id.index)
+        return lane
+    }
+
     mutating func endAll(_ job: Int32, into actions: inout [Action]) {
         for task in slots.taskIndices(of: job) {
             end(task, .cancelled, into: &actions)
@@ -23,9 +32,12 @@ extension LaneScheduler {
             if slots.jobs[Int(job)].lane == .fast, slots.jobs[Int(job)].fastTasks == 0 {
                 demote(job, into: &actions)
             } else {
-                refreshLevel(job)
+                refreshLevel(job, into: &actions)
             }
             return true
+        }
+        if slots.jobs[Int(job)].lookup == .underWay, let work = slots.jobs[Int(job)].work {
+            actions.append(.dropLookUp(work))
         }
         switch slots.jobs[Int(job)].phase {
         case .queued:
@@ -39,6 +51,7 @@ extension LaneScheduler {
         case .parked:
             parked -= 1
             parkedForNetwork.remove(job)
+            if let work = slots.jobs[Int(job)].work { actions.append(.disarm(work)) }
         case .free:
             return false
         }
@@ -74,6 +87,12 @@ extension LaneScheduler {
         actions.append(.lookUp(slots.id(ofJob: job), work))
     }
 
+    /// Brings a look-up that is under way to the place that the job has now.
+    func moveLookUp(_ job: Int32, into actions: inout [Action]) {
+        guard slots.jobs[Int(job)].lookup == .underWay, let work = slots.jobs[Int(job)].work else { return }
+        actions.append(.moveLookUp(slots.id(ofJob: job), work))
+    }
+
     mutating func arm(_ job: Int32, after delay: Duration, into actions: inout [Action]) {
         guard let work = slots.jobs[Int(job)].work else { return }
         slots.jobs[Int(job)].timerToken &+= 1
@@ -86,48 +105,27 @@ extension LaneScheduler {
         if let work = slots.jobs[Int(job)].work { actions.append(.note(work, note)) }
     }
 
-    func anyTaskReads(_ job: Int32) -> Bool {
-        var task = slots.jobs[Int(job)].firstTask
-        while task >= 0 {
-            if slots.tasks[Int(task)].reads { return true }
-            task = slots.tasks[Int(task)].next
-        }
-        return false
-    }
+    func anyTaskReads(_ job: Int32) -> Bool { slots.jobs[Int(job)].readers > 0 }
 
-    func anyTaskInsistsOnNetwork(_ job: Int32) -> Bool {
-        var task = slots.jobs[Int(job)].firstTask
-        while task >= 0 {
-            if !slots.tasks[Int(task)].reads { return true }
-            task = slots.tasks[Int(task)].next
-        }
-        return false
-    }
+    func anyTaskInsistsOnNetwork(_ job: Int32) -> Bool { slots.jobs[Int(job)].readers < slots.jobs[Int(job)].taskCount }
 
-    func highestLevel(_ job: Int32) -> UInt8 {
-        var level: UInt8 = 0
-        var task = slots.jobs[Int(job)].firstTask
-        while task >= 0 {
-            level = max(level, slots.tasks[Int(task)].level)
-            task = slots.tasks[Int(task)].next
-        }
-        return level
-    }
+    func highestLevel(_ job: Int32) -> UInt8 { slots.jobs[Int(job)].levels.highest }
 
     /// Brings a queued job to the place that its most important task deserves.
-    mutating func refreshLevel(_ job: Int32) {
-        setLevel(job, highestLevel(job))
+    mutating func refreshLevel(_ job: Int32, into actions: inout [Action]) {
+        setLevel(job, highestLevel(job), into: &actions)
     }
 
     /// The same when a task has come: no other needs to be looked at.
-    mutating func raiseLevel(_ job: Int32, to level: UInt8) {
-        if level > slots.jobs[Int(job)].level { setLevel(job, level) }
+    mutating func raiseLevel(_ job: Int32, to level: UInt8, into actions: inout [Action]) {
+        if level > slots.jobs[Int(job)].level { setLevel(job, level, into: &actions) }
     }
 
-    private mutating func setLevel(_ job: Int32, _ level: UInt8) {
+    private mutating func setLevel(_ job: Int32, _ level: UInt8, into actions: inout [Action]) {
         guard level != slots.jobs[Int(job)].level else { return }
         guard slots.jobs[Int(job)].phase == .queued else {
             slots.jobs[Int(job)].level = level
+            moveLookUp(job, into: &actions)
             return
         }
         withQueue(slots.jobs[Int(job)].lane) { queue, slots in

@@ -15,10 +15,11 @@ extension LaneScheduler {
             fast.addRunning(group: slots.jobs[Int(job)].group)
             if let work = slots.jobs[Int(job)].work { actions.append(.setLane(work, .fast)) }
             if slots.jobs[Int(job)].isThrottled { setThrottled(job, false, into: &actions) }
-            if slots.jobs[Int(job)].onNetwork { fastOnNetwork += 1 }
+            if slots.jobs[Int(job)].onNetwork { fastOnNetwork += 1 } else { moveLookUp(job, into: &actions) }
         case .looking:
             slots.jobs[Int(job)].lane = .fast
             fastLooking += 1
+            moveLookUp(job, into: &actions)
         case .parked, .free:
             slots.jobs[Int(job)].lane = .fast
         }
@@ -43,6 +44,7 @@ extension LaneScheduler {
             slots.jobs[Int(job)].lane = .slow
             slots.jobs[Int(job)].goesToFront = true
             fastLooking -= 1
+            moveLookUp(job, into: &actions)
         case .parked, .free:
             slots.jobs[Int(job)].lane = .slow
         }
@@ -67,10 +69,14 @@ extension LaneScheduler {
 
     /// Starts what may start, and throttles and releases what runs in the slow lane.
     mutating func dispatch(into actions: inout [Action]) {
-        while backlog < .full, fast.hasRoom, let job = fast.next(slots) {
+        while backlog < .full, !isHeldBack, fast.hasRoom, !isBudgetSpent || fastOnNetwork == 0,
+            let job = fast.next(slots)
+        {
             start(job, into: &actions)
         }
-        while !isFastBusy, backlog == .none, slow.hasRoom, let job = slow.next(slots) {
+        while !isFastBusy, backlog == .none, !isHeldBack, slow.hasRoom, !isBudgetSpent || transferring.isEmpty,
+            let job = slow.next(slots)
+        {
             start(job, into: &actions)
         }
         balance(into: &actions)
@@ -97,6 +103,8 @@ extension LaneScheduler {
         guard let work = slots.jobs[Int(job)].work else { return }
         slots.jobs[Int(job)].onNetwork = true
         transferring.insert(job)
+        starts += 1
+        slots.jobs[Int(job)].started = starts
         let lane = slots.jobs[Int(job)].lane
         if lane == .fast { fastOnNetwork += 1 }
         if slots.jobs[Int(job)].isRetry {
@@ -113,17 +121,37 @@ extension LaneScheduler {
 
     mutating func balance(into actions: inout [Action]) {
         if fastOnNetwork > 0 { isThrottling = true } else if !isFastBusy { isThrottling = false }
+        // Over budget one transfer goes on, so that it ends and gives back what it holds.
+        let only = isBudgetSpent ? transferring.min { goesOnBefore($0, $1) } : nil
+        if isBudgetSpent || isHoldingFast { balanceFast(only, into: &actions) }
         var moving = 0
         for job in slowRunning {
             let mayMove =
-                pause == .granted(job)
-                || (!isThrottling && moving < max(1, slow.configuration.maxConcurrent))
+                (only == nil || only == job)
+                && (pause == .granted(job)
+                    || (!isThrottling && moving < max(1, slow.configuration.maxConcurrent)))
             if mayMove { moving += 1 }
             if slots.jobs[Int(job)].isThrottled == mayMove {
                 setThrottled(job, !mayMove, into: &actions)
             }
         }
         armPauseIfHeldUp(into: &actions)
+    }
+
+    /// Whether the first of two transfers goes on where only one may: the urgent one, then the older one.
+    private func goesOnBefore(_ a: Int32, _ b: Int32) -> Bool {
+        let (one, other) = (slots.jobs[Int(a)].lane, slots.jobs[Int(b)].lane)
+        return one == other ? slots.jobs[Int(a)].started < slots.jobs[Int(b)].started : one == .fast
+    }
+
+    /// Throttles the urgent transfers but one, or releases them again.
+    private mutating func balanceFast(_ only: Int32?, into actions: inout [Action]) {
+        isHoldingFast = false
+        for job in transferring where slots.jobs[Int(job)].lane == .fast {
+            let isHeld = only != nil && only != job
+            if isHeld { isHoldingFast = true }
+            if slots.jobs[Int(job)].isThrottled != isHeld { setThrottled(job, isHeld, into: &actions) }
+        }
     }
 
     mutating func armPauseIfHeldUp(into actions: inout [Action]) {

@@ -16,7 +16,8 @@ protocol SchedulableWork: Sendable {
 /// 5. parked jobs hold no slot and do not hold up the slow lane;
 /// 6. no event costs more because more jobs are queued;
 /// 7. inside a lane the higher priority starts first, then the lane's order decides;
-/// 8. with `maxPause`, one slow job at a time may run beside fast work after that wait.
+/// 8. with `maxPause`, one slow job at a time may run beside fast work after that wait;
+/// 9. while the budget of bytes is spent one transfer goes on, an urgent one if there is one, and nothing else begins.
 struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     typealias Action = SchedulerAction<Waiter, Work>
 
@@ -39,6 +40,15 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     var isThrottling = false
     var backlog = StorageBacklog.none
     var backlogNumber: UInt64 = 0
+    /// The transfers hold as many bytes as they may.
+    var isBudgetSpent = false
+    var budgetNumber: UInt64 = 0
+    /// Urgent transfers are throttled because the budget is spent.
+    var isHoldingFast = false
+    /// Those who cannot take more of what is fetched for now, and their latest word.
+    var holders: [ObjectIdentifier: ByteBudget.Notice] = [:]
+    /// Transfers that have begun so far.
+    var starts: UInt64 = 0
     /// No more calls are taken.
     var isClosed = false
     /// Whether ``SchedulerAction/note(_:_:)`` is wanted.
@@ -65,6 +75,17 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     var jobCount: Int { slots.jobCount }
 
     var isFastBusy: Bool { fastReservations + fastLooking + fast.queued + fast.running > 0 }
+
+    /// Nothing is to begin, because what is fetched could not be taken.
+    var isHeldBack: Bool { holders.values.contains(where: \.isSpent) }
+
+    /// Where a look-up for the job waits: as urgent as the job is now.
+    func lookUpPlace(_ id: JobID) -> LookUpQueue.Place? {
+        guard slots.isCurrent(id) else { return nil }
+        let job = slots.jobs[Int(id.index)]
+        let order = (job.lane == .fast ? fast : slow).configuration.order
+        return .init(job.lane, Priority(Double(job.level) / 100), isLIFO: order == .lifo)
+    }
 
     /// Jobs by what they are doing.
     var counts: LaneCounts {

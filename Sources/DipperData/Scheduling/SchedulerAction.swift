@@ -2,6 +2,10 @@
 enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     /// Ask the disk tier; answer with `lookedUp`. The job holds no slot for it.
     case lookUp(JobID, Work)
+    /// The job that is being looked up is as urgent as it is now.
+    case moveLookUp(JobID, Work)
+    /// Nobody waits for the disk tier's answer any more.
+    case dropLookUp(Work)
     /// The job has a slot and goes to the network. Answer with `finished` or `failed`.
     case transfer(JobID, Work, lane: Lane, throttled: Bool)
     /// Stop a running transfer from using the link, or let it use the link again.
@@ -14,6 +18,8 @@ enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     case abort(Work)
     /// Send `timerFired` with this token after the wait.
     case arm(JobID, Work, after: Duration, token: UInt32)
+    /// The parked job has ended: its timer is not needed any more.
+    case disarm(Work)
     /// The same for `pauseElapsed`: the slow lane has been held up.
     case armPause(after: Duration, token: UInt32)
     /// The task has ended, in this lane.

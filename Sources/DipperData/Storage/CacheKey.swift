@@ -3,10 +3,14 @@ import Foundation
 
 /// The identity of an entry, for deduplication and storage.
 ///
-/// The default key of a request is its URL without the fragment, followed by the request's own headers in
-/// canonical form. Two requests with different headers never share an entry. A key may also be any string of
-/// the caller's own; the empty one is refused by every call.
-public struct CacheKey: Sendable, Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
+/// The default key of a request is its URL without the fragment, followed by what else tells the request from others:
+/// its header fields, the user in its URL, and the identities of its ``Credentials`` and its ``RequestModifier``. Two
+/// requests with different fields or identities never share an entry. Names of fields stay readable; values and
+/// identities are in the key as digests (SHA-256), so that no secret is written to disk or shown with a key.
+///
+/// A key may also be any string of the caller's own, to which identities are added; the empty one is refused by every
+/// call.
+public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
     /// The key as text.
     public let string: String
     /// Made once, so that a prepared key is found without reading its text again.
@@ -39,18 +43,20 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         let text = url.absoluteString
         // The common case in one pass over the text.
         let hash = text.utf8.withContiguousStorageIfAvailable { bytes -> UInt64? in
-            guard let start = bytes.baseAddress, memchr(start, 0x23, bytes.count) == nil else { return nil }
+            guard let start = bytes.baseAddress, memchr(start, 0x23, bytes.count) == nil,
+                memchr(start, 0x40, bytes.count) == nil
+            else { return nil }
             return dipper_xxh3_seeded(start, bytes.count, Self.seed)
         }
         if let hash, let hash {
             self.init(text, hash: hash)
         } else {
-            self.init(verbatim: Self.withoutFragment(text))
+            self.init(verbatim: Self.text(of: url))
         }
     }
 
-    /// The key of a URL asked for with headers: names lower-cased, fields sorted, each part preceded by its
-    /// length in bytes, so that no choice of headers can be mistaken for another.
+    /// The key of a URL asked for with headers: the names of the fields, lower-cased and sorted, and a digest of names and
+    /// values, each preceded by its length in bytes, so that no choice of headers can be mistaken for another.
     ///
     /// `Cache-Control` and `Pragma` do not count: they tell what will do, not what is asked for.
     public init(_ url: URL, headers: HTTPHeaders) {
@@ -63,13 +69,26 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
             counted
             .map { (name: $0.name.lowercased(), value: $0.value) }
             .sorted { ($0.name, $0.value) < ($1.name, $1.value) }
-        var text = Self.withoutFragment(url.absoluteString)
-        // A URL holds no line break: what follows cannot be part of it.
-        text += "\n"
+        var text = ""
         for field in fields {
             text += "\(field.name.utf8.count):\(field.name)\(field.value.utf8.count):\(field.value)"
         }
-        self.init(verbatim: text)
+        let names = fields.map(\.name).joined(separator: ",")
+        // A URL holds no line break: what follows cannot be part of it.
+        self.init(verbatim: "\(Self.text(of: url))\n\(fields.count):\(names)=\(Self.digest(text))")
+    }
+
+    /// The key with a mark that tells for whom the entry is; the key itself if it has that mark.
+    func marked(_ mark: String) -> CacheKey {
+        isEmpty || string.utf8.contains(mark.utf8) ? self : CacheKey(verbatim: string + mark)
+    }
+
+    /// Stands for a text that must not be read in a key: half of its SHA-256, in hexadecimal digits.
+    static func digest(_ text: String) -> String { String(MessageDigest.sha256.hex(text).prefix(32)) }
+
+    private static func text(of url: URL) -> String {
+        let (address, user) = url.parts
+        return user.map { "\(address)\n:user=\(digest(String($0)))" } ?? address
     }
 
     /// Tells the cache what will do, not the server what is asked for.
@@ -85,8 +104,8 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         CacheKey(verbatim: "\(string)\n\(family)\n\(selection)")
     }
 
-    /// Begins the keys of what was made from the entry with this key. A default key goes on with a digit after the line
-    /// break, a variant's too, and in keys of the caller's own the two never stand together.
+    /// Begins the keys of what was made from the entry with this key. A default key goes on with a digit or a colon after
+    /// the line break, a variant's too, and in keys of the caller's own the two never stand together.
     package var derivedPrefix: String { string + "\n#" }
 
     /// Whether this is the key of something made from another entry.
@@ -99,11 +118,10 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
             && own.starts(with: other)
     }
 
-    /// What may stand in a log: the URL. Headers, which may hold secrets, follow a line break in default keys.
-    var loggable: Substring { string.prefix { $0 != "\n" } }
-
-    /// The key as text.
-    public var description: String { string }
+    /// The key's first line without secrets; see ``Redaction``. ``string`` has the whole key.
+    public var description: String { Redaction.standard.text(self) }
+    /// The SHA-256 of the key in hexadecimal digits: names an entry in lists and logs without telling what it is.
+    public var digest: String { KeyDigest.sha256(self) }
     /// True for the key that every call refuses.
     public var isEmpty: Bool { string.isEmpty }
 
@@ -130,11 +148,6 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         return String(decoding: escaped + rest, as: UTF8.self)
     }
 
-    private static func withoutFragment(_ text: String) -> String {
-        guard let mark = text.utf8.firstIndex(of: UInt8(ascii: "#")) else { return text }
-        return String(text[..<mark])
-    }
-
     /// Differs from process to process, so that nobody can choose URLs that collide.
     private static let seed = UInt64.random(in: .min ... .max)
 
@@ -146,5 +159,21 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible, Expressible
         }
         var copy = string
         return copy.withUTF8 { dipper_xxh3_seeded($0.baseAddress, $0.count, seed) }
+    }
+}
+
+extension URL {
+    /// The URL's text without the fragment and without the user, which may be a secret.
+    var withoutFragment: String { parts.address }
+
+    /// What a server is asked for, and the user in whose name, if the URL has one.
+    fileprivate var parts: (address: String, user: Substring?) {
+        let text = absoluteString
+        let address = text.utf8.firstIndex(of: UInt8(ascii: "#")).map { text[..<$0] } ?? text[...]
+        guard let scheme = address.range(of: "://") else { return (String(address), nil) }
+        let rest = address[scheme.upperBound...]
+        let authority = rest.prefix { $0 != "/" && $0 != "?" }
+        guard let mark = authority.lastIndex(of: "@") else { return (String(address), nil) }
+        return (String(address[..<scheme.upperBound] + rest[rest.index(after: mark)...]), rest[..<mark])
     }
 }

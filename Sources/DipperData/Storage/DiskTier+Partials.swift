@@ -2,51 +2,64 @@ import Foundation
 
 /// The beginnings of bodies that were broken off.
 extension DiskTier {
-    /// Keeps what has arrived of a body, in the background; at once for ``partial(of:)``.
-    func keepPartial(_ partial: PartialBody, for key: CacheKey) {
+    /// Keeps the part of a body that has arrived, in the background; at once for ``partial(of:)``.
+    /// - Parameter claim: the right to do so: work that was given up may end after the entry was removed, or after a whole
+    ///   one was kept.
+    func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard options.partialLimit > 0 else { return }
-        change(key, to: .kept(partial))
+        let kept = PartialChanges.Change.kept(partial, stored: now().timeIntervalSince1970)
+        change(key, to: kept) { partials in
+            claim.allowsPartial && partials.bytes + partial.bytes.count <= self.options.stagingLimit * 4
+        }
     }
 
     func dropPartial(of key: CacheKey) {
-        change(key, to: .dropped)
+        change(key, to: .dropped) { _ in true }
     }
 
     /// What was kept for a key, if it can still be continued. Reads a file.
     func partial(of key: CacheKey) -> PartialBody? {
         switch partials.withLock({ $0.changes[key]?.change }) {
-        case .kept(let partial): return partial
+        case .kept(let partial, _): return partial
         case .dropped: return nil
         case nil: break
         }
-        guard let record = PartialFiles(root: options.folder).read(options.naming.name(key)), record.key == key,
-            !record.lifetime.isExpired(at: now().timeIntervalSince1970)
+        guard let record = opened.partials?.read(options.naming.name(key)), record.key == key,
+            !record.lifetime.isExpired(at: now().timeIntervalSince1970),
+            record.value.info.stored >= history.storedBefore
         else { return nil }
         return PartialBody(
             TransferResponse(headers: record.value.info.headers, body: record.value.data), of: record.value.info.url)
     }
 
-    private func change(_ key: CacheKey, to change: PartialChanges.Change) {
-        let number = partials.withLock { $0.set(change, for: key) }
+    private func change(
+        _ key: CacheKey, to change: PartialChanges.Change, ifAllowed isAllowed: (borrowing PartialChanges) -> Bool
+    ) {
+        let staged = partials.withLock { isAllowed($0) ? $0.set(change, for: key) : nil }
+        guard let number = staged?.number else { return }
         let isRunning = writer.run {
             // A later change has a turn of its own.
             guard self.partials.withLock({ $0.changes[key]?.number }) == number else { return }
             self.carryOut(change, for: key)
-            self.partials.withLock { $0.finish(key, number) }
+            let done = self.partials.withLock { $0.finish(key, number) }
+            _ = consume done
         }
-        if !isRunning { partials.withLock { $0.finish(key, number) } }
+        if !isRunning {
+            let dropped = partials.withLock { $0.finish(key, number) }
+            _ = consume dropped
+        }
     }
 
     private func carryOut(_ change: PartialChanges.Change, for key: CacheKey) {
-        let files = PartialFiles(root: options.folder)
+        let opened = opened
         let name = options.naming.name(key)
-        guard opened.files?.isReadOnly == false else { return }
-        guard case .kept(let partial) = change else { return files.remove(name) }
-        let time = now().timeIntervalSince1970
+        guard let files = opened.partials, opened.files?.isReadOnly == false else { return }
+        guard case .kept(let partial, let time) = change else { return files.remove(name) }
         let record = EntryRecord(
             key: key,
             value: StoredData(
-                data: partial.bytes, info: EntryInfo(url: partial.url, headers: partial.headers, stored: time)),
+                data: partial.bytes,
+                info: EntryInfo(url: partial.url, headers: Storing.fields(of: partial.headers), stored: time)),
             lifetime: Lifetime(.days(7), extendedBy: .unchanged, now: now()))
         do {
             try files.write(record, named: name, limit: options.partialLimit, now: Date().timeIntervalSince1970)
@@ -59,23 +72,48 @@ extension DiskTier {
 /// Changes that have not reached the folder yet, by key: reads look here first. A value; its owner locks it.
 struct PartialChanges {
     enum Change {
-        case kept(PartialBody)
+        /// `stored` in seconds since 1970.
+        case kept(PartialBody, stored: TimeInterval)
         case dropped
+
+        var bytes: Int { if case .kept(let partial, _) = self { partial.bytes.count } else { 0 } }
     }
 
-    private(set) var changes: [CacheKey: (number: UInt64, change: Change)] = [:]
+    typealias Changes = [CacheKey: (number: UInt64, change: Change)]
+
+    private(set) var changes: Changes = [:]
     private var next: UInt64 = 0
+    /// Bytes of all that waits.
+    private(set) var bytes = 0
 
-    mutating func set(_ change: Change, for key: CacheKey) -> UInt64 {
+    // Numbers are not used again: changes that are still to be carried out find that they no longer count. What is taken
+    // away is for the caller to release outside its lock.
+
+    mutating func set(_ change: Change, for key: CacheKey) -> (number: UInt64, replaced: Change?) {
         next += 1
+        let replaced = remove(key)
         changes[key] = (next, change)
-        return next
+        bytes += change.bytes
+        return (next, replaced)
     }
 
-    /// Numbers are not used again: changes that are still to be carried out find that they no longer count.
-    mutating func removeAll() -> [CacheKey: (number: UInt64, change: Change)] { exchange(&changes, with: [:]) }
+    mutating func removeAll() -> Changes {
+        bytes = 0
+        return exchange(&changes, with: [:])
+    }
 
-    mutating func finish(_ key: CacheKey, _ number: UInt64) {
-        if changes[key]?.number == number { changes[key] = nil }
+    mutating func remove(_ key: CacheKey) -> Change? {
+        guard let change = changes.removeValue(forKey: key)?.change else { return nil }
+        bytes -= change.bytes
+        return change
+    }
+
+    mutating func remove(storedBefore limit: TimeInterval) -> [Change] {
+        let old = changes.filter { if case .kept(_, let stored) = $0.value.change { stored < limit } else { false } }
+        return old.keys.compactMap { remove($0) }
+    }
+
+    mutating func finish(_ key: CacheKey, _ number: UInt64) -> Change? {
+        changes[key]?.number == number ? remove(key) : nil
     }
 }

@@ -1,88 +1,158 @@
 import Foundation
 import GRDB
+import Synchronization
 
 /// What the writer's thread does. Nothing here is called from elsewhere.
 extension DiskTier {
-    /// Carries out a batch of changes: rows first, then files.
-    func carryOut(_ batch: [StagingArea.Item]) {
+    /// Carries out a batch of changes: first the files of large entries, then all rows, then the removal of files that are
+    /// out of date. So an entry is found until the one that takes its place is, and both are in step with what is flushed.
+    /// - Parameter hidden: keys whose versions on disk could not be removed before.
+    func carryOut(_ batch: [StagingArea.Item], hidden: Set<CacheKey>) -> StagingArea.Outcome {
         reopenIfLost()
-        guard let files = opened.files, !files.isReadOnly else { return }
+        var outcome = StagingArea.Outcome()
+        guard let files = opened.files, !files.isReadOnly else {
+            giveUp(batch, &outcome)
+            return outcome
+        }
         var rows: [EntryIndex.Row] = []
-        var large: [(name: String, body: Data, trailer: [UInt8], durability: Durability)] = []
-        var unflushed: Set<String> = []
-        var removed: [String] = []
+        var small: [(item: StagingArea.Item, name: String)] = []
+        var removed = Set(hidden.map { options.naming.name($0) })
+        let partials = opened.partials
         let time = now().timeIntervalSince1970
         for item in batch {
             let name = options.naming.name(item.key)
-            switch item.change {
-            case .remove:
-                files.remove(name)
-                removed.append(name)
-            case .write(let record):
-                let (body, trailer) = record.encoded(options.compression)
-                let size = body.count + trailer.count
-                var row = EntryIndex.Row(
-                    name: name, key: record.key.string, url: record.value.info.url, size: size,
-                    stored: record.value.info.stored, accessed: time, lifetime: record.lifetime)
-                if size <= options.inlineLimit {
-                    files.remove(name)
-                    if item.durability == .durable { unflushed.insert(name) }
-                    row.record = body + trailer
-                } else {
-                    large.append((name, body, trailer, item.durability))
-                }
-                rows.append(row)
+            // What is whole, or is not wanted any more, has no beginning.
+            partials?.remove(name)
+            guard case .write(let record) = item.change else {
+                removed.insert(name)
+                continue
             }
+            let (body, trailer) = record.encoded(options.compression)
+            let size = body.count + trailer.count
+            var row = EntryIndex.Row(
+                name: name, key: record.key.string, url: record.value.info.url, size: size,
+                stored: record.value.info.stored, accessed: time, lifetime: record.lifetime)
+            if size <= options.inlineLimit {
+                row.record = body + trailer
+                small.append((item, name))
+            } else if !write(item, name, body, trailer, files, &outcome) {
+                removed.insert(name)
+                continue
+            }
+            rows.append(row)
         }
-        // A file that came back would stand for the small entry.
-        for name in unflushed { flushFolders(of: name, files) }
+        removed.subtract(rows.map(\.name))
         let isDurable = batch.contains { $0.durability == .durable }
-        guard commit(rows, removing: removed, isDurable ? .durable : .relaxed) else {
-            // What was to be replaced or removed must not be found any more.
-            for item in batch { files.remove(options.naming.name(item.key)) }
-            return
+        guard commit(rows, removing: Array(removed), isDurable ? .durable : .relaxed) else {
+            giveUp(batch, &outcome)
+            return outcome
         }
-        var failed: [String] = []
-        for entry in large {
-            do {
-                try files.write(entry.name, body: entry.body, trailer: entry.trailer, entry.durability)
-            } catch {
-                // A later entry may be smaller; the old file must not stand for the new entry.
-                complain("an entry cannot be written and stays in memory only", error)
-                files.remove(entry.name)
-                failed.append(entry.name)
-            }
+        for name in removed { files.remove(name) }
+        for (item, name) in small {
+            files.remove(name)
+            // A file that came back would stand for the small entry.
+            if item.durability == .durable, !flushFolders(of: name, files) { outcome.failed.insert(item.number) }
         }
-        if !failed.isEmpty { removeNow(failed) }
-        listAgain(rows.filter { $0.record == nil && !failed.contains($0.name) })
+        outcome.freed = hidden.filter { !isFound($0) }
+        outcome.stuck.formUnion(
+            batch.filter { outcome.failed.contains($0.number) && isFound($0.key) }.map(\.key))
+        dropVanished(rows.filter { $0.record == nil })
         keepLimit()
+        // It may have been removed at once to keep the limit, or by another process.
+        for item in batch where item.durability == .durable {
+            if case .write = item.change, !isFound(item.key) { outcome.failed.insert(item.number) }
+        }
+        return outcome
     }
 
-    private func flushFolders(of name: String, _ files: BlobFiles) {
+    /// Writes the file of a large entry. False if that fails: the earlier file must not stand for the entry.
+    private func write(
+        _ item: StagingArea.Item, _ name: String, _ body: Data, _ trailer: [UInt8], _ files: BlobFiles,
+        _ outcome: inout StagingArea.Outcome
+    ) -> Bool {
+        do {
+            try files.write(name, body: body, trailer: trailer, item.durability)
+            return true
+        } catch {
+            complain("an entry cannot be written and stays in memory only", error)
+            files.remove(name)
+            outcome.failed.insert(item.number)
+            return false
+        }
+    }
+
+    /// Nothing of the batch can be carried out. What was to be replaced or removed must not be found any more.
+    private func giveUp(_ batch: [StagingArea.Item], _ outcome: inout StagingArea.Outcome) {
+        outcome.failed = Set(batch.map(\.number))
+        if let files = opened.files, !files.isReadOnly {
+            for item in batch { files.remove(options.naming.name(item.key)) }
+        }
+        outcome.stuck = Set(batch.map(\.key).filter(isFound))
+    }
+
+    /// Whether readers would find something under a key.
+    private func isFound(_ key: CacheKey) -> Bool {
+        let name = options.naming.name(key)
+        if opened.files?.exists(name) == true { return true }
+        // An index that cannot be read now may be read later.
+        guard let index = opened.index else { return opened.files?.isReadOnly != false }
+        do {
+            return try index.smallRecord(name) != nil
+        } catch {
+            return true
+        }
+    }
+
+    private func flushFolders(of name: String, _ files: BlobFiles) -> Bool {
         do {
             try files.flushFolders(of: name)
+            return true
         } catch {
             complain("a folder cannot be flushed", error)
+            return false
         }
     }
 
     private func commit(_ rows: [EntryIndex.Row], removing names: [String], _ durability: Durability) -> Bool {
         guard let index = opened.index else { return false }
-        do {
-            try index.write(rows, removing: names, durability)
-            return true
-        } catch {
-            indexFailed(error)
-            return false
+        // Once the index has been held for so long, no more time is given to the next batches.
+        var attempts = isStalled.load(ordering: .relaxed) ? 1 : isClosed ? 5 : 30
+        while true {
+            do {
+                try index.write(rows, removing: names, durability)
+                setStalled(false)
+                return true
+            } catch {
+                attempts -= 1
+                guard IndexFailure(error) == .busy, attempts > 0 else {
+                    indexFailed(error)
+                    return false
+                }
+                setStalled(true)
+            }
         }
     }
 
-    /// Another process may have removed rows before their files were in place.
-    private func listAgain(_ rows: [EntryIndex.Row]) {
-        guard !rows.isEmpty, let index = opened.index, opened.files?.hasOtherWriters() == true else { return }
+    /// While another process holds the index the network goes on, with what fits into memory.
+    private func setStalled(_ isStalled: Bool) {
+        guard self.isStalled.exchange(isStalled, ordering: .relaxed) != isStalled else { return }
+        if isStalled { complain("another process holds the index: entries wait in memory", nil) }
+        if let backlog = staged.withLock({ $0.updateBacklog(limit: backlogLimit) }) { onBacklog(backlog) }
+    }
+
+    /// Bytes that may wait before there is a backlog.
+    var backlogLimit: Int { isStalled.load(ordering: .relaxed) ? 1 << 50 : options.stagingLimit }
+
+    /// Another process may have removed files before they had rows.
+    private func dropVanished(_ rows: [EntryIndex.Row]) {
+        let opened = opened
+        guard !rows.isEmpty, let index = opened.index, let files = opened.files, files.hasOtherWriters() else { return }
+        let vanished = rows.map(\.name).filter { !files.exists($0) }
+        guard !vanished.isEmpty else { return }
         do {
-            let missing = try index.missing(rows.map(\.name))
-            if !missing.isEmpty { try index.addMissing(rows.filter { missing.contains($0.name) }) }
+            try index.compare(vanished) { name, listed in
+                listed?.isSmall == false && !files.exists(name) ? .remove : .keep
+            }
         } catch {
             indexFailed(error)
         }

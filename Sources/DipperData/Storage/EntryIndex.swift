@@ -23,24 +23,25 @@ final class EntryIndex: Sendable {
         var record: Data?
     }
 
-    /// The file is a database, but not one of ours, or of a later version.
+    /// The file is a database of another program, or of another version of this one.
     struct ForeignDatabase: Error {}
 
     /// The index says what cannot be: it has been damaged.
     struct Damage: Error {}
 
     private static let applicationID = 0x4449_5052
-    private static let version = 1
+    private static let version = 2
 
     private let pool: DatabasePool
     private let closing = ClosingGate()
-    private let hasDerivedIndex = Atomic(false)
     /// Whether this call made the database.
     let isNew: Bool
 
-    init(path: String) throws {
+    /// - Parameter boot: names the time since the machine was started.
+    init(path: String, boot: String) throws {
         var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
+        // Who holds the lock for longer than that is waited for in several turns.
+        configuration.busyMode = .timeout(2)
         configuration.maximumReaderCount = 2
         configuration.label = "dipper.index"
         configuration.prepareDatabase { db in
@@ -62,16 +63,14 @@ final class EntryIndex: Sendable {
         }
         if let version, version != Self.version { throw ForeignDatabase() }
         isNew = version == nil
-        if isNew { try pool.write(Self.create) }
+        if isNew { try pool.write { try Self.create($0, boot) } }
     }
 
     /// Entries that were made from others are found by their keys. There are few of them in a cache of bytes, so that the
     /// index is of those alone; a query must name the same condition to use it.
-    private static let isDerived = "instr(key, char(10) || '#') > 0"
-    private static let createDerivedIndex =
-        "CREATE INDEX IF NOT EXISTS entry_by_origin ON entry (key) WHERE \(isDerived)"
+    static let isDerived = "instr(key, x'0A23') > 0"
 
-    private static func create(_ db: Database) throws {
+    private static func create(_ db: Database, _ boot: String) throws {
         // Another process may have come first.
         guard try !db.tableExists("entry") else { return }
         try db.execute(
@@ -81,8 +80,8 @@ final class EntryIndex: Sendable {
                 CREATE TABLE entry (
                     id INTEGER PRIMARY KEY,
                     name TEXT NOT NULL UNIQUE,
-                    key TEXT NOT NULL,
-                    url TEXT,
+                    key BLOB NOT NULL,
+                    url BLOB,
                     size INTEGER NOT NULL,
                     stored REAL NOT NULL,
                     accessed REAL NOT NULL,
@@ -91,10 +90,11 @@ final class EntryIndex: Sendable {
                 );
                 CREATE INDEX entry_by_access ON entry (accessed);
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
-                \(createDerivedIndex);
+                CREATE INDEX entry_by_origin ON entry (key) WHERE \(isDerived);
                 CREATE TABLE small (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL);
-                CREATE TABLE rebuilding (shard TEXT NOT NULL);
+                CREATE TABLE sweep (phase INTEGER NOT NULL, position TEXT NOT NULL);
+                CREATE TABLE boot (id TEXT NOT NULL);
                 INSERT INTO total VALUES (0, 0);
                 CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
                     UPDATE total SET bytes = bytes + NEW.size, entries = entries + 1;
@@ -108,11 +108,26 @@ final class EntryIndex: Sendable {
                     DELETE FROM small WHERE id = OLD.id;
                 END;
                 """)
+        try db.execute(sql: "INSERT INTO boot VALUES (?)", arguments: [boot])
+    }
+
+    /// Whether tables, indexes and triggers are as they were made.
+    func hasOwnSchema() throws -> Bool {
+        let all = "SELECT type || ' ' || name || ' ' || ifnull(sql, '') FROM sqlite_master ORDER BY 1"
+        let expected = try DatabaseQueue().write { db in
+            try Self.create(db, "")
+            return try String.fetchAll(db, sql: all)
+        }
+        return try read { try String.fetchAll($0, sql: all) } == expected
     }
 
     /// GRDB does not expect a pool to be closed while it is read.
-    private func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
-        try closing.whileOpen { try pool.unsafeRead(body) }
+    func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
+        do {
+            return try closing.whileOpen { try pool.unsafeRead(body) }
+        } catch {
+            throw IndexError(cause: error, index: self)
+        }
     }
 
     /// Brings the log into the database, so that the next one to open it finds nothing to do, and closes it.
@@ -131,7 +146,7 @@ final class EntryIndex: Sendable {
         try read(Self.totals)
     }
 
-    private static func totals(_ db: Database) throws -> Totals {
+    static func totals(_ db: Database) throws -> Totals {
         guard let row = try GRDB.Row.fetchOne(db.cachedStatement(sql: "SELECT bytes, entries FROM total")) else {
             return Totals()
         }
@@ -167,17 +182,24 @@ final class EntryIndex: Sendable {
     private static let columns = "name, key, url, size, stored, accessed, expires, extension"
 
     private static func row(_ row: GRDB.Row) throws -> Row {
-        guard let name = String.fromDatabaseValue(row[0]), let key = String.fromDatabaseValue(row[1]),
+        guard let name = String.fromDatabaseValue(row[0]), let key = text(row, 1),
             let stored = try time(row, 4), let accessed = try time(row, 5)
         else { throw Damage() }
         return Row(
-            name: name, key: key, url: String.fromDatabaseValue(row[2]) ?? key, size: try number(row, 3),
+            name: name, key: key, url: text(row, 2) ?? key, size: try number(row, 3),
             stored: stored, accessed: accessed,
             lifetime: Lifetime(expires: try time(row, 6) ?? .infinity, accessExtension: try time(row, 7)))
     }
 
+    /// Text of any kind, kept as bytes: what is bound as text ends with its first zero.
+    private static func text(_ row: GRDB.Row, _ column: Int) -> String? {
+        let value: DatabaseValue = row[column]
+        if case .blob(let bytes) = value.storage { return String(decoding: bytes, as: UTF8.self) }
+        return String.fromDatabaseValue(value)
+    }
+
     /// A count or a size. GRDB's own subscript traps on a value of another type, which damage can bring about.
-    private static func number(_ row: GRDB.Row, _ column: Int) throws -> Int {
+    static func number(_ row: GRDB.Row, _ column: Int) throws -> Int {
         guard let number = Int.fromDatabaseValue(row[column]), (0...1 << 50).contains(number) else {
             throw Damage()
         }
@@ -202,43 +224,6 @@ final class EntryIndex: Sendable {
             // Whoever goes on from the last one must come to an end.
             guard rows.last.map({ $0.name > name }) ?? true else { throw Damage() }
             return rows
-        }
-    }
-
-    /// The least recently used entries.
-    func oldest(_ limit: Int) throws -> [(name: String, size: Int)] {
-        try names("SELECT name, size FROM entry ORDER BY accessed LIMIT ?", [limit])
-    }
-
-    /// Entries whose keys lie in a range, of those that were made from others.
-    func derived(from first: String, before end: String, limit: Int) throws -> [(name: String, size: Int)] {
-        // Databases of earlier programs have no such index, and go on being theirs, too. Made when it is first needed: to
-        // open a large one must not take longer.
-        if !hasDerivedIndex.exchange(true, ordering: .relaxed) {
-            try transaction { try $0.execute(sql: Self.createDerivedIndex) }
-        }
-        return try names(
-            "SELECT name, size FROM entry WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?",
-            [first, end, limit])
-    }
-
-    func expired(at time: TimeInterval, limit: Int) throws -> [(name: String, size: Int)] {
-        try names("SELECT name, size FROM entry WHERE expires <= ? LIMIT ?", [time, limit])
-    }
-
-    private func names(_ sql: String, _ arguments: StatementArguments) throws -> [(name: String, size: Int)] {
-        try read { db in
-            try GRDB.Row.fetchAll(db.cachedStatement(sql: sql), arguments: arguments).map { row in
-                guard let name = String.fromDatabaseValue(row[0]) else { throw Damage() }
-                return (name, try Self.number(row, 1))
-            }
-        }
-    }
-
-    /// What SQLite finds wrong with the file; empty if it is sound.
-    func integrityProblems() throws -> [String] {
-        try read { db in
-            try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
         }
     }
 
@@ -268,21 +253,23 @@ final class EntryIndex: Sendable {
     }
 
     /// Adds rows for entries that have none.
-    func addMissing(_ rows: [Row]) throws {
-        try transaction { db in
-            let insert = try db.cachedStatement(
-                sql: """
-                    INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING
-                    """)
-            for row in rows { try insert.execute(arguments: Self.arguments(row)) }
-        }
+    static func addMissing(_ rows: [Row], _ db: Database) throws {
+        guard !rows.isEmpty else { return }
+        let insert = try db.cachedStatement(
+            sql: """
+                INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING
+                """)
+        for row in rows { try insert.execute(arguments: arguments(row)) }
     }
 
     /// A URL that is the key is not written twice.
     private static func arguments(_ row: Row) -> StatementArguments {
-        [
-            row.name, row.key, row.url == row.key ? nil : row.url, row.size, row.stored, row.accessed,
+        // An empty blob would be bound as NULL.
+        let url: (any DatabaseValueConvertible)? =
+            row.url == row.key ? nil : row.url.isEmpty ? "" as (any DatabaseValueConvertible) : Data(row.url.utf8)
+        return [
+            row.name, Data(row.key.utf8), url, row.size, row.stored, row.accessed,
             row.lifetime.expires.isFinite ? row.lifetime.expires : nil, row.lifetime.accessExtension,
         ]
     }
@@ -292,31 +279,8 @@ final class EntryIndex: Sendable {
         try transaction { db in _ = try Self.remove(names, db) }
     }
 
-    /// Removes entries that the index itself has named. If none of them can be removed, the index is damaged: whoever
-    /// asks for more of them would never come to an end.
-    func removeListed(_ names: [String]) throws {
-        try transaction { db in
-            guard try Self.remove(names, db) > 0 else { throw Damage() }
-        }
-    }
-
-    /// Removes an entry if the condition holds while nobody else can change the index.
-    func remove(_ name: String, onlyIf condition: () -> Bool) throws {
-        try transaction { db in
-            if condition() { try Self.remove([name], db) }
-        }
-    }
-
-    /// Those of the names that have no row.
-    func missing(_ names: [String]) throws -> Set<String> {
-        try read { db in
-            let find = try db.cachedStatement(sql: "SELECT 1 FROM entry WHERE name = ?")
-            return try Set(names.filter { try Int.fetchOne(find, arguments: [$0]) == nil })
-        }
-    }
-
     @discardableResult
-    private static func remove(_ names: [String], _ db: Database) throws -> Int {
+    static func remove(_ names: [String], _ db: Database) throws -> Int {
         guard !names.isEmpty else { return 0 }
         let remove = try db.cachedStatement(sql: "DELETE FROM entry WHERE name = ?")
         var removed = 0
@@ -325,10 +289,6 @@ final class EntryIndex: Sendable {
             removed += db.changesCount
         }
         return removed
-    }
-
-    func removeAll() throws {
-        try transaction { db in try db.execute(sql: "DELETE FROM entry; UPDATE total SET bytes = 0, entries = 0") }
     }
 
     /// Notes accesses: name and time.
@@ -344,34 +304,16 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Puts sizes and totals right.
-    func recount() throws {
-        try transaction { db in
-            try db.execute(
-                sql: """
-                    DELETE FROM small WHERE id NOT IN (SELECT id FROM entry);
-                    DELETE FROM total;
-                    INSERT INTO total SELECT ifnull(sum(size), 0), count(*) FROM entry;
-                    """)
-        }
-    }
-
-    // MARK: Rebuilding
-
-    /// The last folder that has been read in; `nil` if no rebuilding is under way.
-    func rebuildPosition() throws -> String? {
-        try read { db in try String.fetchOne(db, sql: "SELECT shard FROM rebuilding") }
-    }
-
-    func setRebuildPosition(_ shard: String?) throws {
-        try transaction { db in
-            try db.execute(sql: "DELETE FROM rebuilding")
-            if let shard { try db.execute(sql: "INSERT INTO rebuilding VALUES (?)", arguments: [shard]) }
-        }
-    }
-
     /// Flushed to the device before it returns, with all transactions before it, if it is to be durable.
-    private func transaction(_ durability: Durability = .relaxed, _ body: (Database) throws -> Void) throws {
+    func transaction(_ durability: Durability = .relaxed, _ body: (Database) throws -> Void) throws {
+        do {
+            try write(durability, body)
+        } catch {
+            throw IndexError(cause: error, index: self)
+        }
+    }
+
+    private func write(_ durability: Durability, _ body: (Database) throws -> Void) throws {
         try pool.writeWithoutTransaction { db in
             if durability == .durable { try db.execute(sql: "PRAGMA synchronous = FULL") }
             defer { if durability == .durable { try? db.execute(sql: "PRAGMA synchronous = NORMAL") } }
@@ -381,4 +323,12 @@ final class EntryIndex: Sendable {
             }
         }
     }
+}
+
+/// A failure of an index, which may have been replaced by another one meanwhile.
+struct IndexError: Error, CustomStringConvertible {
+    let cause: any Error
+    let index: EntryIndex
+
+    var description: String { "\(cause)" }
 }

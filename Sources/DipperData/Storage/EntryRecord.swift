@@ -106,7 +106,10 @@ struct EntryRecord {
 
     /// Reads a whole record and checks it. `takeBody` is handed the length of the body once all is well, and turns
     /// the first bytes into `Data`; it is not called for a body that is compressed.
-    static func decode(_ bytes: UnsafeRawBufferPointer, takeBody: (Int) -> Data) -> EntryRecord? {
+    /// - Parameter begun: a moment of ``StoreHistory`` before the bytes were read.
+    static func decode(
+        _ bytes: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now, takeBody: (Int) -> Data
+    ) -> EntryRecord? {
         guard let (body, metadata, coding) = layout(bytes, size: bytes.count), let start = bytes.baseAddress else {
             return nil
         }
@@ -116,7 +119,7 @@ struct EntryRecord {
             dipper_xxh3_seeded(start + body, covered, bodyHash) == bytes.loadLE(UInt64.self, at: bytes.count - 8)
         else { return nil }
         var reader = RecordReader(UnsafeRawBufferPointer(rebasing: bytes[body..<(body + metadata)]))
-        guard let head = reader.readHead() else { return nil }
+        guard let head = reader.readHead(begun) else { return nil }
         let data: Data
         switch coding {
         case .identity:
@@ -136,7 +139,7 @@ struct EntryRecord {
         key: CacheKey, info: EntryInfo, lifetime: Lifetime
     )? {
         var reader = RecordReader(bytes)
-        return reader.readHead()
+        return reader.readHead(StoreHistory.now)
     }
 }
 
@@ -149,7 +152,7 @@ private struct RecordReader {
         self.bytes = bytes
     }
 
-    mutating func readHead() -> (key: CacheKey, info: EntryInfo, lifetime: Lifetime)? {
+    mutating func readHead(_ begun: UInt64) -> (key: CacheKey, info: EntryInfo, lifetime: Lifetime)? {
         guard let stored = read(UInt64.self), let expires = read(UInt64.self), let added = read(UInt64.self),
             let generated = read(UInt64.self), let until = read(UInt64.self), let family = read(UInt64.self),
             let status = read(UInt32.self), let key = readText(), let url = readText(),
@@ -176,7 +179,7 @@ private struct RecordReader {
             EntryInfo(
                 url: url, status: Int(status), headers: HTTPHeaders(fields), stored: Double(bitPattern: stored),
                 freshness: Freshness(generated: Double(bitPattern: generated), until: Double(bitPattern: until)),
-                variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family),
+                variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family, begun: begun),
             Lifetime(
                 expires: Double(bitPattern: expires),
                 accessExtension: accessExtension.isNaN ? nil : accessExtension)

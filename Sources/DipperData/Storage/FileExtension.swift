@@ -10,7 +10,8 @@ public struct FileExtension: Sendable {
     public static let ofURL = FileExtension { key in
         // A picture made from another may be of another format.
         guard !key.isDerived else { return nil }
-        let name = lastComponent(key.loggable)
+        // Behind the first line of a default key there are no names of files.
+        let name = lastComponent(key.string.prefix { $0 != "\n" })
         guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return nil }
         return plain(String(name[name.index(after: dot)...]))?.lowercased()
     }

@@ -1,11 +1,17 @@
-import Crypto
 import Foundation
 
 /// File names made from keys.
 enum KeyDigest {
-    @Sendable static func sha256(_ key: CacheKey) -> String { hex(SHA256.self, key) }
-    @Sendable static func sha1(_ key: CacheKey) -> String { hex(Insecure.SHA1.self, key) }
-    @Sendable static func md5(_ key: CacheKey) -> String { hex(Insecure.MD5.self, key) }
+    @Sendable static func sha256(_ key: CacheKey) -> String { MessageDigest.sha256.hex(key.string) }
+    @Sendable static func sha1(_ key: CacheKey) -> String { MessageDigest.sha1.hex(key.string) }
+    @Sendable static func md5(_ key: CacheKey) -> String { MessageDigest.md5.hex(key.string) }
+
+    /// Whether a file's name begins with one of the digests, and ends there or with an extension.
+    static func isDigest(_ name: String) -> Bool {
+        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+        guard let digest = parts.first, [32, 40, 64].contains(digest.utf8.count), parts.count <= 2 else { return false }
+        return digest.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
 
     /// Letters, digits, `-`, `_`, and dots but not at the start: nothing that leaves its folder, is hidden, or
     /// means something to a shell.
@@ -18,22 +24,4 @@ enum KeyDigest {
                 }
             }
     }
-
-    private static func hex<H: HashFunction>(_ function: H.Type, _ key: CacheKey) -> String {
-        var hasher = H()
-        var text = key.string
-        text.withUTF8 { hasher.update(bufferPointer: UnsafeRawBufferPointer($0)) }
-        let digest = hasher.finalize()
-        return String(unsafeUninitializedCapacity: H.Digest.byteCount * 2) { buffer in
-            var position = 0
-            for byte in digest {
-                buffer[position] = digits[Int(byte >> 4)]
-                buffer[position + 1] = digits[Int(byte & 15)]
-                position += 2
-            }
-            return position
-        }
-    }
-
-    private static let digits = Array("0123456789abcdef".utf8)
 }

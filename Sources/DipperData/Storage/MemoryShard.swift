@@ -80,13 +80,17 @@ final class MemoryShard<Value: Sendable>: Sendable {
     /// Insertions and removals so far, also of keys that were not there.
     var changes: UInt64 { state.withLock { $0.changes } }
 
+    /// What is being read elsewhere may be out of date from now on.
+    func noteChange() { state.withLock { $0.changes += 1 } }
+
     /// The entry that was there before, and whether the new one is there now: not if something has changed since
-    /// `changes` was as given.
+    /// `changes` was as given, or if it is not allowed.
     func insert(
-        _ entry: MemoryEntry<Value>, stamp: UInt64, unlessChangedSince changes: UInt64?
+        _ entry: MemoryEntry<Value>, stamp: UInt64, unlessChangedSince changes: UInt64?, ifAllowed isAllowed: () -> Bool
     ) -> (replaced: MemoryEntry<Value>?, isInserted: Bool) {
         state.withLock { state in
             if let changes, changes != state.changes { return (nil, false) }
+            guard isAllowed() else { return (nil, false) }
             state.changes += 1
             let present = state.find(entry.key)
             let replaced = present >= 0 ? take(present, &state) : nil
@@ -110,8 +114,9 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    func remove(_ key: CacheKey) -> MemoryEntry<Value>? {
+    func remove(_ key: CacheKey, if isWanted: () -> Bool = { true }) -> MemoryEntry<Value>? {
         state.withLock { state in
+            guard isWanted() else { return nil }
             state.changes += 1
             let index = state.find(key)
             return index >= 0 ? take(index, &state) : nil

@@ -39,16 +39,20 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let accesses = Atomic<UInt64>(0)
     private let cost = Atomic<Int>(0)
     private let count = Atomic<Int>(0)
+    private let history: StoreHistory
+    private let derived = DerivedKeys()
     private let now: @Sendable () -> Date
     private let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
     /// - Parameters:
+    ///   - history: the removals that entries with a permit must respect.
     ///   - now: the time that lifetimes are measured by.
     ///   - onCleaned: told what was removed without having been named, from the thread that caused it.
     init(
-        limits: Limits, now: @escaping @Sendable () -> Date,
+        limits: Limits, history: StoreHistory = StoreHistory(), now: @escaping @Sendable () -> Date,
         onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)? = nil
     ) {
+        self.history = history
         self.onCleaned = onCleaned
         bounds = Mutex(Bounds(given: limits))
         self.now = now
@@ -83,12 +87,13 @@ final class MemoryTier<Value: Sendable>: Sendable {
     /// Keeps a value in place of the one its key had. A value that costs more than a tenth of the limit is not
     /// kept, and neither is the old one.
     /// - Parameters:
-    ///   - stored: when it was stored elsewhere, in seconds since 1970; `nil` for now.
+    ///   - permit: the right to do so; entries without one count as stored now.
     ///   - changes: what ``changes(of:)`` said before the value was read elsewhere: if something has changed
     ///   since, the value may be out of date and is not kept.
+    ///   - isWanted: asked in the moment of the change: if it is false nothing changes. Reads values and does nothing else.
     func insert(
-        _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, stored: TimeInterval? = nil,
-        unlessChangedSince changes: UInt64? = nil
+        _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, permit: Permit? = nil,
+        unlessChangedSince changes: UInt64? = nil, if isWanted: () -> Bool = { true }
     ) {
         let bounds = bounds.withLock { $0 }
         let now = now().timeIntervalSince1970
@@ -96,13 +101,17 @@ final class MemoryTier<Value: Sendable>: Sendable {
         guard entryCost <= min(bounds.given.cost / Limits.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
-            if changes == nil { remove(key) }
+            if changes == nil, let removed = shard(of: key).remove(key, if: isWanted) { account(removed: removed) }
             return
         }
-        let entry = MemoryEntry(key: key, value: value, cost: entryCost, lifetime: lifetime, stored: stored ?? now)
+        let entry = MemoryEntry(
+            key: key, value: value, cost: entryCost, lifetime: lifetime, stored: permit?.info.stored ?? now)
+        // Before it can be found, so that whoever removes what was made from an entry misses nothing.
+        derived.add(key)
         let (replaced, isInserted) = shard(of: key).insert(
-            entry, stamp: stamp(), unlessChangedSince: changes)
-        guard isInserted else { return }
+            entry, stamp: stamp(), unlessChangedSince: changes,
+            ifAllowed: { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true })
+        guard isInserted else { return derived.remove(key) }
         cost.add(entryCost, ordering: .relaxed)
         count.add(1, ordering: .relaxed)
         if let replaced { account(removed: replaced) }
@@ -120,9 +129,11 @@ final class MemoryTier<Value: Sendable>: Sendable {
         tell(removeAll { _, _, _ in true }, .cleared)
     }
 
-    /// Removes what was made from an entry, in one pass over all.
+    /// Removes what was made from an entry. Takes as long as there are such things, however many other entries there are.
     func removeDerived(of key: CacheKey) {
-        removeAll { other, _, _ in other.isDerived(of: key) }
+        // What is being read elsewhere may be one of them.
+        for shard in shards { shard.noteChange() }
+        for key in derived.keys(of: key) { remove(key) }
     }
 
     /// Removes what has expired, and what was stored before the moment given.
@@ -186,6 +197,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private func account(removed entry: MemoryEntry<Value>) {
         cost.subtract(entry.cost, ordering: .relaxed)
         count.subtract(1, ordering: .relaxed)
+        derived.remove(entry.key)
     }
 
     @inline(__always)

@@ -19,18 +19,25 @@ package final class ObjectTier: Sendable {
 
     /// - Parameter limit: in bytes.
     init(
-        limit: Int, count: Int?, now: @escaping @Sendable () -> Date, pressure: PressureRelay,
+        limit: Int, count: Int?, history: StoreHistory, now: @escaping @Sendable () -> Date, pressure: PressureRelay,
         onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
     ) {
-        memory = MemoryTier(limits: .init(cost: limit, count: count), now: now, onCleaned: onCleaned)
+        memory = MemoryTier(
+            limits: .init(cost: limit, count: count), history: history, now: now, onCleaned: onCleaned)
         following = pressure.follow { [weak memory] in memory?.setPressure($0) }
     }
 
     package func entry(for key: CacheKey) -> Entry? { memory.value(for: key) }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
-    package func insert(_ entry: Entry, for key: CacheKey, cost: Int, lifetime: Lifetime) {
+    /// Keeps an object, unless the bytes it was made of have been flushed or cleared since.
+    /// - Parameter isWanted: asked in the moment of the change, so that what was inserted after a removal stays. Reads values
+    ///   and does nothing else.
+    package func insert(
+        _ entry: Entry, for key: CacheKey, cost: Int, lifetime: Lifetime, if isWanted: () -> Bool = { true }
+    ) {
         memory.insert(
-            entry, for: key, cost: cost + key.string.utf8.count + 256, lifetime: lifetime, stored: entry.info.stored)
+            entry, for: key, cost: cost + entry.info.cost(for: key), lifetime: lifetime, permit: .init(entry.info),
+            if: isWanted)
     }
 
     package func remove(_ key: CacheKey) { memory.remove(key) }

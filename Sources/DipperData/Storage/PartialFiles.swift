@@ -1,22 +1,26 @@
 import Foundation
+import Synchronization
 
 /// The beginnings of bodies that were broken off: `partial/NAME`, one record each as for whole entries, written under
-/// another name and renamed.
+/// `staging` and renamed.
 ///
-/// Bounded in size and in age; what is too much goes when the next one is written, the oldest first. Not listed in the
-/// index: to lose them costs no more than fetching them again.
-struct PartialFiles: Sendable {
-    private let folder: String
+/// Bounded in size, number and age; the oldest go when the next one is written. Not listed in the index: losing them
+/// costs no more than fetching them again.
+final class PartialFiles: Sendable {
+    private let root: Folder
+    private let files: BlobFiles
+    private let account = Mutex<PartialAccount?>(nil)
+    private static let folderName = "partial"
 
-    init(root: String) {
-        folder = root + "/partial"
+    init(root: Folder, files: BlobFiles) {
+        self.root = root
+        self.files = files
     }
 
     func read(_ name: String) -> EntryRecord? {
-        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        guard let file = try? BlobFiles.read(name, in: descriptor) else { return nil }
+        guard let folder = try? root.folder(Self.folderName), let file = try? FileWriting.read(name, in: folder) else {
+            return nil
+        }
         var isTaken = false
         let record = EntryRecord.decode(UnsafeRawBufferPointer(start: file.bytes, count: file.count)) { body in
             isTaken = true
@@ -29,56 +33,117 @@ struct PartialFiles: Sendable {
 
     /// Keeps a record, and makes room for it. One that is larger than the limit is not kept.
     func write(_ record: EntryRecord, named name: String, limit: Int, now: TimeInterval) throws(FileError) {
+        let trailer = record.encodeTrailer()
+        let size = record.value.data.count + trailer.count
         guard record.value.data.count <= limit else { return remove(name) }
-        try BlobFiles.makeFolder(folder)
-        trim(to: limit - record.value.data.count, writtenAfter: now - Self.longestLife, now: now)
-        let temporary = "\(folder)/.\(UInt64.random(in: .min ... .max))"
-        let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw FileError("create", temporary) }
-        var failure = BlobFiles.write(record.value.data, record.encodeTrailer(), to: file, temporary)
-        if close(file) != 0, failure == nil { failure = FileError("close", temporary) }
-        if failure == nil, rename(temporary, folder + "/" + name) != 0 { failure = FileError("rename", name) }
-        if let failure {
-            unlink(temporary)
-            throw failure
+        guard let staging = files.staging else { throw FileError("write", name, EROFS) }
+        let folder = try root.makeFolder(Self.folderName)
+        let removed = update(folder, now: now) { account in
+            account.forget(name)
+            return account.trim(
+                to: max(0, limit - size), count: PartialAccount.mostFiles - 1, writtenAfter: now - Self.longestLife)
         }
+        for name in removed { folder.remove(name) }
+        try staging.write(name, body: record.value.data, trailer: trailer, .relaxed)
+        do throws(FileError) {
+            try staging.folder.rename(name, to: folder, name)
+        } catch {
+            staging.folder.remove(name)
+            throw error
+        }
+        update(folder, now: now) { $0.note(name, size: size, written: now) }
     }
 
     func remove(_ name: String) {
-        unlink(folder + "/" + name)
+        guard let folder = try? root.folder(Self.folderName) else { return }
+        folder.remove(name)
+        account.withLock { $0?.forget(name) }
     }
 
     /// Removes what is too old to be of use.
-    func trimToLife(now: TimeInterval) {
-        trim(to: .max, writtenAfter: now - Self.longestLife, now: now)
+    func trimToLife(now: TimeInterval) { trim(writtenAfter: now - Self.longestLife, now: now) }
+
+    func removeAll() { trim(writtenAfter: .infinity, now: 0) }
+
+    /// Removes what was written before a moment.
+    func trim(writtenAfter limit: TimeInterval, now: TimeInterval) {
+        guard let folder = try? root.folder(Self.folderName) else { return }
+        // Other processes' files go, too.
+        account.withLock { $0 = nil }
+        let removed = update(folder, now: now) {
+            $0.trim(to: .max, count: PartialAccount.mostFiles, writtenAfter: limit)
+        }
+        for name in removed { folder.remove(name) }
     }
 
-    func removeAll() {
-        trim(to: 0, writtenAfter: .infinity, now: .infinity)
+    /// Changes the account, which is read from the folder first if there is none, or if it has been in use for long.
+    private func update<Result>(
+        _ folder: Folder, now: TimeInterval, _ body: (inout PartialAccount) -> Result
+    ) -> Result {
+        let isCurrent = account.withLock { $0?.isCurrent(at: now) ?? false }
+        let listed = isCurrent ? nil : Self.list(folder, now: now)
+        return account.withLock { account in
+            var current = listed ?? account ?? PartialAccount(listedAt: now)
+            defer { account = current }
+            return body(&current)
+        }
     }
 
-    /// Removes what is older, then the oldest until no more than `size` bytes are left.
-    func trim(to size: Int, writtenAfter limit: TimeInterval, now: TimeInterval) {
-        var files: [(path: String, size: Int, written: TimeInterval)] = []
-        for name in BlobFiles.names(in: folder) {
-            let path = folder + "/" + name
-            var status = stat()
-            guard lstat(path, &status) == 0 else { continue }
-            let written = TimeInterval(status.st_mtim.tv_sec)
-            // A file that is being written now has a name of its own.
-            let isAbandoned = name.hasPrefix(".") && now - written > 3_600
-            if written < limit || isAbandoned {
-                unlink(path)
-            } else {
-                files.append((path, Int(status.st_size), written))
-            }
+    private static func list(_ folder: Folder, now: TimeInterval) -> PartialAccount {
+        var account = PartialAccount(listedAt: now)
+        for name in folder.names() where KeyDigest.isPlainFileName(name) {
+            guard let status = folder.file(name) else { continue }
+            let written = TimeInterval(status.st_mtim.tv_sec) + TimeInterval(status.st_mtim.tv_nsec) / 1e9
+            account.note(name, size: Int(status.st_size), written: written)
         }
-        var total = files.reduce(0) { $0 + $1.size }
-        for file in files.sorted(by: { $0.written < $1.written }) where total > size {
-            unlink(file.path)
-            total -= file.size
-        }
+        account.writes = 0
+        return account
     }
 
     private static let longestLife: TimeInterval = 7 * 86_400
+}
+
+/// What lies in the folder of partial files, as far as this process knows. A value.
+struct PartialAccount {
+    /// More are not kept, however small they are.
+    static let mostFiles = 1_024
+
+    private var files: [String: (size: Int, written: TimeInterval)] = [:]
+    private(set) var size = 0
+    /// Files written since the folder was listed.
+    var writes = 0
+    private let listedAt: TimeInterval
+
+    init(listedAt: TimeInterval) {
+        self.listedAt = listedAt
+    }
+
+    var count: Int { files.count }
+
+    /// Whether other processes can hardly have changed much since the folder was listed.
+    func isCurrent(at time: TimeInterval) -> Bool { writes < 256 && abs(time - listedAt) < 600 }
+
+    mutating func note(_ name: String, size: Int, written: TimeInterval) {
+        forget(name)
+        files[name] = (size, written)
+        self.size += size
+        writes += 1
+    }
+
+    mutating func forget(_ name: String) {
+        if let old = files.removeValue(forKey: name) { size -= old.size }
+    }
+
+    /// Forgets files that are too old, then the oldest until no more than this is left, and names them.
+    mutating func trim(to most: Int, count: Int, writtenAfter limit: TimeInterval) -> [String] {
+        var removed = files.filter { $0.value.written < limit }.map(\.key)
+        for name in removed { forget(name) }
+        guard size > most || files.count > count else { return removed }
+        for (name, _) in files.sorted(by: { $0.value.written < $1.value.written }) {
+            guard size > most || files.count > count else { break }
+            forget(name)
+            removed.append(name)
+        }
+        return removed
+    }
 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What is on its way to the disk, by key: reads look here first. A value; its owner locks it.
+/// Changes on their way to the disk, by key: reads look here first. A value; its owner locks it.
 struct StagingArea {
     enum Change {
         case write(EntryRecord)
@@ -12,8 +12,20 @@ struct StagingArea {
         let number: UInt64
         let change: Change
         var durability = Durability.relaxed
-        /// Called when the change has been carried out, has failed, or has been replaced.
-        var whenDone: [@Sendable () -> Void] = []
+        /// Called once: with `true` when the entry is on disk, with `false` when it will not be.
+        var whenDone: [@Sendable (Bool) -> Void] = []
+        /// The place in the queue, `nil` once the change is being carried out.
+        fileprivate var place: UInt64?
+    }
+
+    /// What came of a batch on disk.
+    struct Outcome {
+        /// Numbers of items that were not carried out.
+        var failed: Set<UInt64> = []
+        /// Keys whose earlier version could not be removed from the disk either.
+        var stuck: Set<CacheKey> = []
+        /// Keys of ``StagingArea/hidden`` whose earlier version has been removed since.
+        var freed: Set<CacheKey> = []
     }
 
     /// What a removal takes away.
@@ -31,42 +43,53 @@ struct StagingArea {
     }
 
     private var items: [CacheKey: Item] = [:]
-    private var queue: [(key: CacheKey, number: UInt64)] = []
+    private var queue: [(key: CacheKey, place: UInt64)] = []
     private var head = 0
     private var nextNumber: UInt64 = 0
-    /// Bytes of all entries that wait to be written.
+    /// Bytes of all changes that wait or are being carried out.
     private(set) var bytes = 0
     /// Removals under way: everything older that they cover is gone, though it may still be on disk.
     private var removals: [Scope] = []
+    /// Keys whose version on disk is out of date and could not be removed.
+    private(set) var hidden: Set<CacheKey> = []
 
-    /// Whether what is on disk under the key does not count any more.
-    func isBeingRemoved(_ key: CacheKey) -> Bool { removals.contains { $0.covers(key) } }
+    /// Whether the version on disk under the key no longer counts, whatever is staged.
+    func isHidden(_ key: CacheKey) -> Bool { removals.contains { $0.covers(key) } || hidden.contains(key) }
 
     subscript(key: CacheKey) -> Item? { items[key] }
 
-    /// The change that this one takes the place of, for the caller to release outside its lock.
+    /// Whether a change would take more than this together with all that waits. One alone is never too much.
+    func isFull(_ limit: Int, for change: Change, of key: CacheKey) -> Bool {
+        let others = bytes - (items[key]?.bytes ?? 0)
+        return others > 0 && others + Self.bytes(change, key) > limit
+    }
+
+    /// Adds a change in place of the one that waits for its key, if any. Callers that wait for a write wait for the write
+    /// that takes its place, which is durable if one of the two is.
+    /// - Returns: the change that was replaced, for the caller to release outside its lock; its `whenDone` has those
+    ///   that are to be told that their entry will not be on disk.
     mutating func add(
         _ change: Change, for key: CacheKey, _ durability: Durability = .relaxed,
-        whenDone: (@Sendable () -> Void)? = nil
+        whenDone: (@Sendable (Bool) -> Void)? = nil
     ) -> Item? {
         nextNumber += 1
         var item = Item(key: key, number: nextNumber, change: change, durability: durability)
         if let whenDone { item.whenDone = [whenDone] }
         var replaced = items[key]
-        if case .write = change, let old = replaced, old.durability == .durable {
-            // Who waits for the device waits for what takes the entry's place.
-            item.durability = .durable
+        if case .write = change, let old = replaced {
+            if old.durability == .durable { item.durability = .durable }
             item.whenDone = old.whenDone + item.whenDone
             replaced?.whenDone = []
         }
+        // One place for each key, however often it changes before its turn.
+        item.place = replaced?.place ?? nextNumber
+        if replaced?.place == nil { queue.append((key, nextNumber)) }
         items[key] = item
-        queue.append((key, nextNumber))
-        if let replaced { bytes -= replaced.bytes }
-        if case .write(let record) = change { bytes += record.value.data.count }
+        bytes += item.bytes - (replaced?.bytes ?? 0)
         return replaced
     }
 
-    /// The next changes to carry out, oldest first. They stay visible to reads until ``finish(_:)``.
+    /// The next changes to carry out, oldest first. They stay visible to reads until ``finish(_:_:)``.
     mutating func nextBatch(count: Int, bytes limit: Int) -> [Item] {
         var batch: [Item] = []
         var size = 0
@@ -75,8 +98,8 @@ struct StagingArea {
         while head < queue.count, batch.count < count, size < limit {
             let next = queue[head]
             head += 1
-            // A change that was replaced meanwhile is not carried out.
-            guard let item = items[next.key], item.number == next.number else { continue }
+            guard let item = items[next.key], item.place == next.place else { continue }
+            items[next.key]?.place = nil
             batch.append(item)
             size += item.bytes
         }
@@ -87,19 +110,28 @@ struct StagingArea {
         return batch
     }
 
-    /// Takes out what has been carried out, and gives it back; what was replaced or cleared meanwhile is not there.
-    mutating func finish(_ batch: [Item]) -> [Item] {
-        batch.filter { item in
-            guard items[item.key]?.number == item.number else { return false }
+    /// Takes out a batch that has been dealt with, and returns its items, each with whether it was carried out. Items
+    /// that were replaced or removed meanwhile are not among them.
+    mutating func finish(_ batch: [Item], _ outcome: Outcome) -> [(item: Item, isDone: Bool)] {
+        hidden.subtract(outcome.freed)
+        return batch.compactMap { item in
+            let isDone = !outcome.failed.contains(item.number)
+            if outcome.stuck.contains(item.key) { hidden.insert(item.key) } else { hidden.remove(item.key) }
+            guard let present = items[item.key], present.number == item.number else { return nil }
             items[item.key] = nil
             bytes -= item.bytes
-            return true
+            return (present, isDone)
         }
     }
 
     /// Forgets what waits and is covered; until ``endRemoving(_:)`` nothing of it on disk counts.
     mutating func beginRemoving(_ scope: Scope) -> [Item] {
         removals.append(scope)
+        return drop(scope)
+    }
+
+    /// Forgets what waits and is covered.
+    mutating func drop(_ scope: Scope) -> [Item] {
         let dropped = items.values.filter { scope.covers($0.key) }
         for item in dropped {
             items[item.key] = nil
@@ -115,10 +147,25 @@ struct StagingArea {
     mutating func endRemoving(_ scope: Scope) {
         if let index = removals.firstIndex(of: scope) { removals.remove(at: index) }
     }
+
+    /// Turns writes of entries that were stored before the moment into removals of their keys.
+    /// - Returns: the writes that were replaced.
+    mutating func removeWrites(storedBefore limit: TimeInterval) -> [Item] {
+        let old = items.values.filter { item in
+            if case .write(let record) = item.change { record.value.info.stored < limit } else { false }
+        }
+        return old.compactMap { add(.remove, for: $0.key) }
+    }
+
+    fileprivate static func bytes(_ change: Change, _ key: CacheKey) -> Int {
+        switch change {
+        case .write(let record): record.value.cost(for: key)
+        case .remove: key.string.utf8.count + 256
+        }
+    }
 }
 
 extension StagingArea.Item {
-    var bytes: Int {
-        if case .write(let record) = change { record.value.data.count } else { 0 }
-    }
+    /// What the change takes in memory while it waits, about.
+    var bytes: Int { StagingArea.bytes(change, key) }
 }

@@ -10,8 +10,9 @@ package struct StoredData: Sendable {
         self.info = info
     }
 
-    /// What the entry costs a tier, in bytes: the data, and about what surrounds it.
-    func cost(for key: CacheKey) -> Int { data.count + key.string.utf8.count + 256 }
+    /// What the entry takes in memory, in bytes: the data, the key, header fields and the like, and about what surrounds
+    /// them.
+    func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
 /// What is known of an entry apart from its bytes. A reference, so that a hit copies one pointer.
@@ -34,11 +35,21 @@ package final class EntryInfo: Sendable {
     /// A success, and the only answer there is.
     let isPlain: Bool
 
-    /// - Parameter freshness: `nil` for bytes that no server has anything to say about.
+    /// When the work began that brought the entry: a moment of ``StoreHistory``.
+    let begun: UInt64
+
+    /// Bytes of the texts, and of what surrounds each of them.
+    private let textBytes: Int
+
+    /// - Parameters:
+    ///   - freshness: `nil` for bytes that no server has anything to say about.
+    ///   - begun: a moment before the bytes were asked for or read.
     init(
         url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
-        freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false
+        freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false,
+        begun: UInt64 = StoreHistory.now
     ) {
+        self.begun = begun
         self.url = url
         self.status = status
         self.headers = headers
@@ -48,6 +59,26 @@ package final class EntryInfo: Sendable {
         self.family = family
         self.isStandIn = isStandIn
         isPlain = variant == nil && (200...299).contains(status)
+        let fields = headers.fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + Self.fieldCost }
+        let values = variant.map { variant in
+            zip(variant.names, variant.values).reduce(0) {
+                $0 + $1.0.utf8.count + ($1.1?.utf8.count ?? 0) + Self.fieldCost
+            }
+        }
+        textBytes = url.utf8.count + fields + (values ?? 0)
+    }
+
+    /// Two texts in an array, and the blocks that the texts lie in.
+    private static let fieldCost = 96
+
+    /// What is known of an entry takes this much in memory with its key, in bytes, about.
+    func cost(for key: CacheKey) -> Int { key.string.utf8.count + textBytes + 256 }
+
+    /// What is known of the entry, with other header fields.
+    func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
+        EntryInfo(
+            url: url, status: status, headers: headers, stored: stored, freshness: freshness, variant: variant,
+            family: family, isStandIn: isStandIn, begun: begun)
     }
 
     /// Whether nothing has changed but the moment.

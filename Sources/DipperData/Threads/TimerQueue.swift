@@ -3,17 +3,23 @@ import Synchronization
 
 /// Runs closures at given times on an injected clock, with one sleeper for all of them.
 package final class TimerQueue: Sendable {
+    /// Names what was scheduled; never used again.
+    package struct ID: Sendable, Hashable {
+        fileprivate let number: UInt64
+    }
+
     private struct Entry: Comparable, Sendable {
         let due: Duration
         let number: UInt64
-        let run: @Sendable () -> Void
 
         static func < (a: Self, b: Self) -> Bool { (a.due, a.number) < (b.due, b.number) }
         static func == (a: Self, b: Self) -> Bool { a.number == b.number }
     }
 
     private struct State {
+        /// Entries without work have been cancelled, and are passed over.
         var entries = Heap<Entry>()
+        var work: [UInt64: @Sendable () -> Void] = [:]
         var nextNumber: UInt64 = 0
         var sleeper: Task<Void, Never>?
         var sleepsUntil: Duration?
@@ -27,32 +33,53 @@ package final class TimerQueue: Sendable {
         self.time = time
     }
 
+    /// What is scheduled.
+    package var count: Int { state.withLock { $0.work.count } }
+
     /// Runs `work` once after the wait. Nothing runs after ``end()``.
-    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
+    @discardableResult
+    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> ID {
         // Clocks trap where a sum does not fit.
         schedule(at: time.now() + min(delay, .seconds(1_000_000_000)), work)
     }
 
     /// The same at a time of the time source.
-    package func schedule(at due: Duration, _ work: @escaping @Sendable () -> Void) {
-        let replaced = state.withLock { state -> Task<Void, Never>? in
-            guard !state.isEnded else { return nil }
-            state.entries.insert(Entry(due: due, number: state.nextNumber, run: work))
+    @discardableResult
+    package func schedule(at due: Duration, _ work: @escaping @Sendable () -> Void) -> ID {
+        let (id, replaced) = state.withLock { state -> (ID, Task<Void, Never>?) in
+            let id = ID(number: state.nextNumber)
+            guard !state.isEnded else { return (id, nil) }
+            state.entries.insert(Entry(due: due, number: state.nextNumber))
+            state.work[state.nextNumber] = work
             state.nextNumber += 1
-            if let until = state.sleepsUntil, until <= due { return nil }
-            return startSleeper(&state, until: due)
+            if let until = state.sleepsUntil, until <= due { return (id, nil) }
+            return (id, startSleeper(&state, until: due))
         }
         replaced?.cancel()
+        return id
+    }
+
+    /// Forgets what was scheduled, if it has not run.
+    package func cancel(_ id: ID) {
+        let (dropped, old) = state.withLock { state -> ((@Sendable () -> Void)?, Heap<Entry>?) in
+            guard let dropped = state.work.removeValue(forKey: id.number) else { return (nil, nil) }
+            guard state.entries.count > 2 * state.work.count + 64 else { return (dropped, nil) }
+            let left = Heap(state.entries.unordered.filter { state.work[$0.number] != nil })
+            return (dropped, exchange(&state.entries, with: left))
+        }
+        _ = consume dropped
+        _ = consume old
     }
 
     /// Forgets all that is scheduled.
     package func end() {
-        let (sleeper, entries) = state.withLock { state in
+        let (sleeper, work) = state.withLock { state in
             state.isEnded = true
-            return (exchange(&state.sleeper, with: nil), exchange(&state.entries, with: Heap()))
+            state.entries = Heap()
+            return (exchange(&state.sleeper, with: nil), exchange(&state.work, with: [:]))
         }
         sleeper?.cancel()
-        _ = consume entries
+        _ = consume work
     }
 
     /// The sleeper that is no longer needed.
@@ -69,9 +96,10 @@ package final class TimerQueue: Sendable {
     private func fire() {
         let now = time.now()
         let due = state.withLock { state in
-            var due: [Entry] = []
-            while let next = state.entries.min, next.due <= now {
-                due.append(state.entries.removeMin())
+            var due: [@Sendable () -> Void] = []
+            while let next = state.entries.min, next.due <= now || state.work[next.number] == nil {
+                state.entries.removeMin()
+                if let work = state.work.removeValue(forKey: next.number) { due.append(work) }
             }
             state.sleepsUntil = nil
             state.sleeper = nil
@@ -80,6 +108,6 @@ package final class TimerQueue: Sendable {
             }
             return due
         }
-        for entry in due { entry.run() }
+        for work in due { work() }
     }
 }

@@ -1,46 +1,83 @@
 import Foundation
 
-/// Bytes that grow at the end and become a `Data` without being copied.
+/// Bytes that grow at the end, and become a `Data` without being copied.
+///
+/// A snapshot shares the bytes that are there: appending never changes them, and moves them only for as long as nobody
+/// holds a snapshot.
 struct ByteBuffer: ~Copyable {
-    private var start: UnsafeMutableRawPointer?
-    private var capacity = 0
+    // The memory never changes below the count that a snapshot was made with, and is freed with its last owner.
+    private final class Storage: @unchecked Sendable {
+        var start: UnsafeMutableRawPointer
+        var capacity: Int
+
+        init?(capacity: Int) {
+            guard let start = malloc(max(1, capacity)) else { return nil }
+            self.start = start
+            self.capacity = capacity
+        }
+
+        deinit { free(start) }
+
+        func data(count: Int) -> Data {
+            Data(bytesNoCopy: start, count: count, deallocator: .custom { _, _ in withExtendedLifetime(self) {} })
+        }
+    }
+
+    private var storage: Storage?
     private(set) var count = 0
 
     init() {}
 
-    deinit { free(start) }
-
-    mutating func reserve(_ wanted: Int) {
-        guard wanted > capacity else { return }
-        guard let grown = realloc(start, wanted) else {
-            preconditionFailure("no memory for a body of \(wanted) bytes")
+    /// Makes room for so many bytes in all; false if there is no memory for them.
+    mutating func reserve(_ wanted: Int) -> Bool {
+        let isAlone = isKnownUniquelyReferenced(&storage)
+        guard let current = storage else {
+            storage = Storage(capacity: wanted)
+            return storage != nil
         }
-        start = grown
-        capacity = wanted
+        guard wanted > current.capacity else { return true }
+        if isAlone {
+            guard let grown = realloc(current.start, wanted) else { return false }
+            current.start = grown
+            current.capacity = wanted
+            return true
+        }
+        // Somebody looks at the bytes: they stay where they are.
+        guard let moved = Storage(capacity: wanted) else { return false }
+        moved.start.copyMemory(from: current.start, byteCount: count)
+        storage = moved
+        return true
     }
 
-    mutating func append(_ bytes: UnsafeRawBufferPointer) {
-        guard let source = bytes.baseAddress, bytes.count > 0 else { return }
-        if count + bytes.count > capacity { reserve(max(count + bytes.count, capacity * 2)) }
-        start?.advanced(by: count).copyMemory(from: source, byteCount: bytes.count)
-        count += bytes.count
+    /// False, and nothing has changed, if there is no memory for more.
+    mutating func append(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard let source = bytes.baseAddress, bytes.count > 0 else { return true }
+        let needed = count + bytes.count
+        let capacity = storage?.capacity ?? 0
+        if needed > capacity, !reserve(max(needed, capacity * 2)), !reserve(needed) { return false }
+        storage?.start.advanced(by: count).copyMemory(from: source, byteCount: bytes.count)
+        count = needed
+        return true
     }
 
-    func copy() -> Data { start.map { Data(bytes: $0, count: count) } ?? Data() }
+    /// The bytes so far, shared and not copied. They must not be changed in place.
+    func snapshot() -> Data { storage.map { $0.data(count: count) } ?? Data() }
 
     /// Hands the bytes over and is empty afterwards.
     mutating func takeData() -> Data {
         defer {
-            start = nil
-            capacity = 0
+            storage = nil
             count = 0
         }
-        guard let start, count > 0 else {
-            free(start)
-            return Data()
-        }
+        let isAlone = isKnownUniquelyReferenced(&storage)
+        guard let current = storage, count > 0 else { return Data() }
+        // Whoever gets the bytes may change them, which somebody else's snapshot must not see.
+        guard isAlone else { return Data(bytes: current.start, count: count) }
         // What was reserved in vain goes back.
-        let bytes = capacity > count + count / 8 + 64 ? realloc(start, count) ?? start : start
-        return Data(bytesNoCopy: bytes, count: count, deallocator: .free)
+        if current.capacity > count + count / 8 + 64, let smaller = realloc(current.start, count) {
+            current.start = smaller
+            current.capacity = count
+        }
+        return current.data(count: count)
     }
 }

@@ -6,10 +6,20 @@ enum CurlErrors {
     static func error(_ code: CURLcode, _ handle: UnsafeMutableRawPointer, of transfer: CurlTransfer) -> DipperError {
         if transfer.isTooLarge { return .tooLarge }
         if code == CURLE_COULDNT_CONNECT, transfer.isRefused { return .addressRefused }
+        if code == CURLE_SSL_CONNECT_ERROR, isBrokenHandshake(transfer.errorText) {
+            return .connectionLost.with(detail: "the TLS handshake was broken off")
+        }
         var osError = 0
         _ = dipper_curl_get_long(handle, CURLINFO_OS_ERRNO, &osError)
         let isClear = transfer.request.url.scheme?.asciiLowercased == "http"
         return classify(code, osError: Int32(osError), isClear: isClear).with(detail: CurlLibrary.describe(code))
+    }
+
+    /// A peer that hangs up amid the handshake, or a way that breaks, has refused nothing. libcurl has one code for both; what
+    /// it says of a handshake that ended without an alert differs with the TLS library.
+    static func isBrokenHandshake(_ text: String) -> Bool {
+        ["unexpected eof", "SSL_ERROR_SYSCALL", "SSL_ERROR_ZERO_RETURN", "reset by peer", "non-properly terminated"]
+            .contains { text.contains($0) }
     }
 
     private static func classify(_ code: CURLcode, osError: Int32, isClear: Bool) -> DipperError {
@@ -29,7 +39,6 @@ enum CurlErrors {
         case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_HTTP2, CURLE_HTTP2_STREAM:
             .connectionLost
         case CURLE_SSL_CONNECT_ERROR:
-            // A handshake that the peer broke off is a broken connection; one that it refused is not.
             osError == 0 ? .tlsRejected : .connectionLost
         case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE,
             CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_INVALIDCERTSTATUS,

@@ -2,7 +2,18 @@ import CCurl
 
 /// Reads what libcurl measured.
 enum CurlMetrics {
-    static func read(_ handle: UnsafeMutableRawPointer) -> TransferMetrics {
+    /// Bytes of fields and bodies so far, in both directions.
+    static func moved(_ handle: UnsafeMutableRawPointer) -> Int {
+        var (down, up): (curl_off_t, curl_off_t) = (0, 0)
+        _ = dipper_curl_get_off(handle, CURLINFO_SIZE_DOWNLOAD_T, &down)
+        _ = dipper_curl_get_off(handle, CURLINFO_SIZE_UPLOAD_T, &up)
+        var head = 0
+        _ = dipper_curl_get_long(handle, CURLINFO_HEADER_SIZE, &head)
+        return Int(down) + Int(up) + head
+    }
+
+    /// - Parameter earlier: how long the transfer had been under way when it was given to libcurl.
+    static func read(_ handle: UnsafeMutableRawPointer, earlier: Duration) -> TransferMetrics {
         func number(_ info: CURLINFO) -> Int {
             var value: curl_off_t = 0
             _ = dipper_curl_get_off(handle, info, &value)
@@ -13,12 +24,17 @@ enum CurlMetrics {
             _ = dipper_curl_get_long(handle, info, &value)
             return value
         }
+        /// What never happened stays at zero.
+        func moment(_ info: CURLINFO) -> Duration {
+            let time = number(info)
+            return time > 0 ? earlier + .microseconds(time) : .zero
+        }
         var metrics = TransferMetrics()
-        metrics.nameLookup = .microseconds(number(CURLINFO_NAMELOOKUP_TIME_T))
-        metrics.connect = .microseconds(number(CURLINFO_CONNECT_TIME_T))
-        metrics.tls = .microseconds(number(CURLINFO_APPCONNECT_TIME_T))
-        metrics.firstByte = .microseconds(number(CURLINFO_STARTTRANSFER_TIME_T))
-        metrics.total = .microseconds(number(CURLINFO_TOTAL_TIME_T))
+        metrics.nameLookup = earlier + .microseconds(number(CURLINFO_NAMELOOKUP_TIME_T))
+        metrics.connect = moment(CURLINFO_CONNECT_TIME_T)
+        metrics.tls = moment(CURLINFO_APPCONNECT_TIME_T)
+        metrics.firstByte = moment(CURLINFO_STARTTRANSFER_TIME_T)
+        metrics.total = earlier + .microseconds(number(CURLINFO_TOTAL_TIME_T))
         metrics.bytesReceived = number(CURLINFO_SIZE_DOWNLOAD_T)
         metrics.reusedConnection = long(CURLINFO_NUM_CONNECTS) == 0
         metrics.redirects = long(CURLINFO_REDIRECT_COUNT)

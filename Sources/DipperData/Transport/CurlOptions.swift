@@ -3,11 +3,16 @@ import Foundation
 
 /// The options that all transfers of a pool share, and libcurl's callbacks.
 enum CurlOptions {
-    static func set(_ configuration: CurlConfiguration, sockets: CurlSockets, on handle: UnsafeMutableRawPointer) {
-        func set(_ option: CURLoption, _ value: Int) { _ = dipper_curl_set_long(handle, option, value) }
+    /// False if this libcurl does not know an option that is not to be done without: what a caller asks for, such as a
+    /// pinned key, must not be left out silently.
+    static func set(
+        _ configuration: CurlConfiguration, sockets: CurlSockets, on handle: UnsafeMutableRawPointer
+    ) -> Bool {
+        var isSet = true
+        func check(_ code: CURLcode) { if code != CURLE_OK { isSet = false } }
+        func set(_ option: CURLoption, _ value: Int) { check(dipper_curl_set_long(handle, option, value)) }
         func set(_ option: CURLoption, _ value: String?) {
-            guard let value else { return }
-            _ = dipper_curl_set_string(handle, option, value)
+            if let value { check(dipper_curl_set_string(handle, option, value)) }
         }
         set(CURLOPT_NOSIGNAL, 1)
         set(CURLOPT_NOPROGRESS, 1)
@@ -15,38 +20,59 @@ enum CurlOptions {
         set(CURLOPT_PROTOCOLS_STR, "http,https")
         // Where a redirect leads is decided by the cache.
         set(CURLOPT_FOLLOWLOCATION, 0)
-        // Zero would mean libcurl's own five minutes.
-        set(CURLOPT_CONNECTTIMEOUT_MS, max(1, configuration.connectTimeout.milliseconds))
-        set(CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)
+        set(CURLOPT_LOW_SPEED_LIMIT, max(0, configuration.lowSpeedLimit))
         set(CURLOPT_LOW_SPEED_TIME, max(1, configuration.lowSpeedTime.milliseconds / 1_000))
+        // The pool's own table keeps addresses; libcurl's holds them no longer than it takes to connect.
+        set(CURLOPT_DNS_CACHE_TIMEOUT, 5)
         // The empty list means every coding that this libcurl can decode.
         set(CURLOPT_ACCEPT_ENCODING, configuration.decodesContent ? "" : nil)
-        set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
-        set(CURLOPT_USERAGENT, configuration.userAgent)
+        // Without HTTP/2 in libcurl it stays with HTTP/1.1.
+        _ = dipper_curl_set_long(handle, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
+        // Older versions are not to be spoken, whatever the system allows.
+        set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
+        set(CURLOPT_PROXY_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
+        set(CURLOPT_USERAGENT, configuration.userAgent.isHeaderValue ? configuration.userAgent : nil)
         set(CURLOPT_CAINFO, configuration.caBundle)
         set(
             CURLOPT_PINNEDPUBLICKEY,
             configuration.pinnedPublicKeys.map { "sha256//" + $0 }.joined(separator: ";").nonEmpty)
-        set(CURLOPT_SSLCERT, configuration.clientCertificate)
-        set(CURLOPT_SSLKEY, configuration.clientKey)
-        set(CURLOPT_KEYPASSWD, configuration.clientKeyPassword)
-        set(CURLOPT_PROXY, configuration.proxySetting)
+        // Which proxy is taken, and for which hosts none, is decided by ``ProxySettings``, and not by libcurl as well.
+        set(CURLOPT_NOPROXY, "")
         // What a proxy says of the tunnel is not the answer.
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
-        _ = dipper_curl_set_off(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(configuration.maximumBodySize))
-        _ = dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, takeBody)
-        _ = dipper_curl_set_data_fn(handle, CURLOPT_HEADERFUNCTION, takeHeader)
-        _ = dipper_curl_set_open_fn(handle, openSocket)
-        _ = dipper_curl_set_close_fn(handle, closeSocket)
-        _ = dipper_curl_set_pointer(handle, CURLOPT_CLOSESOCKETDATA, Unmanaged.passUnretained(sockets).toOpaque())
-        _ = dipper_curl_set_ready_fn(handle, connected)
+        check(dipper_curl_set_off(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(configuration.maximumBodySize)))
+        check(dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, takeBody))
+        check(dipper_curl_set_data_fn(handle, CURLOPT_HEADERFUNCTION, takeHeader))
+        check(dipper_curl_set_open_fn(handle, openSocket))
+        check(dipper_curl_set_close_fn(handle, closeSocket))
+        check(
+            dipper_curl_set_pointer(handle, CURLOPT_CLOSESOCKETDATA, Unmanaged.passUnretained(sockets).toOpaque()))
+        check(dipper_curl_set_ready_fn(handle, connected))
+        check(dipper_curl_set_resolver_fn(handle, mayResolve))
+        return isSet
+    }
+
+    /// The identity that the client shows where it is asked for one; none if it is not to be shown.
+    static func setIdentity(
+        _ configuration: CurlConfiguration, isOffered: Bool, on handle: UnsafeMutableRawPointer
+    ) -> Bool {
+        guard configuration.clientCertificate != nil || configuration.clientKey != nil else { return true }
+        let values = [
+            (CURLOPT_SSLCERT, configuration.clientCertificate), (CURLOPT_SSLKEY, configuration.clientKey),
+            (CURLOPT_KEYPASSWD, configuration.clientKeyPassword),
+        ]
+        return values.allSatisfy { option, value in
+            dipper_curl_set_string(handle, option, isOffered ? value : nil) == CURLE_OK
+        }
     }
 
     /// The options that hand the callbacks their transfer.
     static func setContext(_ context: UnsafeMutableRawPointer?, on handle: UnsafeMutableRawPointer) {
-        for option in [CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA] {
-            _ = dipper_curl_set_pointer(handle, option, context)
-        }
+        let options = [
+            CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA,
+            CURLOPT_RESOLVER_START_DATA,
+        ]
+        for option in options { _ = dipper_curl_set_pointer(handle, option, context) }
     }
 
     private static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
@@ -66,10 +92,17 @@ enum CurlOptions {
         return transfer.takeHeaderLine(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
     }
 
+    /// libcurl would look up a name now, on a thread that it waits for: the pool does that instead.
+    private static let mayResolve: curl_resolver_start_callback = { _, _, context in
+        guard let transfer = CurlOptions.transfer(context) else { return 1 }
+        return transfer.mayResolve() ? 0 : 1
+    }
+
     private static let openSocket: curl_opensocket_callback = { context, _, address in
         guard let address, let transfer = CurlOptions.transfer(context), transfer.mayConnect(to: address) else {
             return CURL_SOCKET_BAD
         }
+        transfer.setScope(of: address)
         let socket = dipper_curl_open_socket(address)
         if socket >= 0 { transfer.pool.sockets.add(socket) }
         return socket

@@ -12,6 +12,7 @@ final class CurlPool: @unchecked Sendable {
         case setThrottled(CurlTransfer, Bool)
         case setLane(CurlTransfer, Lane)
         case copyBody(CurlTransfer, @Sendable (Data, Int) -> Void)
+        case lookedUp(CurlTransfer, String, HostLookups.Answer)
         case dropOrphans
         case end
     }
@@ -25,22 +26,33 @@ final class CurlPool: @unchecked Sendable {
 
     let lane: Lane
     let configuration: CurlConfiguration
+    let proxies: ProxySettings
+    let resolver: HostResolver
     let sockets = CurlSockets()
     /// What was learned of the ways to hosts, by host.
     var paths: [String: NetworkPath] = [:]
-    private let multi: UnsafeMutableRawPointer
+    let multi: UnsafeMutableRawPointer
     private let inbox = Mutex(Inbox())
     private let thread = Mutex<JoinableThread?>(nil)
-    private var active: [UnsafeMutableRawPointer: CurlTransfer] = [:]
+    var active: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     /// Transfers that have not begun because they may not use the link.
     private var held: [ObjectIdentifier: CurlTransfer] = [:]
-    private var idleHandles: [UnsafeMutableRawPointer] = []
+    /// Transfers that wait for the address of a name.
+    var looking: [ObjectIdentifier: CurlTransfer] = [:]
+    var idleHandles: [UnsafeMutableRawPointer] = []
     /// When to look again for connections on which nothing will arrive.
     private var nextLook: ContinuousClock.Instant?
+    /// When to look again for transfers whose time is up.
+    private var nextCheck = ContinuousClock.now
+    private let start = ContinuousClock.now
 
-    init(_ lane: Lane, _ configuration: CurlConfiguration, name: String) {
+    init(
+        _ lane: Lane, _ configuration: CurlConfiguration, proxies: ProxySettings, resolver: HostResolver, name: String
+    ) {
         self.lane = lane
         self.configuration = configuration
+        self.proxies = proxies
+        self.resolver = resolver
         guard let multi = curl_multi_init() else { preconditionFailure("no memory for libcurl") }
         self.multi = multi
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.keptConnections)
@@ -86,12 +98,12 @@ final class CurlPool: @unchecked Sendable {
             }
             curl_multi_perform(multi, &running)
             let ended = takeEnded()
+            checkTimes()
             // What an end brings about is started before the thread sleeps.
             if ended || isEnding { continue }
             let commands = takeCommands(sleeping: true)
             if commands.isEmpty {
-                let patience = nextLook.map { max(0, ContinuousClock.now.duration(to: $0).milliseconds) } ?? 60_000
-                curl_multi_poll(multi, nil, 0, Int32(clamping: patience), nil)
+                curl_multi_poll(multi, nil, 0, patience, nil)
                 inbox.withLock { $0.isSleeping = false }
                 if let nextLook, nextLook <= .now { self.nextLook = sockets.dropOrphans() }
             } else {
@@ -99,6 +111,34 @@ final class CurlPool: @unchecked Sendable {
             }
         }
         close()
+    }
+
+    /// How long the thread may sleep, in milliseconds.
+    private var patience: Int32 {
+        let isTimed = !active.isEmpty || !looking.isEmpty
+        guard let due = [nextLook, isTimed ? nextCheck : nil].compactMap({ $0 }).min() else { return 60_000 }
+        return Int32(clamping: max(0, ContinuousClock.now.duration(to: due).milliseconds))
+    }
+
+    /// Time on the pool's clock.
+    var time: Duration { ContinuousClock.now - start }
+
+    /// Ends transfers that are too slow, and look-ups that take too long.
+    private func checkTimes() {
+        let now = ContinuousClock.now
+        guard now >= nextCheck else { return }
+        nextCheck = now + min(.seconds(1), max(.milliseconds(10), configuration.minimumRateWindow / 8))
+        for transfer in Array(active.values) {
+            if let error = transfer.tooSlow(at: now - start) { stop(transfer, error) }
+        }
+        for transfer in Array(looking.values) where !transfer.isThrottled {
+            guard let deadline = transfer.connectDeadline else { continue }
+            if now >= deadline {
+                stop(transfer, .timedOut.with(detail: "looking up the name of the host"))
+            } else {
+                nextCheck = min(nextCheck, deadline)
+            }
+        }
     }
 
     private func takeCommands(sleeping: Bool) -> [Command] {
@@ -116,11 +156,12 @@ final class CurlPool: @unchecked Sendable {
         switch command {
         case .start(let transfer):
             // A throttled transfer does not even ask before it may.
-            if transfer.isThrottled { held[ObjectIdentifier(transfer)] = transfer } else { begin(transfer) }
+            beginIfAllowed(transfer)
         case .cancel(let transfer):
             held[ObjectIdentifier(transfer)] = nil
-            release(transfer)
-            transfer.end(.failure(.cancelled))
+            stop(transfer, .cancelled)
+        case .lookedUp(let transfer, let name, let answer):
+            if lookedUp(transfer, name, answer) { beginIfAllowed(transfer) }
         case .setThrottled(let transfer, let isThrottled):
             setThrottled(transfer, isThrottled)
         case .setLane(let transfer, let lane):
@@ -141,114 +182,23 @@ final class CurlPool: @unchecked Sendable {
         if let handle = transfer.handle {
             if isThrottled, lane == .fast, transfer.isMultiplexed, transfer.canBeContinued {
                 // Its bytes would go on coming beside the urgent ones; the rest is asked for later.
-                let metrics = CurlMetrics.read(handle)
-                release(transfer)
-                transfer.end(.failure(.connectionLost.with(detail: "gave way to urgent work")), metrics: metrics)
+                stop(transfer, .connectionLost.with(detail: "gave way to urgent work"))
             } else {
-                curl_easy_pause(handle, isThrottled ? CURLPAUSE_RECV : CURLPAUSE_CONT)
+                pause(transfer, handle, isThrottled)
             }
         } else if !isThrottled {
-            held[ObjectIdentifier(transfer)] = nil
-            begin(transfer)
+            transfer.connectDeadline = .now + configuration.connectTimeout
+            if held.removeValue(forKey: ObjectIdentifier(transfer)) != nil { begin(transfer) }
         }
     }
 
-    private func begin(_ transfer: CurlTransfer) {
-        guard !transfer.isOver else { return }
-        guard let handle = idleHandles.popLast() ?? makeHandle() else {
-            transfer.end(.failure(.transport.with(detail: "no memory for libcurl")))
-            return
-        }
-        let request = transfer.request
-        let context = Unmanaged.passUnretained(transfer).toOpaque()
-        _ = dipper_curl_set_string(handle, CURLOPT_URL, request.url.absoluteString)
-        // Over TLS wait for the first connection, which HTTP/2 may let all share. Without TLS it never does.
-        let shares = lane == .fast && request.url.scheme?.lowercased() == "https"
-        _ = dipper_curl_set_long(handle, CURLOPT_PIPEWAIT, shares ? 1 : 0)
-        _ = dipper_curl_set_long(handle, CURLOPT_FRESH_CONNECT, transfer.needsNewConnection ? 1 : 0)
-        setMethod(request, on: handle)
-        for field in request.headers.fields {
-            // libcurl drops a field without a value unless it is written with a semicolon.
-            let line = field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
-            transfer.headerList = curl_slist_append(transfer.headerList, line)
-        }
-        _ = dipper_curl_set_list(handle, CURLOPT_HTTPHEADER, transfer.headerList)
-        CurlOptions.setContext(context, on: handle)
-        transfer.handle = handle
-        active[handle] = transfer
-        if curl_multi_add_handle(multi, handle) != CURLM_OK {
-            release(transfer)
-            transfer.end(.failure(.transport.with(detail: "libcurl takes no more transfers")))
-        }
-    }
-
-    private func setMethod(_ request: TransferRequest, on handle: UnsafeMutableRawPointer) {
-        // Undoes what the handle's last request has left.
-        _ = dipper_curl_set_long(handle, CURLOPT_HTTPGET, 1)
-        let isPlain = request.method == "GET" && request.body == nil
-        _ = dipper_curl_set_string(handle, CURLOPT_CUSTOMREQUEST, isPlain ? nil : request.method)
-        if let body = request.body {
-            _ = dipper_curl_set_off(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count))
-            body.withUnsafeBytes { bytes in
-                let start = bytes.bindMemory(to: CChar.self).baseAddress
-                _ = dipper_curl_set_string(handle, CURLOPT_COPYPOSTFIELDS, start)
-            }
-        } else if request.method == "HEAD" {
-            _ = dipper_curl_set_long(handle, CURLOPT_NOBODY, 1)
-        }
-    }
-
-    private func takeEnded() -> Bool {
-        var any = false
-        var left: Int32 = 0
-        while let message = curl_multi_info_read(multi, &left) {
-            guard message.pointee.msg == CURLMSG_DONE, let handle = message.pointee.easy_handle,
-                let transfer = active[handle]
-            else { continue }
-            any = true
-            let code = message.pointee.data.result
-            if code == CURLE_ABORTED_BY_CALLBACK, transfer.needsNewConnection {
-                release(transfer)
-                begin(transfer)
-                continue
-            }
-            let metrics = CurlMetrics.read(handle)
-            transfer.readStatus()
-            let isDone = code == CURLE_OK || transfer.hasSaidEnough
-            if !isDone {
-                let error = CurlErrors.error(code, handle, of: transfer)
-                release(transfer)
-                transfer.end(.failure(error), metrics: metrics)
-            } else {
-                // The status is still to be read from the handle.
-                transfer.end(.success(()), metrics: metrics)
-                release(transfer)
-            }
-        }
-        return any
-    }
-
-    private func release(_ transfer: CurlTransfer) {
-        guard let handle = transfer.handle else { return }
-        transfer.disconnect()
-        transfer.handle = nil
-        active[handle] = nil
-        curl_multi_remove_handle(multi, handle)
-        if transfer.headerList != nil {
-            _ = dipper_curl_set_list(handle, CURLOPT_HTTPHEADER, nil)
-            curl_slist_free_all(transfer.headerList)
-            transfer.headerList = nil
-        }
-        CurlOptions.setContext(nil, on: handle)
-        // A handle keeps the body that it has sent.
-        let isKept = idleHandles.count < 64 && transfer.request.body == nil
-        if isKept { idleHandles.append(handle) } else { curl_easy_cleanup(handle) }
+    private func beginIfAllowed(_ transfer: CurlTransfer) {
+        if transfer.isThrottled { held[ObjectIdentifier(transfer)] = transfer } else { begin(transfer) }
     }
 
     private func close() {
-        for transfer in Array(active.values) + Array(held.values) {
-            release(transfer)
-            transfer.end(.failure(.cancelled))
+        for transfer in Array(active.values) + Array(held.values) + Array(looking.values) {
+            stop(transfer, .cancelled)
         }
         held = [:]
         let left = inbox.withLock { inbox in
@@ -258,12 +208,6 @@ final class CurlPool: @unchecked Sendable {
         for case .start(let transfer) in left { transfer.end(.failure(.shutDown)) }
         for handle in idleHandles { curl_easy_cleanup(handle) }
         idleHandles = []
-    }
-
-    private func makeHandle() -> UnsafeMutableRawPointer? {
-        guard let handle = curl_easy_init() else { return nil }
-        CurlOptions.set(configuration, sockets: sockets, on: handle)
-        return handle
     }
 }
 

@@ -4,23 +4,33 @@ import Foundation
 /// The sockets of a pool. Used on the pool's thread alone.
 // libcurl's callbacks reach it by address; the pool keeps it until libcurl has closed every socket.
 final class CurlSockets: @unchecked Sendable {
-    private var open = Set<Int32>()
-    private var byPorts: [Ports: Int32] = [:]
-    private var inHTTP1 = Set<Int32>()
-    /// Those whose link was down at the last look, and since when.
-    private var standingStill: [Int32: ContinuousClock.Instant] = [:]
-    private static let patience = Duration.milliseconds(1_500)
-    /// Those whose receive buffer has been fixed.
-    private var limited = Set<Int32>()
+    private struct Socket {
+        /// As soon as the connection is known by them.
+        var ports: Ports?
+        /// The last answer was in HTTP/1.
+        var speaksHTTP1 = false
+        /// The receive buffer has been fixed.
+        var isLimited = false
+        /// Since when its link has been down, as far as was looked.
+        var standsStillSince: ContinuousClock.Instant?
+    }
 
-    func add(_ socket: Int32) { open.insert(socket) }
+    private var open: [Int32: Socket] = [:]
+    private var byPorts: [Ports: Int32] = [:]
+    /// Open ones that are not known by their ports yet: those being connected.
+    private var nameless: Set<Int32> = []
+    private static let patience = Duration.milliseconds(1_500)
+
+    func add(_ socket: Int32) {
+        remove(socket)
+        open[socket] = Socket()
+        nameless.insert(socket)
+    }
 
     func remove(_ socket: Int32) {
-        open.remove(socket)
-        limited.remove(socket)
-        standingStill[socket] = nil
-        inHTTP1.remove(socket)
-        for (ports, other) in byPorts where other == socket { byPorts[ports] = nil }
+        guard let old = open.removeValue(forKey: socket) else { return }
+        nameless.remove(socket)
+        if let ports = old.ports, byPorts[ports] == socket { byPorts[ports] = nil }
     }
 
     /// Tells a connection from others of the machine.
@@ -35,21 +45,22 @@ final class CurlSockets: @unchecked Sendable {
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
-        let socket = open.first { socket in
+        let socket = nameless.first { socket in
             Self.port(socket, getsockname) == ports.local && Self.port(socket, getpeername) == ports.peer
                 && Self.withName(of: socket, getpeername) { IPAddress($0) } == address
         }
-        if let socket { byPorts[ports] = socket }
+        if let socket {
+            byPorts[ports] = socket
+            open[socket]?.ports = ports
+            nameless.remove(socket)
+        }
         return socket
     }
 
     /// The last answer on a kept connection was in HTTP/1: nothing comes before the next is asked for.
-    func speaksHTTP1(_ socket: Int32) -> Bool { inHTTP1.contains(socket) }
+    func speaksHTTP1(_ socket: Int32) -> Bool { open[socket]?.speaksHTTP1 ?? false }
 
-    func note(_ socket: Int32, speaksHTTP1: Bool) {
-        guard open.contains(socket) else { return }
-        if speaksHTTP1 { inHTTP1.insert(socket) } else { inHTTP1.remove(socket) }
-    }
+    func note(_ socket: Int32, speaksHTTP1: Bool) { open[socket]?.speaksHTTP1 = speaksHTTP1 }
 
     /// Something has arrived and has not been read.
     static func hasInput(_ socket: Int32) -> Bool {
@@ -58,7 +69,7 @@ final class CurlSockets: @unchecked Sendable {
 
     /// Fixes the receive buffer, so that the kernel does not make it larger by itself.
     func limit(_ socket: Int32, to size: Int) {
-        guard open.contains(socket) else { return }
+        guard open[socket] != nil else { return }
         var size = Int32(clamping: size)
         setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
         // A buffer that grows under a connection does not raise the limit that the connection began with.
@@ -66,12 +77,13 @@ final class CurlSockets: @unchecked Sendable {
             size += size / 4
             setsockopt(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, &size, socklen_t(MemoryLayout<Int32>.size))
         }
-        limited.insert(socket)
+        open[socket]?.isLimited = true
     }
 
     /// Leaves the receive buffer to the kernel again.
     func unlimit(_ socket: Int32) {
-        guard limited.remove(socket) != nil else { return }
+        guard open[socket]?.isLimited == true else { return }
+        open[socket]?.isLimited = false
         var nothing: Int32 = 0
         let length = socklen_t(MemoryLayout<Int32>.size)
         if setsockopt(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, &nothing, length) == 0 { return }
@@ -100,20 +112,21 @@ final class CurlSockets: @unchecked Sendable {
     /// link has been down for a while. Returns when to look again, if there are others whose link is down.
     func dropOrphans() -> ContinuousClock.Instant? {
         guard let (addresses, working) = Self.ownAddresses() else { return nil }
-        var standingStill: [Int32: ContinuousClock.Instant] = [:]
-        for socket in open {
+        var first: ContinuousClock.Instant?
+        for (socket, state) in open {
             guard let address = Self.localAddress(socket), !address.isLoopback, !address.isUnspecified,
                 !working.contains(address)
-            else { continue }
-            let since = self.standingStill[socket] ?? .now
-            if !addresses.contains(address) || .now - since >= Self.patience {
-                Glibc.shutdown(socket, Int32(SHUT_RDWR))
-            } else {
-                standingStill[socket] = since
+            else {
+                open[socket]?.standsStillSince = nil
+                continue
             }
+            let since = state.standsStillSince ?? .now
+            let isOrphan = !addresses.contains(address) || .now - since >= Self.patience
+            if isOrphan { Glibc.shutdown(socket, Int32(SHUT_RDWR)) }
+            open[socket]?.standsStillSince = isOrphan ? nil : since
+            if !isOrphan { first = min(first ?? since, since) }
         }
-        self.standingStill = standingStill
-        return standingStill.values.min().map { $0 + Self.patience }
+        return first.map { $0 + Self.patience }
     }
 
     private typealias Name = (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32

@@ -10,6 +10,26 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     var handle: UnsafeMutableRawPointer?
     var headerList: UnsafeMutablePointer<curl_slist>?
+    /// Addresses handed to libcurl.
+    var addressList: UnsafeMutablePointer<curl_slist>?
+    /// Where libcurl writes what went wrong.
+    let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
+    /// How the request gets there, and the addresses of the names on the way, as far as they are known.
+    let route: NetworkRoute
+    var addresses: [String: [HostAddress]] = [:]
+    /// libcurl has asked for the addresses of a name.
+    private(set) var needsAddresses = false
+    /// How often it has.
+    private(set) var lookups = 0
+    /// The look-up that it waits for.
+    var ticket: HostLookups.Ticket?
+    /// Until when the connection must be there.
+    var connectDeadline: ContinuousClock.Instant?
+    /// When it was first given to libcurl, and when last.
+    var firstBegun: ContinuousClock.Instant?
+    var begun: ContinuousClock.Instant?
+    /// From the moment at which the request was sent.
+    var speed: SpeedLimit?
     var isThrottled: Bool
     private(set) var lane: Lane
     private(set) var isOver = false
@@ -30,10 +50,14 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         self.request = request
         self.pool = pool
         self.receive = receive
+        route = pool.proxies.route(to: request.url)
         lane = request.lane
+        errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         needsNewConnection = request.needsNewConnection
         isThrottled = request.isThrottled
     }
+
+    deinit { errorBuffer.deallocate() }
 
     // MARK: From any thread
 
@@ -43,6 +67,36 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) { pool.post(.copyBody(self, reply)) }
 
     // MARK: The connection
+
+    /// The names on the way whose addresses are missing.
+    var missingNames: [NetworkRoute.Name] { route.names.filter { addresses[$0.host] == nil } }
+
+    /// Whether libcurl may look up a name by itself: one that takes no time.
+    func mayResolve() -> Bool {
+        if route.names.isEmpty { return true }
+        needsAddresses = true
+        return false
+    }
+
+    /// Forgets the addresses that libcurl did not take, or no longer has; false if that happens again and again.
+    func beginLookup() -> Bool {
+        needsAddresses = false
+        addresses = [:]
+        lookups += 1
+        return lookups <= Self.mostLookups
+    }
+
+    private static let mostLookups = 4
+
+    /// A link-local address is of a link, which libcurl's list cannot name.
+    func setScope(of address: UnsafeMutablePointer<curl_sockaddr>) {
+        guard !addresses.isEmpty, let ip = IPAddress(dipper_curl_address(address)), ip.isLinkLocal else { return }
+        let known = addresses.values.joined().first { $0.scope != 0 && IPAddress($0.text) == ip }
+        if let known { dipper_curl_set_scope(address, known.scope) }
+    }
+
+    /// What libcurl says went wrong.
+    var errorText: String { String(cString: errorBuffer) }
 
     func mayConnect(to address: UnsafePointer<curl_sockaddr>) -> Bool {
         let policy = pool.configuration.addressPolicy
@@ -58,6 +112,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     func connected(from ports: CurlSockets.Ports) -> Bool {
         // Of a connection that is used again libcurl names the ports only, not the socket.
         socket = pool.sockets.socket(with: ports)
+        defer { startClock() }
         guard let socket else { return true }
         var connections = 0
         if let handle { _ = dipper_curl_get_long(handle, CURLINFO_NUM_CONNECTS, &connections) }
@@ -68,6 +123,28 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         }
         followLane()
         return true
+    }
+
+    private func startClock() {
+        guard speed == nil else { return }
+        let configuration = pool.configuration
+        speed = SpeedLimit(
+            rate: configuration.minimumRate, window: configuration.minimumRateWindow,
+            longest: configuration.transferTimeLimit)
+        if !isThrottled { speed?.run(at: pool.time) }
+    }
+
+    /// Whether the transfer is as fast as it must be; `nil` if it is.
+    func tooSlow(at now: Duration) -> DipperError? {
+        guard let handle, speed != nil else { return nil }
+        let configuration = pool.configuration
+        switch speed?.check(at: now, bytes: CurlMetrics.moved(handle)) {
+        case .tooSlow:
+            let limit = "\(configuration.minimumRate) bytes a second over \(configuration.minimumRateWindow)"
+            return .timedOut.with(detail: "fewer than \(limit)")
+        case .tooLong: return .timedOut.with(detail: "the transfer takes too long")
+        case .fine, nil: return nil
+        }
     }
 
     /// The transfer lets go of its connection, which may be used again.
@@ -117,6 +194,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     func throttle(_ isThrottled: Bool) {
         self.isThrottled = isThrottled
+        if isThrottled { speed?.hold(at: pool.time) } else { speed?.run(at: pool.time) }
         flow?.interrupt()
     }
 
@@ -145,8 +223,11 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             isTooLarge = true
             return false
         }
-        if body.count == 0 { body.reserve(min(answer.length ?? bytes.count, limit, Self.largestReservation)) }
-        body.append(bytes)
+        if body.count == 0 { _ = body.reserve(min(answer.length ?? bytes.count, limit, Self.largestReservation)) }
+        guard body.append(bytes) else {
+            isTooLarge = true
+            return false
+        }
         if let handle { flow?.measure(handle) }
         receive(.progress(received: offset + body.count, expected: answer.length.map { offset + $0 }))
         return true
@@ -175,7 +256,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// What has come of the body, and where it belongs; `nil` if there is nothing to look at.
     var bodySoFar: (bytes: Data, offset: Int)? {
         let isWanted = !isOver && body.count > 0 && (answer.status == 200 || answer.status == 206)
-        return isWanted ? (body.copy(), offset) : nil
+        return isWanted ? (body.snapshot(), offset) : nil
     }
 
     // MARK: The end

@@ -5,21 +5,34 @@ import Foundation
 ///
 /// Each lane has a pool of connections and a thread of its own, so that what the slow lane moves never sits in a
 /// connection that the fast lane needs. The slow one's connections have a receive window near what the path holds: a
-/// transfer that is paused lets go of the link. Redirects are not followed. Bodies with `Content-Encoding` come decoded,
+/// transfer that is paused lets go of the link. Names of hosts are looked up on further threads: a name server that does
+/// not answer holds up only those who wait for it. Redirects are not followed. Bodies with `Content-Encoding` come decoded,
 /// as far as the installed libcurl knows the coding.
 public final class CurlTransport: Transport {
     private let fast: CurlPool
     private let slow: CurlPool
     private let proxies: ProxySettings
+    private let resolver: HostResolver
 
     /// - Parameters:
     ///   - configuration: limits and options, for both lanes.
     ///   - name: begins the names of its threads.
-    public init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
+    public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
+        self.init(configuration, name: name, resolver: HostResolver())
+    }
+
+    /// - Parameter resolver: looks up the names of hosts.
+    init(_ configuration: CurlConfiguration, name: String = "dipper", resolver: HostResolver) {
         CurlLibrary.prepare
-        proxies = ProxySettings(fixed: configuration.proxySetting)
-        fast = CurlPool(.fast, configuration, name: JoinableThread.name(name, "fast"))
-        slow = CurlPool(.slow, configuration, name: JoinableThread.name(name, "slow"))
+        let proxies = ProxySettings(fixed: configuration.proxySetting)
+        func pool(_ lane: Lane, _ role: String) -> CurlPool {
+            CurlPool(
+                lane, configuration, proxies: proxies, resolver: resolver, name: JoinableThread.name(name, role))
+        }
+        self.proxies = proxies
+        self.resolver = resolver
+        fast = pool(.fast, "fast")
+        slow = pool(.slow, "slow")
     }
 
     deinit {
@@ -37,6 +50,7 @@ public final class CurlTransport: Transport {
     }
 
     public func networkChanged() {
+        resolver.networkChanged()
         fast.post(.dropOrphans)
         slow.post(.dropOrphans)
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Which proxy libcurl sends a request to, by the rules it has for its options and the environment.
+/// Which proxy a request is sent to, by the rules that libcurl has for its options and the environment.
 struct ProxySettings: Sendable {
     private let fixed: String?
     private let environment: [String: String]
@@ -15,12 +15,21 @@ struct ProxySettings: Sendable {
 
     /// The host of the proxy for a URL; `nil` if the request goes to the URL's own host.
     func host(for url: URL) -> String? {
-        guard let text = fixed ?? variable(for: url), !text.isEmpty else { return nil }
+        guard let text = proxy(for: url) else { return nil }
         return URL(string: text.contains("://") ? text : "http://" + text)?.host(percentEncoded: false)
     }
 
+    /// The proxy for a URL, as it was written; `nil` for none.
+    func proxy(for url: URL) -> String? {
+        guard let text = fixed ?? variable(for: url), !text.isEmpty, !isExempt(url) else { return nil }
+        return text
+    }
+
+    /// The way that a request for a URL takes.
+    func route(to url: URL) -> NetworkRoute { NetworkRoute(to: url, by: proxy(for: url)) }
+
     private func variable(for url: URL) -> String? {
-        guard !environment.isEmpty, let scheme = url.scheme?.lowercased(), !isExempt(url) else { return nil }
+        guard !environment.isEmpty, let scheme = url.scheme?.lowercased() else { return nil }
         // A CGI script's client can set HTTP_PROXY by a header, so that only the small letters count.
         let own =
             environment["\(scheme)_proxy"] ?? (scheme == "http" ? nil : environment["\(scheme.uppercased())_PROXY"])
@@ -29,11 +38,26 @@ struct ProxySettings: Sendable {
 
     private func isExempt(_ url: URL) -> Bool {
         guard let list = environment["no_proxy"] ?? environment["NO_PROXY"],
-            let host = url.host(percentEncoded: false)?.lowercased()
+            let name = url.host(percentEncoded: false)?.lowercased()
         else { return false }
+        let host = name.hasSuffix(".") ? String(name.dropLast()) : name
+        let address = IPAddress(host: host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host)
         return list.lowercased().split(whereSeparator: { $0 == "," || $0 == " " }).contains { entry in
-            let name = entry.drop { $0 == "." }
-            return entry == "*" || host == name || host.hasSuffix("." + name)
+            if entry == "*" { return true }
+            if let address { return Self.covers(entry, address) }
+            var domain = entry.drop { $0 == "." }
+            if domain.last == "." { domain = domain.dropLast() }
+            return host == domain || (!domain.isEmpty && host.hasSuffix("." + domain))
         }
+    }
+
+    /// Whether an address is the one of an entry, or begins as it does: `192.0.2.0/24`.
+    private static func covers(_ entry: Substring, _ address: IPAddress) -> Bool {
+        let parts = entry.split(separator: "/", maxSplits: 1)
+        let text = parts.first.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : String($0) }
+        guard let base = text.flatMap({ IPAddress($0) }) else { return false }
+        guard parts.count > 1 else { return base == address }
+        guard let length = Int(parts[1]) else { return false }
+        return IPPrefix(base, length: length).contains(address)
     }
 }

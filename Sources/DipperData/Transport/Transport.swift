@@ -31,8 +31,9 @@ public protocol Transfer: Sendable {
     func setThrottled(_ isThrottled: Bool)
     /// Tells in which lane the transfer counts from now on.
     func setLane(_ lane: Lane)
-    /// Calls back once with a copy of what has come of the body so far and the place where it belongs: zero, or the
-    /// request's ``TransferRequest/offset``. Not at all if there is nothing yet or the transfer has ended. From any thread.
+    /// Calls back once with what has come of the body so far and the place where it belongs: zero, or the request's
+    /// ``TransferRequest/offset``. Not at all if there is nothing yet or the transfer has ended. From any thread. The
+    /// bytes may be shared with the transfer: whoever gets them does not change them in place.
     func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void)
 }
 
@@ -62,6 +63,9 @@ public struct TransferRequest: Sendable {
     public var needsNewConnection = false
     /// The body of an answer other than a success is wanted too. Else it is left out.
     public var keepsErrorBody = false
+
+    /// The request goes to the origin that the caller named: what identifies the client may be shown there.
+    public var isForOwnOrigin = true
 
     /// A transfer in the fast lane, unless said otherwise.
     public init(url: URL, headers: HTTPHeaders = [:], lane: Lane = .fast, isThrottled: Bool = false) {

@@ -3,7 +3,7 @@ import Testing
 @testable import Dipper
 @testable import DipperData
 
-@Suite("What a display does next")
+@Suite("What a display does next", .timeLimit(.minutes(5)))
 struct DisplayStateTests {
     private let picture = Image.sample()
 

@@ -2,9 +2,10 @@
 import DipperTesting
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
-@Suite("A display and its binding")
+@Suite("A display and its binding", .timeLimit(.minutes(5)))
 struct ImageBindingTests {
     private let a = url("a.png"), b = url("b.png")
     private let picture = Image.sample()

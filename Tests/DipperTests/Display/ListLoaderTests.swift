@@ -1,9 +1,10 @@
 @testable import Dipper
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
-@Suite("A list and its loader")
+@Suite("A list and its loader", .timeLimit(.minutes(5)))
 struct ListLoaderTests {
     private static func request(_ row: Int) -> ImageRequest { ImageRequest(url("row/\(row)")) }
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Which rows of a list are fetched")
+@Suite("Which rows of a list are fetched", .timeLimit(.minutes(5)))
 struct ListWindowTests {
     private func window(_ count: Int = 1000, _ change: (inout ListOptions) -> Void = { _ in }) -> ListWindow {
         var options = ListOptions()

@@ -1,10 +1,11 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("The code of the guides for those who come from another library")
+@Suite("The code of the guides for those who come from another library", .timeLimit(.minutes(5)))
 struct ComingFromTests {
     private let a = url("a.png")
     private let picture = Image.sample()
@@ -36,7 +37,7 @@ struct ComingFromTests {
         #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))
 
         let test = TestImageCache()
-        test.cache.getImage(KingfisherGuide.signed(a, "secret"))
+        test.cache.getImage(KingfisherGuide.signed(a, "secret", "me"))
         let transfer = await test.transport.nextTransfer()
         #expect(transfer.request.headers["Authorization"] == "secret")
         await test.cache.shutdown()
@@ -70,7 +71,9 @@ struct ComingFromTests {
         #expect(request.cachePolicy == .bypass && request.priority == Priority(0.8))
         let bytes = try picture.png
         try await KingfisherGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture, bytes)
-        #expect(test.cache.memoryCount == 0)
+        #expect(test.cache.memoryCount == 0 && test.cache.data.fastLane.maxConcurrent == 5)
+        #expect(!test.cache.hasImage(for: a) && test.cache.data.data(for: CacheKey("key")) == nil)
+        #expect(await settle { test.cache.data.laneCounts == LaneCounts() })
         await test.cache.shutdown()
     }
 

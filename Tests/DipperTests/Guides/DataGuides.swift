@@ -47,8 +47,11 @@ enum DataGuides {
     }
 
     static func hooks(_ url: URL, _ session: Session, _ mirror: URL) -> DataRequest {
+        let credentials = Credentials.provider(identity: session.account) { challenge in
+            await session.token(renewing: challenge.demand != nil)
+        }
         let request = DataRequest(url)
-            .with(\.credentials, .provider { challenge in await session.token(renewing: challenge.demand != nil) })
+            .with(\.credentials, credentials)
             .with(\.validation, .success.and(.init { $0.body.isEmpty ? .rejected : nil }))
             .with(\.alternatives, [mirror])
         return request
@@ -86,6 +89,10 @@ enum DataGuides {
         cache.getData(url).onRevalidate { result in
             if case .success(let newer) = result { show(newer.data) }
         }
+    }
+
+    static func secrets(_ configuration: inout DataCache.Configuration) {
+        configuration.redaction = Redaction(secretNames: ["ticket", "invitation"])
     }
 
     static func strangers(_ configuration: inout DataCache.Configuration) {

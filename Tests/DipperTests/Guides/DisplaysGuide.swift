@@ -2,6 +2,7 @@ import Dipper
 import DipperTesting
 import Foundation
 import Synchronization
+import TestSupport
 
 /// The code of "Displays and lists".
 enum DisplaysGuide {

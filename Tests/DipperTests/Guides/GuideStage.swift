@@ -38,5 +38,7 @@ struct Loop: Sendable {
 
 /// Someone who is signed in.
 struct Session: Sendable {
+    let account = "account 7"
+
     func token(renewing: Bool) async -> String? { "token" }
 }

@@ -43,8 +43,8 @@ enum KingfisherGuide {
         return options
     }
 
-    static func signed(_ url: URL, _ token: String) -> ImageRequest {
-        let modifier = RequestModifier { request in
+    static func signed(_ url: URL, _ token: String, _ account: String) -> ImageRequest {
+        let modifier = RequestModifier(identity: account) { request in
             var request = request
             request.headers["Authorization"] = token
             return request

@@ -1,6 +1,7 @@
 import Dipper
 import Dispatch
 import Synchronization
+import TestSupport
 
 /// Writes down what it is told to show.
 final class RecordingDisplay: ImageDisplay, Sendable {

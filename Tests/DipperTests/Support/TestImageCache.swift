@@ -2,34 +2,11 @@
 import DipperTesting
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
-/// A folder that goes with the test.
-final class TemporaryFolder: Sendable {
-    let url: URL
-
-    init() {
-        url = FileManager.default.temporaryDirectory.appendingPathComponent("dipper-\(UUID().uuidString)")
-        try? FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-    }
-
-    deinit { try? FileManager.default.removeItem(at: url) }
-}
-
-/// A place for what closures find.
-final class Box<Value: Sendable>: Sendable {
-    private let state: Mutex<Value>
-    init(_ value: Value) { state = Mutex(value) }
-    var value: Value { state.withLock { $0 } }
-    func update(_ body: (inout Value) -> Void) { state.withLock { body(&$0) } }
-}
-
-/// A wall clock that stands still until it is set.
-final class ManualDate: Sendable {
-    private let state = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
-    var now: Date { state.withLock { $0 } }
-    func advance(by seconds: TimeInterval) { state.withLock { $0 += seconds } }
-}
+/// The box of the tests; Dipper has a type of this name, for the boxes of ISO media files.
+typealias Box = TestSupport.Box
 
 /// Counts what is decoded, and can hold decodes up.
 final class CountingDecoder: ImageDecoder {
@@ -112,8 +89,6 @@ struct TestImageCache {
     }
 }
 
-func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)").unsafelyUnwrapped }
-
 extension Image {
     /// A picture that is of one colour, but for what the seed makes of it.
     static func sample(_ width: Int = 16, _ height: Int = 12, seed: UInt8 = 1, alpha: UInt8 = 255) -> Image {
@@ -139,17 +114,4 @@ extension ImageTask {
             }
         }
     }
-}
-
-/// Waits for what is in other threads' hands, until the condition holds; false if it does not within a minute.
-func settle(isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool) async -> Bool {
-    let end = ContinuousClock.now + .seconds(60)
-    var rounds = 0
-    while !condition() {
-        if ContinuousClock.now > end { return condition() }
-        rounds += 1
-        // In the end the processor is left to what is waited for.
-        if rounds < 1_000 { await Task.yield() } else { try? await Task.sleep(for: .milliseconds(1)) }
-    }
-    return true
 }

@@ -1,32 +1,35 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("Videos that name other files", .enabled(if: VideoFile.isPossible, "ffmpeg is not installed"))
+@Suite(
+    "Videos that name other files", .enabled(if: VideoFile.isPossible, "ffmpeg is not installed"),
+    .timeLimit(.minutes(5)))
 struct VideoAttackTests {
     private static let names = ["a.m3u8", "a.mp4"]
 
     /// A folder with a video that nobody is to see, and a file that names it by its path.
-    private func playlist(_ name: String) throws -> (TemporaryFolder, URL) {
+    private func playlist(_ name: String) async throws -> (TemporaryFolder, URL) {
         let folder = TemporaryFolder()
-        let secret = try VideoFile.colors(as: "secret.ts", in: folder)
+        let secret = try await VideoFile.colors(as: "secret.ts", in: folder)
         let text = "#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\n\(secret.path)\n#EXT-X-ENDLIST\n"
         let file = folder.url.appendingPathComponent(name)
         try Data(text.utf8).write(to: file)
         return (folder, file)
     }
 
-    private func script(_ name: String) throws -> (TemporaryFolder, URL) {
+    private func script(_ name: String) async throws -> (TemporaryFolder, URL) {
         let folder = TemporaryFolder()
-        try VideoFile.colors.write(to: folder.url.appendingPathComponent("secret.mp4"))
+        try await VideoFile.colors.write(to: folder.url.appendingPathComponent("secret.mp4"))
         let file = folder.url.appendingPathComponent(name)
         try Data("ffconcat version 1.0\nfile secret.mp4\n".utf8).write(to: file)
         return (folder, file)
     }
 
     /// Runs ffmpeg on a file by its path, as the provider does or without the list of formats.
-    private func writes(_ file: URL, anyFormat: Bool) throws -> Int {
+    private func writes(_ file: URL, anyFormat: Bool) async throws -> Int {
         var arguments = FrameCommand(.zero, nil).arguments().map {
             $0 == "file:/proc/self/fd/3" ? "file:\(file.path)" : $0
         }
@@ -34,24 +37,24 @@ struct VideoAttackTests {
         if anyFormat { arguments.removeSubrange(list...list + 1) }
         let output = file.deletingLastPathComponent().appendingPathComponent("output")
         #expect(FileManager.default.createFile(atPath: output.path, contents: nil))
-        VideoFile.run("ffmpeg", arguments, output: try FileHandle(forWritingTo: output))
+        await VideoFile.run("ffmpeg", arguments, output: try FileHandle(forWritingTo: output))
         return try Data(contentsOf: output).count
     }
 
     @Test("a playlist opens nothing, whatever it is called; without the list of formats it would", arguments: names)
     func playlists(_ name: String) async throws {
-        let (folder, file) = try playlist(name)
-        #expect(try writes(file, anyFormat: true) > 0)
-        #expect(try writes(file, anyFormat: false) == 0)
+        let (folder, file) = try await playlist(name)
+        #expect(try await writes(file, anyFormat: true) > 0)
+        #expect(try await writes(file, anyFormat: false) == 0)
         #expect(await VideoFrameProvider(file, at: .zero).error == .undecodable)
         withExtendedLifetime(folder) {}
     }
 
     @Test("a script that joins files opens none; without the list of formats it would", arguments: names)
     func scripts(_ name: String) async throws {
-        let (folder, file) = try script(name)
-        #expect(try writes(file, anyFormat: true) > 0)
-        #expect(try writes(file, anyFormat: false) == 0)
+        let (folder, file) = try await script(name)
+        #expect(try await writes(file, anyFormat: true) > 0)
+        #expect(try await writes(file, anyFormat: false) == 0)
         #expect(await VideoFrameProvider(file, at: .zero).error == .undecodable)
         withExtendedLifetime(folder) {}
     }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 @testable import Dipper
 
@@ -7,25 +8,29 @@ enum VideoFile {
     static let isPossible = (try? FrameCommand.find("ffmpeg")) != nil
 
     /// MP4: a second each of red, green and blue, 160×90 at 25 pictures a second.
-    static let colors: Data = {
+    static var colors: Data { get async { await made.value } }
+
+    private static let made = Task<Data, Never> {
         let folder = TemporaryFolder()
         let file = folder.url.appendingPathComponent("colors.mp4")
         let inputs = ["red", "lime", "blue"].flatMap { ["-f", "lavfi", "-i", "color=\($0):s=160x90:r=25:d=1"] }
-        run("ffmpeg", inputs + ["-filter_complex", "concat=n=3", "-c:v", "mpeg4", "-q:v", "2", file.path])
+        await run("ffmpeg", inputs + ["-filter_complex", "concat=n=3", "-c:v", "mpeg4", "-q:v", "2", file.path])
         return withExtendedLifetime(folder) { (try? Data(contentsOf: file)) ?? Data() }
-    }()
+    }
 
     /// The same in a file of another kind, by the ending of its name.
-    static func colors(as name: String, in folder: TemporaryFolder, _ options: [String] = []) throws -> URL {
+    static func colors(as name: String, in folder: TemporaryFolder, _ options: [String] = []) async throws -> URL {
         let original = folder.url.appendingPathComponent("original.mp4")
-        try colors.write(to: original)
+        try await colors.write(to: original)
         let file = folder.url.appendingPathComponent(name)
-        run("ffmpeg", ["-i", original.path] + options + [file.path])
+        await run("ffmpeg", ["-i", original.path] + options + [file.path])
         return file
     }
 
     /// MP4 that is to be turned by a quarter, clockwise, when it is shown.
-    static var turned: Data {
+    static var turned: Data { get async { turned(await colors) } }
+
+    private static func turned(_ colors: Data) -> Data {
         var bytes = colors
         // After the type: 40 bytes up to a matrix of nine numbers, of which the first is 1 in 16.16.
         guard let header = bytes.range(of: Data("tkhd".utf8)) else { return Data() }
@@ -37,10 +42,22 @@ enum VideoFile {
         return bytes
     }
 
+    /// Runs a program, which is waited for on a thread of its own: Swift's few are for the tests.
     /// - Returns: whether it ended with status 0.
     @discardableResult
-    static func run(_ program: String, _ arguments: [String], in folder: URL? = nil, output: FileHandle? = nil) -> Bool
-    {
+    static func run(
+        _ program: String, _ arguments: [String], in folder: URL? = nil, output: FileHandle? = nil
+    ) async -> Bool {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                continuation.resume(returning: runHere(program, arguments, in: folder, output: output))
+            }
+        }
+    }
+
+    private static func runHere(
+        _ program: String, _ arguments: [String], in folder: URL?, output: FileHandle?
+    ) -> Bool {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = [program] + arguments
@@ -60,11 +77,11 @@ struct FakeProgram {
     var path: String { folder.url.path + "/program" }
 
     /// - Parameter script: for the shell, in which `$HERE` is the fake's folder, and `picture` writes a picture.
-    init(_ script: String) throws {
+    init(_ script: String) async throws {
         try Image.sample().png.write(to: folder.url.appendingPathComponent("picture.png"))
         let text = "#!/bin/sh\nHERE='\(folder.url.path)'\npicture() { cat \"$HERE/picture.png\"; }\n\(script)\n"
         // Written by another process: a program that this one writes to cannot be run while a third is being started.
-        VideoFile.run("sh", ["-c", "printf %s \"$1\" >\"$2\"; chmod +x \"$2\"", "sh", text, path])
+        await VideoFile.run("sh", ["-c", "printf %s \"$1\" >\"$2\"; chmod +x \"$2\"", "sh", text, path])
     }
 
     func lines(_ name: String) -> [String] {

@@ -1,22 +1,24 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("Pictures of videos", .enabled(if: VideoFile.isPossible, "ffmpeg is not installed"))
+@Suite("Pictures of videos", .enabled(if: VideoFile.isPossible, "ffmpeg is not installed"), .timeLimit(.minutes(5)))
 struct VideoFrameTests {
     private let folder = TemporaryFolder()
 
-    private func video(_ name: String = "video.mp4", _ bytes: Data = VideoFile.colors) throws -> URL {
+    private func video(_ name: String = "video.mp4", _ bytes: Data? = nil) async throws -> URL {
         let file = folder.url.appendingPathComponent(name)
-        try bytes.write(to: file)
+        let contents = if let bytes { bytes } else { await VideoFile.colors }
+        try contents.write(to: file)
         return file
     }
 
     @Test("the picture is that of the time; past the end the last one, before the start the first")
     func times() async throws {
-        let video = try video()
+        let video = try await video()
         for (time, color) in [(-5, 0), (0, 0), (0.5, 0), (1.0, 1), (1.5, 1), (2.02, 2), (2.99, 2), (3, 2), (400, 2)] {
             let image = try await VideoFrameProvider(video, at: .seconds(time)).image
             #expect(image.mainColor == color && image.size == PixelSize(width: 160, height: 90), "\(time)")
@@ -27,7 +29,7 @@ struct VideoFrameTests {
         "of each container there is a picture before the end and after it",
         arguments: ["mkv", "avi", "ts", "mpg", "flv"])
     func containers(_ ending: String) async throws {
-        let video = try VideoFile.colors(as: "video.\(ending)", in: folder)
+        let video = try await VideoFile.colors(as: "video.\(ending)", in: folder)
         #expect(try await VideoFrameProvider(video, at: .seconds(1.5)).image.mainColor == 1)
         #expect(try await VideoFrameProvider(video, at: .seconds(30)).image.mainColor == 2)
     }
@@ -37,7 +39,7 @@ struct VideoFrameTests {
         arguments: ["ts", "flv", "h264", "mkv"])
     func rareKeyPictures(_ ending: String) async throws {
         let options = ["-c:v", "libx264", "-g", "250", "-sc_threshold", "0"]
-        let video = try VideoFile.colors(as: "rare.\(ending)", in: folder, options)
+        let video = try await VideoFile.colors(as: "rare.\(ending)", in: folder, options)
         for (time, color) in [(0, 0), (0.2, 0), (0.5, 0), (1.5, 1), (2.5, 2), (12, 2), (30, 2)] as [(Double, Int)] {
             let image = try await VideoFrameProvider(video, at: .seconds(time)).image
             #expect(image.mainColor == color, "\(time)")
@@ -46,7 +48,7 @@ struct VideoFrameTests {
 
     @Test("it fits into its bounds, keeps its proportions, and is not enlarged")
     func bounds() async throws {
-        let video = try video()
+        let video = try await video()
         for (bounds, size) in [
             ((80, 80), (80, 45)), ((80, 9), (16, 9)), ((1_000, 1_000), (160, 90)), ((160, 1), (2, 1)), ((1, 1), (1, 1)),
             ((0, -4), (1, 1)), ((Int.max, Int.max), (160, 90)),
@@ -60,9 +62,9 @@ struct VideoFrameTests {
 
     @Test("it is turned as the video says, and as wide as it is to be shown")
     func shape() async throws {
-        let turned = VideoFrameProvider(VideoFile.turned, key: "turned", at: .zero)
+        let turned = VideoFrameProvider(await VideoFile.turned, key: "turned", at: .zero)
         #expect(try await turned.image.size == PixelSize(width: 90, height: 160))
-        let wide = try VideoFile.colors(as: "wide.mp4", in: folder, ["-vf", "setsar=2"])
+        let wide = try await VideoFile.colors(as: "wide.mp4", in: folder, ["-vf", "setsar=2"])
         #expect(try await VideoFrameProvider(wide, at: .zero).image.size == PixelSize(width: 320, height: 90))
         let small = VideoFrameProvider(wide, at: .zero, fitting: PixelSize(width: 32, height: 32))
         #expect(try await small.image.size == PixelSize(width: 32, height: 9))
@@ -71,22 +73,22 @@ struct VideoFrameTests {
     @Test("the name of a file is never an option, a protocol or a pattern")
     func names() async throws {
         for name in ["-version", "concat:a|b.mp4", "http:", "%03d.png", "a\nb 'c' \"d\" $(e) ü.mp4", "pipe:0"] {
-            let image = try await VideoFrameProvider(try video(name), at: .seconds(1.5)).image
+            let image = try await VideoFrameProvider(try await video(name), at: .seconds(1.5)).image
             #expect(image.mainColor == 1, "\(name)")
         }
     }
 
     @Test("what is no video is an error: \"undecodable\" for bytes, \"unreadable\" for what is no file")
     func bad() async throws {
-        let truncated = VideoFile.colors.prefix(VideoFile.colors.count / 2)
+        let truncated = await VideoFile.colors.prefix(await VideoFile.colors.count / 2)
         for bytes in [
             Data(), Data("hello, world\n".utf8), try Image.sample().png, Data(truncated), Data(count: 100_000),
         ] {
-            let error = await VideoFrameProvider(try video("bad.mp4", bytes), at: .zero).error
+            let error = await VideoFrameProvider(try await video("bad.mp4", bytes), at: .zero).error
             #expect(error == .undecodable && error?.detail?.contains("bad.mp4'") == true, "\(bytes)")
         }
         let sound = folder.url.appendingPathComponent("sound.mp4")
-        VideoFile.run("ffmpeg", ["-f", "lavfi", "-i", "sine=duration=1", sound.path])
+        await VideoFile.run("ffmpeg", ["-f", "lavfi", "-i", "sine=duration=1", sound.path])
         #expect(await VideoFrameProvider(sound, at: .zero).error == .undecodable)
         let pipe = folder.url.appendingPathComponent("pipe")
         #expect(mkfifo(pipe.path, 0o600) == 0)
@@ -99,10 +101,10 @@ struct VideoFrameTests {
 
     @Test("in a cache it is a picture like others: processed, and kept on disk until the video is another")
     func cached() async throws {
-        let video = try video()
+        let video = try await video()
         let disk = TemporaryFolder()
         let test = TestImageCache(folder: disk)
-        let frame = VideoFrameProvider(video, at: .seconds(1.5))
+        let frame = VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video))
         let small = ImageRequest(frame).processed(by: Downsample(width: 40, height: 40))
         let image = try await test.cache.getImage(small).value
         #expect(image.size.width == 40 && image.mainColor == 1)
@@ -112,13 +114,15 @@ struct VideoFrameTests {
         await test.cache.shutdown()
 
         let again = TestImageCache(folder: disk)
-        let same = VideoFrameProvider(video, at: .seconds(1.5)).with(\.program, "/nowhere/ffmpeg")
+        let same = VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video)).with(
+            \.program, "/nowhere/ffmpeg")
         let response = try await again.cache.getImage(ImageRequest(same)).response
         #expect(response.source == .disk && response.image.mainColor == 1)
-        try VideoFile.turned.write(to: video)
+        try await VideoFile.turned.write(to: video)
         try FileManager.default.setAttributes(
             [.modificationDate: Date(timeIntervalSince1970: 1)], ofItemAtPath: video.path)
-        let changed = try await again.cache.getImage(ImageRequest(VideoFrameProvider(video, at: .seconds(1.5)))).value
+        let newer = VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video))
+        let changed = try await again.cache.getImage(ImageRequest(newer)).value
         #expect(changed.size == PixelSize(width: 90, height: 160))
         await again.cache.shutdown()
     }
@@ -126,16 +130,18 @@ struct VideoFrameTests {
     @Test("the code of the guide makes pictures, of a file and of what was fetched")
     func guide() async throws {
         let test = TestImageCache()
-        let image = try await DecodingGuide.video(test.cache, try video())
+        let image = try await DecodingGuide.video(test.cache, try await video())
         #expect(image.size == PixelSize(width: 160, height: 90) && image.mainColor == 2)
-        test.transport.script(url("video.mp4"), [.body(VideoFile.colors)])
+        test.transport.script(url("video.mp4"), [.body(await VideoFile.colors)])
         #expect(try await DecodingGuide.remoteVideo(test.cache, url("video.mp4")).mainColor == 2)
         await test.cache.shutdown()
     }
 
-    @Test("time, bounds and state of the file are in the key; a key of one's own stands for the file")
-    func keys() throws {
-        let video = try video()
+    @Test(
+        "time and bounds are in the key, the file's state where it is asked for; a key of one's own stands for the file"
+    )
+    func keys() async throws {
+        let video = try await video()
         let bounds = PixelSize(width: 8, height: 8)
         let frames = [
             VideoFrameProvider(video, at: .seconds(1)), VideoFrameProvider(video, at: .seconds(1.000001)),
@@ -145,9 +151,10 @@ struct VideoFrameTests {
         ]
         #expect(Set(frames.map(\.cacheKey)).count == frames.count && frames.allSatisfy { !$0.isLocal })
         #expect(VideoFrameProvider(video, at: .seconds(1)).cacheKey == frames[0].cacheKey)
+        let key = await VideoFrameProvider.key(of: video)
         try FileManager.default.setAttributes(
             [.modificationDate: Date(timeIntervalSince1970: 1)], ofItemAtPath: video.path)
-        #expect(VideoFrameProvider(video, at: .seconds(1)).cacheKey != frames[0].cacheKey)
+        #expect(await VideoFrameProvider.key(of: video) != key)
         #expect(VideoFrameProvider(video, at: .seconds(1), key: "a").cacheKey == frames[3].cacheKey)
         #expect(VideoFrameProvider(video, at: .seconds(1), key: "").cacheKey.isEmpty)
     }

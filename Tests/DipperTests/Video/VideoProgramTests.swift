@@ -1,16 +1,17 @@
 import DipperTesting
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Dipper
 
-@Suite("Programs that decode videos, and those that do not", .serialized)
+@Suite("Programs that decode videos, and those that do not", .serialized, .timeLimit(.minutes(5)))
 struct VideoProgramTests {
     /// How a call ends whose program is a script.
     private func error(
         _ script: String, _ change: (VideoFrameProvider) -> VideoFrameProvider = { $0 }
     ) async throws -> DipperError? {
-        let fake = try FakeProgram(script)
+        let fake = try await FakeProgram(script)
         let error = await change(fake.frame()).error
         withExtendedLifetime(fake) {}
         return error
@@ -34,7 +35,7 @@ struct VideoProgramTests {
 
     @Test("a program that never ends is ended, with its children, after the time limit")
     func endless() async throws {
-        let fake = try FakeProgram("echo $$ >>$HERE/ids; sleep 1000 & echo $! >>$HERE/ids; wait")
+        let fake = try await FakeProgram("echo $$ >>$HERE/ids; sleep 1000 & echo $! >>$HERE/ids; wait")
         // On a busy machine it may not have come so far at first.
         var limit = Duration.milliseconds(200)
         while fake.lines("ids").count < 2, limit < .seconds(30) {
@@ -56,7 +57,7 @@ struct VideoProgramTests {
 
     @Test("a child that is left behind is ended, and does not take the picture away")
     func leftBehind() async throws {
-        let fake = try FakeProgram("sleep 1000 >/dev/null 2>&1 & echo $! >$HERE/ids; picture")
+        let fake = try await FakeProgram("sleep 1000 >/dev/null 2>&1 & echo $! >$HERE/ids; picture")
         #expect(try await fake.frame().image.pixels == Image.sample().pixels)
         #expect(await settle { !fake.lines("ids").contains(where: FakeProgram.isRunning) })
         #expect(fake.lines("ids").count == 1)
@@ -65,7 +66,7 @@ struct VideoProgramTests {
     @Test("one that writes forever is too large")
     func large() async throws {
         #expect(try await error("exec cat /dev/zero") { $0.with(\.maximumSize, 1 << 20) } == .tooLarge)
-        let fake = try FakeProgram("picture")
+        let fake = try await FakeProgram("picture")
         let exact = fake.frame()
         let size = try await exact.data().count
         #expect(await exact.with(\.maximumSize, size).error == nil)
@@ -89,7 +90,7 @@ struct VideoProgramTests {
 
     @Test("it has no input, four open files, few variables, and limits")
     func surroundings() async throws {
-        let fake = try FakeProgram(
+        let fake = try await FakeProgram(
             """
             cat >$HERE/input; pwd >$HERE/folder; cat <&3 >$HERE/video
             env | sed 's/=.*//' | sort >$HERE/variables
@@ -111,7 +112,7 @@ struct VideoProgramTests {
 
     @Test("equal calls are one run, in whichever lane")
     func shared() async throws {
-        let fake = try FakeProgram("echo run >>$HERE/runs; while [ ! -e $HERE/go ]; do sleep 0.01; done; picture")
+        let fake = try await FakeProgram("echo run >>$HERE/runs; while [ ! -e $HERE/go ]; do sleep 0.01; done; picture")
         let test = TestImageCache(folder: TemporaryFolder())
         let request = ImageRequest(fake.frame())
         let tasks = [
@@ -129,7 +130,7 @@ struct VideoProgramTests {
 
     @Test("at most two run at once; who is cancelled in the queue ends at once, and who runs is killed")
     func cancelled() async throws {
-        let fake = try FakeProgram(
+        let fake = try await FakeProgram(
             """
             while [ "$1" != -ss ]; do shift; done
             echo $2 >>$HERE/times; echo $$ >>$HERE/ids; exec sleep 1000
@@ -160,7 +161,7 @@ struct VideoProgramTests {
     @Test("a call that is cancelled in a cache ends its program; so does the end of the cache")
     func cancelledInCache() async throws {
         for shutsDown in [false, true] {
-            let fake = try FakeProgram("echo $$ >>$HERE/ids; exec sleep 1000")
+            let fake = try await FakeProgram("echo $$ >>$HERE/ids; exec sleep 1000")
             let test = TestImageCache()
             let task = test.cache.getImage(ImageRequest(fake.frame()))
             #expect(await settle { fake.lines("ids").count == 1 })
@@ -177,7 +178,7 @@ struct VideoProgramTests {
         let rounds = 40
         var ids: [String] = []
         for script in ["picture", "exit 1", "exec cat /dev/zero", "exec sleep 1000"] {
-            let fake = try FakeProgram("echo $$ >>$HERE/ids; \(script)")
+            let fake = try await FakeProgram("echo $$ >>$HERE/ids; \(script)")
             // Only the last is to be ended by its time.
             let limit = script.contains("sleep") ? Duration.milliseconds(30) : .seconds(30)
             for _ in 0..<rounds {

@@ -4,3 +4,6 @@
 /* How often a file or folder whose path ends with this has been flushed to the device by this process, be it by fsync
    or by fdatasync, and by whichever library. */
 int flush_log_count(const char *suffix);
+
+/* From now on files whose paths contain this cannot be locked, as on a file system without locks; NULL for none. */
+void flush_log_refuse_locks(const char *part);

@@ -4,7 +4,7 @@ import Testing
 
 import Gallery
 
-@Suite("The gallery in a window", .serialized)
+@Suite("The gallery in a window", .serialized, .timeLimit(.minutes(5)))
 struct GalleryTests {
     private static let size = (width: 1_100, height: 760)
 

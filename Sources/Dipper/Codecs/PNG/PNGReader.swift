@@ -37,7 +37,7 @@ struct PNGReader: ~Copyable {
 
     /// Makes ready for rows.
     func start() throws(DipperError) {
-        let status = dipper_png_start(reader)
+        let status = dipper_png_start(reader, header.has_alpha ? 4 : 3)
         guard status == DIPPER_PNG_OK else { throw Self.error(status, reader) }
     }
 

@@ -38,9 +38,14 @@
             guard let decoder = WebPAnimDecoderNew(&webP, &settings) else {
                 throw .undecodable.with(detail: "WebP: the animation is broken")
             }
-            self.decoder = decoder
             var info = WebPAnimInfo()
             WebPAnimDecoderGetInfo(decoder, &info)
+            // The canvas that is read below is libwebp's.
+            guard info.canvas_width == size.width, info.canvas_height == size.height else {
+                WebPAnimDecoderDelete(decoder)
+                throw .undecodable.with(detail: "WebP: the canvas has another size")
+            }
+            self.decoder = decoder
             frameCount = options.firstFrameOnly ? min(1, Int(info.frame_count)) : Int(info.frame_count)
             loopCount = Int(info.loop_count)
             color = WebPContainer.color(in: bytes)

@@ -1,0 +1,35 @@
+import Dipper
+import Foundation
+
+/// What inputs are given to.
+enum FuzzTarget: String, CaseIterable {
+    /// Decoders, each with bytes that begin as its format does.
+    case jpeg, png, gif, webp, avif
+    /// Headers of all formats.
+    case header
+    /// Decoders, then encoders, then decoders again.
+    case encode
+
+    /// The target that the environment variable `DIPPER_FUZZ` names.
+    static let chosen = FuzzTarget(rawValue: ProcessInfo.processInfo.environment["DIPPER_FUZZ"] ?? "") ?? .header
+
+    /// - Returns: whether the input was of the kind that is looked for.
+    func run(_ data: Data) -> Bool {
+        switch self {
+        case .header:
+            HeaderProbe.run(data)
+            return true
+        case .encode:
+            return EncodeProbe.run(data)
+        case .jpeg, .png, .gif, .webp, .avif:
+            guard ImageFormat(sniffing: data)?.rawValue == rawValue else { return false }
+            DecodeProbe(data).run()
+            return true
+        }
+    }
+}
+
+/// Stops the program if something that always holds does not.
+func require(_ condition: Bool, _ rule: @autoclosure () -> String) {
+    if !condition { fatalError("Broken: \(rule())") }
+}

@@ -1,0 +1,66 @@
+/// Who waits for a piece of work, and how urgent the most urgent of them is. A value; each change takes the same time,
+/// however many wait.
+struct Wishes<Waiter: AnyObject & Sendable>: Sendable {
+    struct Wish: Sendable, Hashable {
+        var lane: Lane
+        var priority: Priority
+    }
+
+    private struct Entry: Sendable {
+        let waiter: Waiter
+        let number: Int
+        var wish: Wish
+    }
+
+    private var entries: [ObjectIdentifier: Entry] = [:]
+    private var nextNumber = 0
+    private var urgentCount = 0
+    /// Waiters of each priority, in hundredths.
+    private var counts: [Int: Int] = [:]
+    /// A bit for each priority that somebody has.
+    private var levels: UInt128 = 0
+
+    var isEmpty: Bool { entries.isEmpty }
+
+    /// The oldest first.
+    var all: [Waiter] { entries.values.sorted { $0.number < $1.number }.map(\.waiter) }
+
+    /// The wish that the work follows.
+    var strongest: Wish {
+        let level = levels == 0 ? Self.level(.normal) : 127 - levels.leadingZeroBitCount
+        return Wish(lane: urgentCount > 0 ? .fast : .slow, priority: Priority(Double(level) / 100))
+    }
+
+    /// Adds a waiter, or notes the wish of one that is there.
+    mutating func set(_ waiter: Waiter, _ wish: Wish) {
+        let id = ObjectIdentifier(waiter)
+        if let present = entries[id] {
+            count(present.wish, -1)
+            entries[id]?.wish = wish
+        } else {
+            entries[id] = Entry(waiter: waiter, number: nextNumber, wish: wish)
+            nextNumber += 1
+        }
+        count(wish, 1)
+    }
+
+    func contains(_ waiter: Waiter) -> Bool { entries[ObjectIdentifier(waiter)] != nil }
+
+    /// - Returns: whether the waiter was there.
+    @discardableResult
+    mutating func remove(_ waiter: Waiter) -> Bool {
+        guard let entry = entries.removeValue(forKey: ObjectIdentifier(waiter)) else { return false }
+        count(entry.wish, -1)
+        return true
+    }
+
+    private mutating func count(_ wish: Wish, _ change: Int) {
+        if wish.lane == .fast { urgentCount += change }
+        let level = Self.level(wish.priority)
+        let count = counts[level, default: 0] + change
+        counts[level] = count == 0 ? nil : count
+        if count == 0 { levels &= ~(1 << UInt128(level)) } else { levels |= 1 << UInt128(level) }
+    }
+
+    private static func level(_ priority: Priority) -> Int { Int((priority.value * 100).rounded()) }
+}

@@ -1,0 +1,75 @@
+import Foundation
+
+/// What is told and shown of a transfer that is under way.
+extension FetchEngine {
+    /// Tells how far the present transfer had come before anyone asked.
+    func showProgress(of job: FetchJob) {
+        if job.progress != nil, let id = present(job) { report(id, job) }
+    }
+
+    /// Shows what had come before anyone looked.
+    func showBytes(of job: FetchJob) {
+        if job.progress != nil, let id = present(job) { showBytes(id, job) }
+    }
+
+    private func present(_ job: FetchJob) -> JobID? {
+        inspect { scheduler in
+            scheduler.job(for: job.key).flatMap { scheduler.work(of: $0) === job ? $0 : nil }
+        }
+    }
+
+    /// Tells those who wait how far the transfer has come, now and then.
+    func report(_ id: JobID, _ job: FetchJob, isAgain: Bool = false) {
+        let time = time.now()
+        let answer = job.withState { state -> Pacing.Answer in
+            let isLast = job.progress.map { $0.received == $0.expected } ?? false
+            return state.progress.ask(
+                at: time, interval: options.progressInterval, isLast: isLast, isAgain: isAgain)
+        }
+        switch answer {
+        case .no: return
+        case .later(let wait):
+            // What comes just before the flow stops is to be heard of as well.
+            timers.schedule(after: wait) { [weak self, weak job] in
+                if let self, let job { self.report(id, job, isAgain: true) }
+            }
+        case .now:
+            repeat {
+                guard let progress = job.progress else { continue }
+                for (_, task) in inspect({ $0.waiters(of: id) }) where task.tell(progress) { task.flush() }
+            } while job.withState { $0.progress.told() }
+        }
+    }
+
+    /// Shows what has come so far to those who want to see it, now and then.
+    func showBytes(_ id: JobID, _ job: FetchJob, isAgain: Bool = false) {
+        let time = time.now()
+        let (answer, transfer, joined, inherited) = job.withState { state in
+            guard let transfer = state.transfer else {
+                return (Pacing.Answer.no, (any Transfer)?.none, JoinedBody?.none, 0)
+            }
+            let answer = state.previews.ask(at: time, interval: options.progressInterval, isAgain: isAgain)
+            return (answer, transfer, state.joined, state.inherited)
+        }
+        if case .later(let wait) = answer {
+            // What comes just before the flow stops is to be seen as well.
+            timers.schedule(after: wait) { [weak self, weak job] in
+                if let self, let job { self.showBytes(id, job, isAgain: true) }
+            }
+        }
+        guard answer == .now, let transfer else { return }
+        // Before it is asked: who begins to look meanwhile says so after that.
+        job.wantsBytes.store(false, ordering: .relaxed)
+        let isWanted = inspect({ $0.waiters(of: id) }).contains(where: \.waiter.wantsBytes)
+        if isWanted {
+            job.wantsBytes.store(true, ordering: .relaxed)
+            transfer.copyBody { [weak self] bytes, offset in
+                guard let self, offset == 0 || offset == inherited,
+                    let whole = offset == 0 ? bytes : joined?.joined(bytes)
+                else { return }
+                for (_, task) in self.inspect({ $0.waiters(of: id) }) { task.show(whole) }
+            }
+        }
+        if job.withState({ $0.previews.told() }) { showBytes(id, job) }
+    }
+}

@@ -1,0 +1,38 @@
+/// Percent-encoded bytes (RFC 3986, section 2.1), decoded leniently: what is not an escape stays as it is.
+enum PercentCoding {
+    /// Undoes one level of encoding; `nil` if there is none.
+    static func decoded(_ bytes: [UInt8]) -> [UInt8]? {
+        guard bytes.contains(UInt8(ascii: "%")) else { return nil }
+        var result: [UInt8] = []
+        result.reserveCapacity(bytes.count)
+        var index = 0
+        while index < bytes.count {
+            if bytes[index] == UInt8(ascii: "%"), index + 2 < bytes.count, let high = digit(bytes[index + 1]),
+                let low = digit(bytes[index + 2])
+            {
+                result.append(high << 4 | low)
+                index += 3
+            } else {
+                result.append(bytes[index])
+                index += 1
+            }
+        }
+        return result.count == bytes.count ? nil : result
+    }
+
+    /// Undoes all levels of encoding.
+    static func fullyDecoded(_ bytes: [UInt8]) -> [UInt8] {
+        var bytes = bytes
+        while let next = decoded(bytes) { bytes = next }
+        return bytes
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 0x30...0x39: byte - 0x30
+        case 0x41...0x46: byte - 0x37
+        case 0x61...0x66: byte - 0x57
+        default: nil
+        }
+    }
+}

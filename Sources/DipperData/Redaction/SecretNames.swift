@@ -1,0 +1,61 @@
+/// Names of parameters whose values are secret. Names are compared by their words: `accessToken`, `access_token` and
+/// `ACCESS-TOKEN` are the same name, and each contains `token`.
+struct SecretNames: Sendable, Hashable {
+    /// The words of each name, in lower case and joined, so that `PassWord` is found as `password`.
+    private let joined: Set<String>
+    /// The most words that may have to be joined.
+    private let reach: Int
+
+    init(standard: [String], further: some Sequence<String>) {
+        let names = (standard + further).map { Self.words(of: $0.utf8) }.filter { !$0.isEmpty }
+        joined = Set(names.map { $0.joined() })
+        // A name of one word may be written as two.
+        reach = max(2, names.map(\.count).max() ?? 0)
+    }
+
+    /// Tells whether a name contains a secret one.
+    func contains(_ name: some Collection<UInt8>) -> Bool {
+        let words = Self.words(of: PercentCoding.fullyDecoded(Array(name)))
+        return words.indices.contains { start in
+            var candidate = ""
+            return words[start...].prefix(reach).contains { word in
+                candidate += word
+                return joined.contains(candidate)
+            }
+        }
+    }
+
+    /// Splits a name at everything but letters and digits, between letters and digits, and where a capital letter begins
+    /// a word.
+    private static func words(of name: some Collection<UInt8>) -> [String] {
+        var words: [[UInt8]] = []
+        var last = Kind.other
+        for byte in name {
+            let kind = Kind(byte)
+            defer { last = kind }
+            switch (last, kind) {
+            case (_, .other): continue
+            case (.lower, .lower), (.digit, .digit), (.upper, .upper): words[words.count - 1].append(byte)
+            case (.upper, .lower):
+                // The last of several capitals begins the next word: `APIKey`.
+                if words[words.count - 1].count > 1 { words.append([words[words.count - 1].removeLast()]) }
+                words[words.count - 1].append(byte)
+            default: words.append([byte])
+            }
+        }
+        return words.map { String(decoding: $0, as: UTF8.self).lowercased() }
+    }
+
+    private enum Kind {
+        case lower, upper, digit, other
+
+        init(_ byte: UInt8) {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), 0x80...: self = .lower
+            case UInt8(ascii: "A")...UInt8(ascii: "Z"): self = .upper
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): self = .digit
+            default: self = .other
+            }
+        }
+    }
+}

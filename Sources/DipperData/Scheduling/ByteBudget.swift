@@ -1,0 +1,45 @@
+/// How many bytes work of one kind may hold at a time, all pieces of work together. A value.
+///
+/// What is under way cannot give back what it holds, so the budget may be overrun; it says when nothing more should
+/// begin. Once spent it stays so until a quarter is free, so that work does not stop and go with every piece.
+package struct ByteBudget: Sendable {
+    /// The budget has been spent, or is free again. Notices may overtake one another: the one with the highest number
+    /// holds.
+    package struct Notice: Sendable, Hashable {
+        package let isSpent: Bool
+        package let number: UInt64
+
+        package init(isSpent: Bool, number: UInt64) {
+            self.isSpent = isSpent
+            self.number = number
+        }
+    }
+
+    package let limit: Int
+    package private(set) var used = 0
+    package private(set) var isSpent = false
+    private var number: UInt64 = 0
+
+    /// - Parameter limit: in bytes; at least 1.
+    package init(limit: Int) {
+        self.limit = max(1, limit)
+    }
+
+    /// Whether a piece of work may begin: there is room, or nothing is held, so that a piece that is larger than the whole
+    /// budget runs alone.
+    package var mayStart: Bool { !isSpent || used == 0 }
+
+    /// Counts bytes that are held from now on; negative ones are given back.
+    /// - Returns: a notice, if this has spent the budget or made it free.
+    package mutating func take(_ bytes: Int) -> Notice? {
+        used = max(0, used + bytes)
+        let isSpent = isSpent ? used > limit - limit / 4 : used >= limit
+        guard isSpent != self.isSpent else { return nil }
+        self.isSpent = isSpent
+        number += 1
+        return Notice(isSpent: isSpent, number: number)
+    }
+
+    /// Counts bytes that are held no more.
+    package mutating func give(_ bytes: Int) -> Notice? { take(-bytes) }
+}

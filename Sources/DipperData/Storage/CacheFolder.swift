@@ -1,0 +1,96 @@
+import Foundation
+
+/// The marker that says that a folder is Dipper's: the file `dipper-cache`, one line with its name and the number of the
+/// folder's format.
+///
+/// The marker is the first file that the cache makes in a folder, whole and in one step, and only if the folder is empty.
+/// A folder without it, one with a marker of another format, and one that belongs to another user are refused: the cache
+/// changes nothing there.
+enum CacheFolder {
+    static let format = 3
+    static let markerName = "dipper-cache"
+
+    /// Opens the folder, and makes and marks it if it is not there or empty.
+    /// - Throws: `FolderRefusal`, or `FileError`.
+    static func open(_ path: String) throws -> Folder {
+        try make(path)
+        let folder = try Folder(path: path)
+        guard folder.isUsers else { throw FolderRefusal(path, .otherOwner) }
+        for _ in 0..<10 {
+            if try isMarked(folder) { return folder }
+            let names = try folder.listing()
+            // Another process may have marked it meanwhile.
+            if names.contains(markerName) { continue }
+            guard names.allSatisfy(Folder.isTemporary) else { throw FolderRefusal(path, .notEmpty) }
+            do throws(FileError) {
+                try folder.makeFile(markerName, [UInt8]("dipper-cache \(format)\n".utf8), beside: folder)
+                // Left by processes that were killed here, or by those that find now that the folder is marked.
+                for name in names { folder.remove(name) }
+            } catch {
+                if error.code != ENOENT { throw error }
+            }
+        }
+        throw FileError("mark", path, EAGAIN)
+    }
+
+    /// - Throws: `FolderRefusal` if the marker is none of ours.
+    private static func isMarked(_ folder: Folder) throws -> Bool {
+        guard folder.entry(markerName) != nil else { return false }
+        guard let (file, size) = try folder.openFile(markerName) else { throw FolderRefusal(folder.path, .notEmpty) }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: min(size, 64))
+        let count = pread(file, &bytes, bytes.count, 0)
+        if count < 0 { throw FileError("read", folder.path + "/" + markerName) }
+        let words = String(decoding: bytes.prefix(count), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        guard words.count == 2, words[0] == markerName, let number = Int(words[1]) else {
+            throw FolderRefusal(folder.path, .notEmpty)
+        }
+        guard number == format else { throw FolderRefusal(folder.path, .otherFormat(number)) }
+        return true
+    }
+
+    /// Makes the folder and those above it that are missing, so that they survive a power cut.
+    private static func make(_ path: String) throws(FileError) {
+        if mkdir(path, 0o700) != 0 {
+            if errno == EEXIST { return }
+            guard errno == ENOENT else { throw FileError("mkdir", path) }
+            let parent = (path as NSString).deletingLastPathComponent
+            guard !parent.isEmpty, parent != path else { throw FileError("mkdir", path, ENOENT) }
+            try make(parent)
+            guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw FileError("mkdir", path) }
+        }
+        // The folder may be one that others may write but not read.
+        if let parent = try? Folder(path: (path as NSString).deletingLastPathComponent) { try parent.flush() }
+    }
+}
+
+/// Why the cache does not use a folder.
+struct FolderRefusal: Error, Hashable, CustomStringConvertible {
+    enum Reason: Hashable {
+        case notEmpty
+        case otherFormat(Int)
+        case otherOwner
+        case notOwnFile(String)
+        case otherIndex
+    }
+
+    let path: String
+    let reason: Reason
+
+    init(_ path: String, _ reason: Reason) {
+        self.path = path
+        self.reason = reason
+    }
+
+    var description: String {
+        switch reason {
+        case .notEmpty:
+            "'\(path)' is not a folder of Dipper's: it is not empty, and has no file '\(CacheFolder.markerName)'"
+        case .otherFormat(let number):
+            "'\(path)' has format \(number), and this version of Dipper reads format \(CacheFolder.format)"
+        case .otherOwner: "'\(path)' belongs to another user"
+        case .notOwnFile(let name): "'\(path)/\(name)' is a link, no file, or belongs to another user"
+        case .otherIndex: "the index in '\(path)' was made by another program or another version of Dipper"
+        }
+    }
+}

@@ -1,0 +1,47 @@
+import Foundation
+import Synchronization
+
+/// The keys in a memory tier that were made from others, by the key that comes first in them: so that they are found
+/// without looking at all entries.
+///
+/// A key is added before its entry can be found, and removed after the entry has gone; between the two it may be counted
+/// more than once.
+final class DerivedKeys: Sendable {
+    private let groups = Mutex<[Substring: [CacheKey: Int]]>([:])
+
+    /// Without effect on keys that were not made from others.
+    func add(_ key: CacheKey) {
+        guard let origin = key.firstOrigin else { return }
+        groups.withLock { $0[origin, default: [:]][key, default: 0] += 1 }
+    }
+
+    func remove(_ key: CacheKey) {
+        guard let origin = key.firstOrigin else { return }
+        groups.withLock { groups in
+            guard let index = groups.index(forKey: origin), let count = groups.values[index][key] else { return }
+            groups.values[index][key] = count > 1 ? count - 1 : nil
+            if groups.values[index].isEmpty { groups.remove(at: index) }
+        }
+    }
+
+    var isEmpty: Bool { groups.withLock { $0.isEmpty } }
+
+    /// Keys of what was made from an entry, some of which may be gone already.
+    func keys(of origin: CacheKey) -> [CacheKey] {
+        let group = groups.withLock { $0[origin.firstOrigin ?? origin.string[...]] }
+        return group?.keys.filter { $0.isDerived(of: origin) } ?? []
+    }
+}
+
+extension CacheKey {
+    /// What comes before the first mark of something made from an entry; `nil` in a key without one.
+    fileprivate var firstOrigin: Substring? {
+        let text = string.utf8
+        var rest = text[...]
+        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+            rest = rest[text.index(after: end)...]
+            if rest.first == UInt8(ascii: "#") { return string[..<end] }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,134 @@
+import Foundation
+import GRDB
+
+/// Checking the index, and bringing it in step with the files.
+extension EntryIndex {
+    // MARK: Damage
+
+    /// What SQLite finds wrong with the file; empty if it is sound.
+    func integrityProblems() throws -> [String] {
+        try read { db in
+            try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
+        }
+    }
+
+    /// Whether the totals are those of the rows, and no record is without its row.
+    func isCounted() throws -> Bool {
+        try read { db in
+            try Bool.fetchOne(
+                db,
+                sql: """
+                    SELECT (SELECT count(*) FROM total) = 1 AND NOT EXISTS (
+                        SELECT 1 FROM total, (SELECT ifnull(sum(size), 0) AS size, count(*) AS count FROM entry) AS all_
+                        WHERE total.bytes IS NOT all_.size OR total.entries IS NOT all_.count
+                    ) AND NOT EXISTS (SELECT 1 FROM small WHERE id NOT IN (SELECT id FROM entry))
+                    """) ?? false
+        }
+    }
+
+    /// Puts sizes and totals right.
+    func recount() throws {
+        try transaction { db in
+            try db.execute(
+                sql: """
+                    DELETE FROM small WHERE id NOT IN (SELECT id FROM entry);
+                    DELETE FROM total;
+                    INSERT INTO total SELECT ifnull(sum(size), 0), count(*) FROM entry;
+                    """)
+        }
+    }
+
+    // MARK: Sweeping
+
+    /// How far a sweep has come: in the folders of files, then in the rows.
+    struct SweepPosition: Hashable, Sendable {
+        enum Phase: Int, Sendable { case files, rows }
+        var phase = Phase.files
+        /// The last folder or row that has been compared.
+        var last = ""
+    }
+
+    /// How far the sweep has come; `nil` if none is due.
+    func sweepPosition() throws -> SweepPosition? {
+        try read { db in
+            try GRDB.Row.fetchOne(db, sql: "SELECT phase, position FROM sweep").map { row in
+                guard let phase = SweepPosition.Phase(rawValue: try Self.number(row, 0)),
+                    let last = String.fromDatabaseValue(row[1])
+                else { throw Damage() }
+                return SweepPosition(phase: phase, last: last)
+            }
+        }
+    }
+
+    func setSweepPosition(_ position: SweepPosition) throws {
+        try transaction { db in
+            try db.execute(sql: "DELETE FROM sweep")
+            try db.execute(
+                sql: "INSERT INTO sweep VALUES (?, ?)", arguments: [position.phase.rawValue, position.last])
+        }
+    }
+
+    /// Notes that files and rows have been compared since the machine was started.
+    func endSweep(boot: String) throws {
+        try transaction { db in
+            try db.execute(sql: "DELETE FROM sweep; DELETE FROM boot")
+            try db.execute(sql: "INSERT INTO boot VALUES (?)", arguments: [boot])
+        }
+    }
+
+    /// The start of the machine since which files and rows have been compared.
+    func sweptBoot() throws -> String? {
+        try read { try String.fetchOne($0, sql: "SELECT id FROM boot") }
+    }
+
+    /// What the index says of an entry whose file is looked at.
+    struct Listed {
+        var size: Int
+        var stored: TimeInterval
+        var accessed: TimeInterval
+        /// The record is kept in the index.
+        var isSmall: Bool
+    }
+
+    /// What is to become of an entry and its row.
+    enum Correction {
+        case keep
+        case remove
+        case list(Row)
+    }
+
+    /// Compares entries with their rows while nobody else can change the index, and changes the rows.
+    /// - Returns: how many rows were added, and how many removed.
+    @discardableResult
+    func compare(
+        _ names: [String], _ correct: (String, Listed?) throws -> Correction
+    ) throws -> (added: Int, removed: Int) {
+        var added: [Row] = []
+        var removed: [String] = []
+        try transaction { db in
+            let find = try db.cachedStatement(
+                sql: """
+                    SELECT size, stored, accessed, EXISTS (SELECT 1 FROM small WHERE small.id = entry.id)
+                    FROM entry WHERE name = ?
+                    """)
+            var changed: [String] = []
+            for name in names {
+                let listed = try GRDB.Row.fetchOne(find, arguments: [name]).map { row in
+                    Listed(
+                        size: try Self.number(row, 0), stored: TimeInterval.fromDatabaseValue(row[1]) ?? 0,
+                        accessed: TimeInterval.fromDatabaseValue(row[2]) ?? 0, isSmall: try Self.number(row, 3) == 1)
+                }
+                switch try correct(name, listed) {
+                case .keep: break
+                case .remove: removed.append(name)
+                case .list(let row):
+                    if listed != nil { changed.append(name) }
+                    added.append(row)
+                }
+            }
+            try Self.remove(removed + changed, db)
+            try Self.addMissing(added, db)
+        }
+        return (added.count, removed.count)
+    }
+}

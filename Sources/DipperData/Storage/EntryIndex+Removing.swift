@@ -1,0 +1,62 @@
+import Foundation
+import GRDB
+
+/// Choosing and removing entries.
+extension EntryIndex {
+    /// Entries to remove that the index itself finds.
+    enum Selection {
+        /// The least recently used ones, as many as it takes until no more than this is left, in bytes.
+        /// `now` is the time, in seconds since 1970.
+        case oldest(untilSize: Int, now: TimeInterval)
+        case expired(at: TimeInterval)
+        /// Entries that were made from others, and whose keys lie in a range.
+        case derived(from: String, before: String)
+    }
+
+    /// Removes a few of the entries in one transaction, so that two processes never remove one entry twice.
+    /// - Parameter removeFile: called with each name before its row is removed, while nobody else can change the index.
+    /// - Returns: number and size of the entries removed; none if there are no more.
+    func removeSome(of selection: Selection, limit: Int = 64, removeFile: (String) -> Void) throws -> Totals {
+        var removed = Totals()
+        try transaction { db in
+            let entries = try self.select(selection, limit, db)
+            guard !entries.isEmpty else { return }
+            for entry in entries { removeFile(entry.name) }
+            // Rows that were just listed and cannot be removed are damage; removing them would never come to an end.
+            guard try Self.remove(entries.map(\.name), db) == entries.count else { throw Damage() }
+            removed = Totals(bytes: entries.reduce(0) { $0 + $1.size }, entries: entries.count)
+        }
+        return removed
+    }
+
+    private func select(_ selection: Selection, _ limit: Int, _ db: Database) throws -> [(name: String, size: Int)] {
+        switch selection {
+        case .oldest(let size, let now):
+            var excess = try Self.totals(db).bytes - size
+            guard excess > 0 else { return [] }
+            // Uses from before the clock was set back count as of now, or their entries would outlive all others.
+            try db.execute(sql: "UPDATE entry SET accessed = ?1 WHERE accessed > ?1", arguments: [now])
+            let oldest = try Self.names("SELECT name, size FROM entry ORDER BY accessed LIMIT ?", [limit], db)
+            return Array(
+                oldest.prefix { entry in
+                    defer { excess -= entry.size }
+                    return excess > 0
+                })
+        case .expired(let time):
+            return try Self.names("SELECT name, size FROM entry WHERE expires <= ? LIMIT ?", [time, limit], db)
+        case .derived(let first, let end):
+            return try Self.names(
+                "SELECT name, size FROM entry WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?",
+                [Data(first.utf8), Data(end.utf8), limit], db)
+        }
+    }
+
+    private static func names(
+        _ sql: String, _ arguments: StatementArguments, _ db: Database
+    ) throws -> [(name: String, size: Int)] {
+        try GRDB.Row.fetchAll(db.cachedStatement(sql: sql), arguments: arguments).map { row in
+            guard let name = String.fromDatabaseValue(row[0]) else { throw Damage() }
+            return (name, try number(row, 1))
+        }
+    }
+}

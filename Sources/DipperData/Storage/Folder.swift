@@ -1,0 +1,223 @@
+import Foundation
+
+/// A folder of the user's, held by its descriptor. What lies in it is reached from there, one name at a time: no
+/// symbolic link is followed, and what belongs to somebody else counts as not there.
+final class Folder: Sendable {
+    let descriptor: Int32
+    /// For messages, and for SQLite, which opens files by their paths.
+    let path: String
+
+    /// Opens the folder at a path of the caller's, which may lead through symbolic links.
+    init(path: String) throws(FileError) {
+        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        self.path = path
+        guard descriptor >= 0 else { throw FileError("open", path) }
+    }
+
+    private init(descriptor: Int32, path: String) {
+        self.descriptor = descriptor
+        self.path = path
+    }
+
+    deinit { close(descriptor) }
+
+    var status: stat {
+        var status = stat()
+        // Cannot fail for an open descriptor; zeros belong to nobody's folder.
+        fstat(descriptor, &status)
+        return status
+    }
+
+    var isUsers: Bool { status.st_uid == geteuid() }
+
+    // MARK: Folders in it
+
+    /// The folder of that name; `nil` if there is none.
+    /// - Throws: `FileError` if the name is that of a link or of anything else, or if the folder is somebody else's.
+    func folder(_ name: String) throws(FileError) -> Folder? {
+        let descriptor = openat(self.descriptor, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        if descriptor < 0, errno == ENOENT { return nil }
+        let path = path + "/" + name
+        guard descriptor >= 0 else { throw FileError("open", path) }
+        let folder = Folder(descriptor: descriptor, path: path)
+        guard folder.isUsers else { throw FileError("open", path, EPERM) }
+        return folder
+    }
+
+    /// The folder of that name, made for its owner alone if there is none.
+    func makeFolder(_ name: String) throws(FileError) -> Folder {
+        guard mkdirat(descriptor, name, 0o700) == 0 || errno == EEXIST else {
+            throw FileError("mkdir", path + "/" + name)
+        }
+        guard let folder = try folder(name) else { throw FileError("open", path + "/" + name, ENOENT) }
+        return folder
+    }
+
+    /// Removes a folder if it is empty.
+    @discardableResult
+    func removeFolder(_ name: String) -> Bool { unlinkat(descriptor, name, AT_REMOVEDIR) == 0 }
+
+    // MARK: Files in it
+
+    /// Opens a file for reading; `nil` if there is none that is a regular file of the user's. The caller closes it.
+    func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
+        // What is no regular file might never end, or never begin.
+        let file = openat(descriptor, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard file >= 0 else {
+            if errno == ENOENT || errno == ELOOP { return nil }
+            throw FileError("open", path + "/" + name)
+        }
+        var status = stat()
+        guard fstat(file, &status) == 0, Self.isUsersFile(status) else {
+            close(file)
+            return nil
+        }
+        return (file, Int(status.st_size))
+    }
+
+    /// Opens a file for writing, made for its owner alone and empty. The caller closes it.
+    func createFile(_ name: String, _ flags: Int32) throws(FileError) -> Int32 {
+        let file = openat(descriptor, name, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw FileError("create", path + "/" + name) }
+        return file
+    }
+
+    /// What is known of a file; `nil` if there is none that is a regular file of the user's.
+    func file(_ name: String) -> stat? {
+        guard let status = entry(name), Self.isUsersFile(status) else { return nil }
+        return status
+    }
+
+    /// What is known of whatever has that name; links are not followed.
+    func entry(_ name: String) -> stat? {
+        var status = stat()
+        return fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status : nil
+    }
+
+    private static func isUsersFile(_ status: stat) -> Bool {
+        status.st_mode & S_IFMT == S_IFREG && status.st_uid == geteuid()
+    }
+
+    /// True if there was such a file.
+    @discardableResult
+    func remove(_ name: String) -> Bool { unlinkat(descriptor, name, 0) == 0 }
+
+    func rename(_ name: String, to other: Folder, _ newName: String) throws(FileError) {
+        guard renameat(descriptor, name, other.descriptor, newName) == 0 else {
+            throw FileError("rename", other.path + "/" + newName)
+        }
+    }
+
+    /// Makes a file in one step, whole and on the device; without effect if the name is taken.
+    /// - Parameter beside: where it is written first.
+    func makeFile(_ name: String, _ contents: [UInt8], beside: Folder) throws(FileError) {
+        let temporary = "\(Self.temporaryPrefix)\(Self.randomName())"
+        try beside.writeFile(temporary, contents)
+        defer { beside.remove(temporary) }
+        if linkat(beside.descriptor, temporary, descriptor, name, 0) != 0, errno != EEXIST {
+            // Some file systems know no second name of a file.
+            guard errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK else {
+                throw FileError("link", path + "/" + name)
+            }
+            if entry(name) == nil { try writeFile(name, contents) }
+        }
+        try flush()
+    }
+
+    private func writeFile(_ name: String, _ contents: [UInt8]) throws(FileError) {
+        let file = try createFile(name, O_WRONLY | O_EXCL)
+        var failure = FileWriting.write(Data(), contents, to: file, name)
+        if failure == nil, fsync(file) != 0, errno != EINVAL { failure = FileError("fsync", name) }
+        if close(file) != 0, failure == nil { failure = FileError("close", name) }
+        if let failure {
+            remove(name)
+            throw failure
+        }
+    }
+
+    // MARK: All of it
+
+    /// What lies in it. Empty if it cannot be listed.
+    func names() -> [String] { (try? listing()) ?? [] }
+
+    func listing() throws(FileError) -> [String] {
+        // A descriptor of its own: the position in a folder is shared by copies.
+        let copy = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard copy >= 0 else { throw FileError("open", path) }
+        guard let directory = fdopendir(copy) else {
+            let error = FileError("opendir", path)
+            close(copy)
+            throw error
+        }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while true {
+            errno = 0
+            guard let entry = readdir(directory) else {
+                if errno != 0 { throw FileError("readdir", path) }
+                return names
+            }
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+    }
+
+    /// Returns when names made and removed in it will survive a power cut.
+    func flush() throws(FileError) {
+        // Some file systems know no such thing for folders.
+        guard fsync(descriptor) == 0 || errno == EINVAL else { throw FileError("fsync", path) }
+    }
+
+    // MARK: Names
+
+    static let temporaryPrefix = ".new."
+
+    /// Sixteen hexadecimal digits.
+    static func randomName() -> String {
+        let digits = String(UInt64.random(in: .min ... .max), radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
+    static func isRandomName(_ name: some StringProtocol) -> Bool {
+        name.utf8.count == 16 && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
+
+    static func isTemporary(_ name: String) -> Bool {
+        name.hasPrefix(temporaryPrefix) && isRandomName(name.dropFirst(temporaryPrefix.count))
+    }
+}
+
+/// Tells one file from another of the same name.
+struct FileIdentity: Hashable, Sendable {
+    let device: UInt64
+    let inode: UInt64
+
+    init(_ status: stat) {
+        device = UInt64(status.st_dev)
+        inode = UInt64(status.st_ino)
+    }
+
+    /// `nil` if there is no file.
+    init?(_ path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        self.init(status)
+    }
+}
+
+/// A system call that failed on a file.
+struct FileError: Error, CustomStringConvertible {
+    let call: String
+    let path: String
+    let code: Int32
+
+    init(_ call: String, _ path: String, _ code: Int32 = errno) {
+        self.code = code
+        self.call = call
+        self.path = path
+    }
+
+    var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
+}

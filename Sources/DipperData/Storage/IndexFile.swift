@@ -1,0 +1,72 @@
+import Foundation
+
+/// The file of the index: `index.sqlite`, or `index-N.sqlite` after N − 1 of them were damaged. The last one counts.
+///
+/// A damaged index is set aside by making the next one, in one step and whoever comes first: nothing is renamed under
+/// processes that have it open, and no name is used again, which SQLite does not survive.
+struct IndexFile: Sendable {
+    let folder: Folder
+    let number: Int
+    let identity: FileIdentity
+    private let lookUp: FileIdentity?
+
+    static func name(_ number: Int) -> String { number == 1 ? "index.sqlite" : "index-\(number).sqlite" }
+    private static let companions = ["-wal", "-shm", "-journal"]
+
+    var path: String { folder.path + "/" + Self.name(number) }
+
+    /// The one that counts; made for its owner alone if there is none.
+    /// - Throws: `FolderRefusal` for a link and for somebody else's file, or `FileError`.
+    static func current(in folder: Folder, _ staging: Folder) throws -> IndexFile {
+        let names = try folder.listing()
+        // Left by a process that was killed while it marked the folder.
+        for name in names where Folder.isTemporary(name) { folder.remove(name) }
+        return try IndexFile(folder, names.compactMap(number(of:)).max() ?? 1, staging)
+    }
+
+    private init(_ folder: Folder, _ number: Int, _ staging: Folder) throws {
+        self.folder = folder
+        self.number = number
+        let name = Self.name(number)
+        if folder.entry(name) == nil { try folder.makeFile(name, [], beside: staging) }
+        for name in [name] + Self.companions.map({ name + $0 }) where folder.entry(name) != nil {
+            guard folder.file(name) != nil else { throw FolderRefusal(folder.path, .notOwnFile(name)) }
+        }
+        guard let status = folder.file(name) else { throw FileError("stat", folder.path + "/" + name, ENOENT) }
+        identity = FileIdentity(status)
+        lookUp = FileIdentity(folder.path)
+    }
+
+    /// Whether the path still leads to it, and no other has taken its place.
+    var isCurrent: Bool {
+        FileIdentity(path) == identity && FileIdentity(folder.path) == lookUp
+            && folder.entry(Self.name(number + 1)) == nil
+    }
+
+    /// The one that takes its place, made unless another process has made it already. The damaged one stays to be
+    /// looked at until the next is damaged.
+    func next(_ staging: Folder) throws -> IndexFile {
+        let next = try IndexFile(folder, number + 1, staging)
+        try removeOlder(than: number)
+        return next
+    }
+
+    /// Removes those that were set aside.
+    func removeOlder() { try? removeOlder(than: number) }
+
+    private func removeOlder(than number: Int) throws {
+        for old in try folder.listing().compactMap(Self.number(of:)) where old < number {
+            for end in [""] + Self.companions where folder.file(Self.name(old) + end) != nil {
+                folder.remove(Self.name(old) + end)
+            }
+        }
+    }
+
+    private static func number(of name: String) -> Int? {
+        if name == Self.name(1) { return 1 }
+        guard name.hasPrefix("index-"), name.hasSuffix(".sqlite"),
+            let number = Int(name.dropFirst(6).dropLast(7)), number > 1, Self.name(number) == name
+        else { return nil }
+        return number
+    }
+}

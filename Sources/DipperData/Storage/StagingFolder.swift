@@ -1,0 +1,104 @@
+import Foundation
+
+/// A folder under `staging` in which one store writes files before they are renamed into place.
+///
+/// `staging/ID/.lock` is locked as long as the process lives. Whoever opens the store removes the folders whose lock is
+/// gone, so that no half-written file outlives its writer. The lock is on a file because network file systems lock
+/// nothing else.
+final class StagingFolder: Sendable {
+    /// Where files are written.
+    let folder: Folder
+    private let all: Folder
+    private let name: String
+    private let lock: Int32
+    private static let lockName = ".lock"
+
+    /// - Throws: `FileError` if the folder cannot be written, or if its file system has no locks.
+    init(in all: Folder) throws(FileError) {
+        for _ in 0..<100 {
+            let name = Folder.randomName()
+            guard mkdirat(all.descriptor, name, 0o700) == 0 else {
+                if errno == EEXIST { continue }
+                throw FileError("mkdir", all.path + "/" + name)
+            }
+            // Somebody who is cleaning up may take it for abandoned until it is locked.
+            guard let folder = try all.folder(name) else { continue }
+            let lock = openat(
+                folder.descriptor, Self.lockName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+            if lock < 0, errno == ENOENT { continue }
+            guard lock >= 0 else {
+                let error = FileError("create", folder.path + "/" + Self.lockName)
+                all.removeFolder(name)
+                throw error
+            }
+            let isLocked = flock(lock, LOCK_EX | LOCK_NB) == 0
+            if !isLocked, errno != EWOULDBLOCK {
+                let error = FileError("flock", folder.path + "/" + Self.lockName)
+                close(lock)
+                folder.remove(Self.lockName)
+                all.removeFolder(name)
+                throw error
+            }
+            var status = stat()
+            if isLocked, fstat(lock, &status) == 0, status.st_nlink > 0 {
+                (self.folder, self.all, self.name, self.lock) = (folder, all, name, lock)
+                return
+            }
+            close(lock)
+        }
+        throw FileError("claim", all.path, EAGAIN)
+    }
+
+    deinit {
+        Self.empty(folder)
+        folder.remove(Self.lockName)
+        all.removeFolder(name)
+        close(lock)
+    }
+
+    /// Writes a record under a name that is not seen yet.
+    func write(_ name: String, body: Data, trailer: [UInt8], _ durability: Durability) throws(FileError) {
+        let file = try folder.createFile(name, O_WRONLY | O_TRUNC)
+        var failure = FileWriting.write(body, trailer, to: file, name)
+        if failure == nil, durability == .durable, fdatasync(file) != 0 { failure = FileError("fdatasync", name) }
+        if close(file) != 0, failure == nil { failure = FileError("close", name) }
+        if let failure {
+            folder.remove(name)
+            throw failure
+        }
+    }
+
+    /// Whether another store that may write is open on the folder, in this process or in another.
+    func hasOthers() -> Bool {
+        all.names().contains { other in
+            guard other != name, Folder.isRandomName(other), let folder = try? all.folder(other) else { return false }
+            let lock = openat(folder.descriptor, Self.lockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
+            guard lock >= 0 else { return false }
+            defer { close(lock) }
+            return flock(lock, LOCK_EX | LOCK_NB) != 0
+        }
+    }
+
+    /// Removes the folders of stores that have ended without closing. True if there were any.
+    func removeAbandoned() -> Bool {
+        var found = false
+        for other in all.names() where other != name && Folder.isRandomName(other) {
+            guard let folder = try? all.folder(other) else { continue }
+            let lock = openat(folder.descriptor, Self.lockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
+            if lock < 0, errno != ENOENT { continue }
+            defer { if lock >= 0 { close(lock) } }
+            if lock >= 0, flock(lock, LOCK_EX | LOCK_NB) != 0 { continue }
+            Self.empty(folder)
+            if lock >= 0 { folder.remove(Self.lockName) }
+            if all.removeFolder(other) { found = true }
+        }
+        return found
+    }
+
+    /// Removes files that a store can have written.
+    private static func empty(_ folder: Folder) {
+        for name in folder.names() where KeyDigest.isPlainFileName(name) || Folder.isTemporary(name) {
+            folder.remove(name)
+        }
+    }
+}

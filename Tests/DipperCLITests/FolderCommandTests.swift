@@ -1,0 +1,150 @@
+import Dipper
+import FaultServer
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("The command line and the cache's folder", .timeLimit(.minutes(5)))
+struct FolderCommandTests {
+    private static let url = "http://127.0.0.1:9/none"
+    private static let commands = [
+        ["stats"], ["list"], ["show", url], ["export", url, "-"], ["remove", url], ["trim", "--size", "0"], ["clear"],
+        ["verify"], ["get", url], ["prefetch", url], ["batch"],
+    ]
+
+    private func snapshot(_ folder: URL) -> [String] {
+        (FileManager.default.subpaths(atPath: folder.path) ?? []).sorted().map { name in
+            let path = folder.path + "/" + name
+            let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+            let date = attributes?[.modificationDate] as? Date
+            let mode = attributes?[.posixPermissions] as? Int ?? 0
+            return
+                "\(name) \(mode) \(date?.timeIntervalSince1970 ?? 0) \(FileManager.default.contents(atPath: path)?.hashValue ?? 0)"
+        }
+    }
+
+    @Test("a folder that is not the cache's is refused with an exit status and a sentence, and stays as it was")
+    func refused() async throws {
+        let folder = TemporaryFolder()
+        let project = folder.url.appendingPathComponent("project")
+        for name in ["README", "staging/config/app.yml", "blobs/ab/data", "partial/x", "index.sqlite"] {
+            let file = project.appendingPathComponent(name)
+            try FileManager.default.createDirectory(
+                at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try Data("theirs".utf8).write(to: file)
+        }
+        let before = snapshot(project)
+        for command in Self.commands {
+            let output = try await Dipper.run(command + ["--cache-dir", project.path], input: "")
+            #expect(output.status == 1, "\(command)")
+            #expect(output.errors.contains("is not a folder of Dipper's"), "\(command): \(output.errors)")
+            #expect(output.lines.isEmpty, "\(command)")
+            #expect(snapshot(project) == before, "\(command)")
+        }
+    }
+
+    @Test("a folder that cannot be opened makes the commands on the store fail")
+    func unopenable() async throws {
+        let folder = TemporaryFolder()
+        try Data().write(to: folder.url.appendingPathComponent("file"))
+        for command in Self.commands.prefix(8) {
+            let output = try await Dipper.run(command + ["--cache-dir", folder.path + "/file"])
+            #expect(output.status == 1 && output.errors.contains("Not a directory"), "\(command): \(output.errors)")
+        }
+    }
+
+    @Test("nothing in a folder of mode 755 can be read by others, whatever the umask")
+    func modes() async throws {
+        let server = try await FaultServer.start()
+        let folder = TemporaryFolder()
+        let directory = folder.path + "/cache"
+        mkdir(directory, 0o755)
+        chmod(directory, 0o755)
+        let urls = [10, 900, 5_000, 90_000].map { server.url("/bytes/\($0)/a").absoluteString }
+        // Reads of the index make more files while it is open.
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        let command = "umask 000; \"$0\" \"$@\" && cd \"\(directory)\" && find . -mindepth 1 -perm /077"
+        process.arguments =
+            ["-c", command, Dipper.executable.path, "batch", "--cache-dir", directory]
+        let (input, output) = (Pipe(), Pipe())
+        process.standardInput = input
+        process.standardOutput = output
+        try process.run()
+        for url in urls { input.fileHandleForWriting.write(Data("get \(url)\n".utf8)) }
+        input.fileHandleForWriting.write(Data("wait\n".utf8))
+        // One line for each call, while the store is open.
+        var text = ""
+        while text.split(separator: "\n").count < urls.count {
+            let data = output.fileHandleForReading.availableData
+            if data.isEmpty { break }
+            text += String(decoding: data, as: UTF8.self)
+        }
+        let open = FileManager.default.subpaths(atPath: directory) ?? []
+        #expect(open.contains("index.sqlite-wal") && open.contains("index.sqlite-shm"))
+        for name in open {
+            let mode =
+                try FileManager.default.attributesOfItem(atPath: directory + "/" + name)[.posixPermissions] as? Int
+            #expect((mode ?? 0) & 0o077 == 0, "\(name)")
+        }
+        try input.fileHandleForWriting.close()
+        let rest = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+        #expect(!rest.contains("./"), "\(rest)")
+        #expect(try FileManager.default.attributesOfItem(atPath: directory)[.posixPermissions] as? Int == 0o755)
+        await server.stop()
+    }
+
+    @Test("trim, clear and verify are safe beside a program that writes")
+    func besideWriter() async throws {
+        let folder = TemporaryFolder()
+        let directory = folder.url.appendingPathComponent("cache")
+        var configuration = DataCache.Configuration(directory: directory)
+        configuration.memoryLimit = 0
+        let cache = DataCache(configuration)
+        let isStopped = Flag()
+        @Sendable func body(_ number: Int) -> Data {
+            Data(repeating: UInt8(truncatingIfNeeded: number), count: 100 + number * 37 % 6_000)
+        }
+        let last = try await withThrowingTaskGroup(of: Int.self) { group in
+            group.addTask {
+                var number = 0
+                while !isStopped.isSet || number < 100 {
+                    try await cache.addDataAndWait(body(number), for: CacheKey("k\(number)"))
+                    if number >= 10, let data = cache.data(for: CacheKey("k\(number - 10)")) {
+                        #expect(data == body(number - 10))
+                    }
+                    number += 1
+                }
+                return number
+            }
+            group.addTask {
+                defer { isStopped.set() }
+                for command in [
+                    ["verify"], ["trim", "--size", "100KB"], ["clear"], ["verify"], ["trim", "--size", "50KB"],
+                ] {
+                    let output = try await Dipper.run(command + ["--cache-dir", directory.path])
+                    #expect(output.status == 0 && output.errors.isEmpty, "\(command): \(output)")
+                }
+                return 0
+            }
+            return try await group.reduce(0, +)
+        }
+        for number in last..<(last + 100) {
+            try await cache.addDataAndWait(body(number), for: CacheKey("k\(number)"))
+        }
+        for number in last..<(last + 100) { #expect(cache.data(for: CacheKey("k\(number)")) == body(number)) }
+        let report = await cache.verify()
+        #expect(report.isSound && report.sound == cache.diskCount && report.bytes == cache.diskSize, "\(report)")
+        #expect(!FileManager.default.fileExists(atPath: directory.path + "/index-2.sqlite"))
+        await cache.shutdown()
+    }
+}
+
+private final class Flag: Sendable {
+    private let state = Mutex(false)
+    var isSet: Bool { state.withLock { $0 } }
+    func set() { state.withLock { $0 = true } }
+}

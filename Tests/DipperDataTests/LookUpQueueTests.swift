@@ -1,0 +1,131 @@
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@testable import DipperData
+
+@Suite("Looks at the disk", .timeLimit(.minutes(5)))
+struct LookUpQueueTests {
+    /// Keeps a thread until it is opened.
+    private final class Door: Sendable {
+        private let inside = DispatchSemaphore(value: 0)
+        private let arrived = DispatchSemaphore(value: 0)
+
+        func pass() {
+            arrived.signal()
+            inside.wait()
+        }
+
+        /// Returns when so many threads stand inside.
+        func waitForArrivals(_ count: Int) async {
+            await withCheckedContinuation { continuation in
+                DispatchQueue.global().async { [arrived] in
+                    for _ in 0..<count { arrived.wait() }
+                    continuation.resume()
+                }
+            }
+        }
+
+        func open(_ count: Int) { for _ in 0..<count { inside.signal() } }
+    }
+
+    @Test("the most urgent is done first, what is taken back never, and what is promoted overtakes")
+    func order() async throws {
+        let queue = LookUpQueue(name: "test", threads: 1)
+        let door = Door()
+        let done = Box<[String]>([])
+        queue.add(.init(.fast, .normal)) { door.pass() }
+        await door.waitForArrivals(1)
+        func add(_ name: String, _ lane: Lane, _ priority: Priority = .normal) throws -> LookUp {
+            try #require(queue.add(.init(lane, priority)) { done.update { $0.append(name) } })
+        }
+        _ = try add("slow", .slow, .high)
+        let promoted = try add("promoted", .slow)
+        _ = try add("fast", .fast)
+        let taken = try add("taken back", .fast)
+        let demoted = try add("demoted", .fast)
+        _ = try add("important", .fast, .high)
+        promoted.move(to: .init(.fast, .high))
+        demoted.move(to: .init(.slow, .low))
+        taken.cancel()
+        #expect(queue.count == 5)
+        door.open(1)
+        await queue.shutdown()
+        #expect(done.value == ["important", "promoted", "fast", "slow", "demoted"])
+        #expect(queue.add(.init(.fast, .normal), {}) == nil)
+    }
+
+    @Test("work that is not urgent leaves one thread to urgent work")
+    func oneThreadIsLeft() async {
+        let queue = LookUpQueue(name: "test", threads: 2)
+        let door = Door()
+        for _ in 0..<4 { queue.add(.init(.slow, .high)) { door.pass() } }
+        await door.waitForArrivals(1)
+        await withCheckedContinuation { continuation in
+            queue.add(.init(.fast, .low)) { continuation.resume() }
+        }
+        #expect(queue.count == 3)
+        door.open(4)
+        await queue.shutdown()
+    }
+
+    @Test(
+        "after a fling through 10,000 cached entries those that can be seen come first, and the others are never read")
+    func fling() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        let visible = (0..<20).map { url("visible\($0)") }
+        for url in visible { try await test.cache.addDataAndWait(Data("\(url)".utf8), for: CacheKey(url)) }
+        test.cache.clearMemory()
+        // A slow disk: both threads are at work.
+        let door = Door()
+        for _ in 0..<2 { test.cache.readEntry("held up") { _ in door.pass() } }
+        await door.waitForArrivals(2)
+
+        let ended = Box<[String]>([])
+        func get(_ url: URL, _ name: String) -> DataTask {
+            test.cache.getData(DataRequest(url).with(\.cachePolicy, .cacheOnly)).onEnd { result in
+                if case .failure(.cancelled) = result { return }
+                ended.update { $0.append(name) }
+            }
+        }
+        let flung = (0..<10_000).map { get(url("flung\($0)"), "flung") }
+        let seen = visible.map { get($0, "visible") }
+        // Scrolled past: most calls are given up, some become prefetches.
+        for task in flung.dropLast(100) { task.cancel() }
+        for task in flung.suffix(100) { task.moveToSlowQueue() }
+        // Prefetches wait in their lane while urgent work is there, but for what had begun to be looked up.
+        #expect(test.cache.store.readers?.count == 120)
+        door.open(2)
+        for task in seen { _ = try await task.value }
+        for task in flung.suffix(100) { #expect(await task.error == .notCached) }
+        // One thread may take a prefetch beside the last urgent ones.
+        #expect(await settle { ended.value.count == 120 })
+        #expect(Set(ended.value.prefix(19)) == ["visible"])
+        await test.cache.shutdown()
+    }
+
+    @Test("an urgent call promotes the look of a prefetch")
+    func promotion() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        let door = Door()
+        for _ in 0..<2 { test.cache.readEntry("held up") { _ in door.pass() } }
+        await door.waitForArrivals(2)
+        let ended = Box<[String]>([])
+        let slow = DataRequest(url("slow")).with(\.cachePolicy, .cacheOnly).with(\.priority, .low)
+        let tell: @Sendable (String) -> Void = { name in ended.update { $0.append(name) } }
+        let prefetch = test.cache.slowGetData(slow)
+        test.cache.readEntry("first") { _ in tell("urgent") }
+        test.cache.getData(slow.with(\.priority, .high)).onEnd { _ in tell("promoted") }
+        test.cache.readEntry("last", .init(.slow, .high)) { _ in tell("slow") }
+        // One thread does all of it.
+        door.open(1)
+        #expect(await prefetch.error == .notCached)
+        #expect(await settle { ended.value.count == 3 })
+        #expect(ended.value == ["promoted", "urgent", "slow"])
+        door.open(1)
+        await test.cache.shutdown()
+    }
+}

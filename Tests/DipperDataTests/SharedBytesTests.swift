@@ -1,0 +1,72 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import DipperData
+
+@Suite("Bytes that are looked at while they come", .timeLimit(.minutes(5)))
+struct SharedBytesTests {
+    private func place(_ data: Data) -> UInt { data.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) } }
+
+    private func append(_ bytes: [UInt8], to buffer: inout ByteBuffer) {
+        let isTaken = bytes.withUnsafeBytes { buffer.append($0) }
+        #expect(isTaken)
+    }
+
+    @Test("looking at a body copies nothing")
+    func shared() {
+        var buffer = ByteBuffer()
+        let hasRoom = buffer.reserve(1_000_000)
+        #expect(hasRoom)
+        append(Array(repeating: 1, count: 1_000), to: &buffer)
+        let first = buffer.snapshot()
+        append(Array(repeating: 2, count: 1_000), to: &buffer)
+        let second = buffer.snapshot()
+        #expect(place(first) == place(second))
+        #expect(first == Data(repeating: 1, count: 1_000))
+        #expect(second == first + Data(repeating: 2, count: 1_000))
+    }
+
+    @Test("a body that outgrows its memory leaves those who look at it what they have")
+    func growing() {
+        var buffer = ByteBuffer()
+        append(Array(repeating: 1, count: 1_000), to: &buffer)
+        let snapshots = (0..<6).map { _ in
+            let snapshot = buffer.snapshot()
+            append(Array(repeating: 7, count: 100_000), to: &buffer)
+            return snapshot
+        }
+        let whole = Data(repeating: 1, count: 1_000) + Data(repeating: 7, count: 600_000)
+        for (number, snapshot) in snapshots.enumerated() { #expect(snapshot == whole.prefix(1_000 + number * 100_000)) }
+        let data = buffer.takeData()
+        #expect(data == whole)
+        let (count, rest) = (buffer.count, buffer.takeData())
+        #expect(count == 0 && rest.isEmpty)
+    }
+
+    @Test("what is handed over at the end can be changed without a change to what was shown")
+    func handedOver() {
+        var buffer = ByteBuffer()
+        append(Array(repeating: 1, count: 5_000), to: &buffer)
+        let shown = buffer.snapshot()
+        var data = buffer.takeData()
+        data[0] = 9
+        #expect(shown == Data(repeating: 1, count: 5_000))
+        // With nobody looking the memory itself is handed over.
+        append(Array(repeating: 3, count: 5_000), to: &buffer)
+        let place = place(buffer.snapshot())
+        let handed = buffer.takeData()
+        #expect(self.place(handed) == place)
+    }
+
+    @Test("of a body that is continued only what is new is copied")
+    func joined() throws {
+        let body = JoinedBody(Data(repeating: 1, count: 100_000))
+        let first = try #require(body.joined(Data(repeating: 2, count: 10)))
+        #expect(first == Data(repeating: 1, count: 100_000) + Data(repeating: 2, count: 10))
+        let second = try #require(body.joined(Data(repeating: 2, count: 500)))
+        let third = try #require(body.joined(Data(repeating: 2, count: 600)))
+        #expect(place(second) == place(third))
+        #expect(third == Data(repeating: 1, count: 100_000) + Data(repeating: 2, count: 600))
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+import TestSupport
+import Logging
+import Synchronization
+import TestSupport
+
+@testable import DipperData
+
+/// Keeps the messages of a log.
+final class LogLines: Sendable {
+    private struct Handler: LogHandler {
+        let lines: LogLines
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.notice
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            lines.state.withLock { $0.append("\(event.level): \(event.message)") }
+        }
+    }
+
+    private let state = Mutex<[String]>([])
+    var all: [String] { state.withLock { $0 } }
+    var logger: Logger { Logger(label: "test") { _ in Handler(lines: self) } }
+}
+
+/// What lies in a folder: paths, kinds, modes, times and contents.
+func snapshot(_ path: String) -> [String] {
+    (FileManager.default.subpaths(atPath: path) ?? []).sorted().map { name in
+        var status = stat()
+        lstat(path + "/" + name, &status)
+        let contents =
+            status.st_mode & S_IFMT == S_IFREG ? FileManager.default.contents(atPath: path + "/" + name) : nil
+        let time = "\(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec)"
+        return "\(name) \(status.st_mode) \(status.st_uid) \(status.st_ino) \(time) \(contents?.hashValue ?? 0)"
+    }
+}
+
+extension TemporaryFolder {
+    var path: String { url.path }
+
+    /// Writes a file, and makes the folders above it.
+    func put(_ name: String, _ text: String) throws {
+        let file = url.appendingPathComponent(name)
+        try FileManager.default.createDirectory(
+            at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try Data(text.utf8).write(to: file)
+    }
+}
+
+/// A disk tier that tells what it does.
+func diskTier(
+    _ folder: TemporaryFolder, _ lines: LogLines = LogLines(), _ change: (inout DiskTier.Options) -> Void = { _ in }
+) -> DiskTier {
+    var options = DiskTier.Options(folder: folder.path)
+    change(&options)
+    return DiskTier(options, logger: lines.logger, now: { Date(timeIntervalSince1970: 1_800_000_000) })
+}
+
+func diskRecord(_ key: String, size: Int, stored: TimeInterval = 1_800_000_000) -> EntryRecord {
+    EntryRecord(
+        key: CacheKey(key),
+        value: StoredData(
+            data: Data((0..<size).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ key.utf8.count) }),
+            info: EntryInfo(url: "http://host/", stored: stored)),
+        lifetime: .forever)
+}
+
+func fill(_ tier: DiskTier, _ keys: [String], size: Int) async {
+    for key in keys { tier.write(diskRecord(key, size: size)) }
+    await tier.synchronize()
+}

@@ -1,0 +1,31 @@
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Dipper
+
+@Suite("Programs beside many open files", .timeLimit(.minutes(5)))
+struct OpenFilesTests {
+    @Test("a program runs and is waited for while three thousand files are open")
+    func manyFiles() async {
+        // In a process of its own: Foundation's Process, which other tests use, fails with so many.
+        await #expect(processExitsWith: .success) {
+            var limit = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            limit.rlim_cur = min(limit.rlim_max, 4_096)
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            let fake = try await FakeProgram("picture")
+            var opened = 0
+            while opened < 3_000, open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0 { opened += 1 }
+            try #require(opened == 3_000 || limit.rlim_max < 3_100)
+            let image = try await fake.frame().image
+            #expect(image.pixels == Image.sample().pixels)
+            // One that does not end by itself is ended and waited for.
+            let endless = try await VideoFrameProvider(Data("video".utf8), key: "endless", at: .zero)
+                .with(\.program, fake.path).with(\.timeLimit, .seconds(20)).data()
+            #expect(!endless.isEmpty)
+            withExtendedLifetime(fake) {}
+        }
+    }
+}

@@ -1,0 +1,152 @@
+import Foundation
+import TortureSupport
+
+/// Records workloads of the store, builds the states that a power cut can leave, and opens the store in each.
+///
+/// `DiskState.swift` says what a power cut may leave, `Expectation.swift` what must then be there.
+///
+///     PowerCut [--states N] [--seed N] [--folder FOLDER] [--without records|index|folders]
+///     PowerCut --replay FOLDER/RECORDING --state N
+///
+/// With `--without` the states are those of a store that does not flush its records, its index or its folders: many of
+/// them must be found wrong. A state that is found wrong is kept in the folder, with the recording that it was made from; the second form makes it
+/// again from that recording and opens it.
+@main
+struct PowerCut {
+    private static let statesOfWorkload = 50
+
+    private var states = 10_000
+    private var seed = UInt64.random(in: 0..<1_000_000)
+    private var folder = URL(fileURLWithPath: ".run/powercut")
+    private var replay: URL?
+    private var state = 0
+    private var without: Recording.Flushed?
+
+    static func main() async throws {
+        var program = PowerCut()
+        guard program.parse(Array(CommandLine.arguments.dropFirst())) else {
+            FileHandle.standardError.write(
+                Data(
+                    """
+                    usage: PowerCut [--states N] [--seed N] [--folder FOLDER] [--without records|index|folders]
+                           PowerCut --replay FOLDER/RECORDING --state N
+
+                    """.utf8))
+            exit(64)
+        }
+        let failed = try await program.replay == nil ? program.run() : program.again()
+        exit(failed == 0 ? 0 : 1)
+    }
+
+    private mutating func parse(_ arguments: [String]) -> Bool {
+        guard arguments.count.isMultiple(of: 2) else { return false }
+        for index in stride(from: 0, to: arguments.count, by: 2) {
+            let value = arguments[index + 1]
+            switch arguments[index] {
+            case "--states": states = Int(value) ?? states
+            case "--seed": seed = UInt64(value) ?? seed
+            case "--folder": folder = URL(fileURLWithPath: value)
+            case "--replay": replay = URL(fileURLWithPath: value)
+            case "--state": state = Int(value) ?? state
+            case "--without":
+                without = Recording.Flushed(rawValue: value)
+                if without == nil { return false }
+            default: return false
+            }
+        }
+        return true
+    }
+
+    /// The memory of the machine is the disk, where there is such a folder: nothing here waits for a device.
+    private static let scratch = URL(
+        fileURLWithPath: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NSTemporaryDirectory()
+    ).appendingPathComponent("powercut-\(getpid())")
+
+    private func run() async throws -> Int {
+        say("powercut: seed \(seed), \(states) states")
+        defer { try? FileManager.default.removeItem(at: Self.scratch) }
+        let start = ContinuousClock.now
+        var opened = 0
+        var failed = 0
+        var steps = 0
+        var workload: UInt64 = 0
+        while opened < states {
+            let recording = try await record(seed &* 1_000_000 &+ workload)
+            steps += recording.steps.count
+            for number in 0..<min(Self.statesOfWorkload, states - opened) {
+                let problems = try await open(recording, number)
+                opened += 1
+                if problems.isEmpty { continue }
+                failed += 1
+                if failed <= 20 { try tell(recording, number, problems) }
+            }
+            workload += 1
+            if workload.isMultiple(of: 20) {
+                say("  \(opened) states opened, \(failed) wrong, \(ContinuousClock.now - start)")
+            }
+        }
+        say(
+            """
+            powercut: seed \(seed): \(opened) states of \(workload) workloads (\(steps) steps) in \
+            \(ContinuousClock.now - start): \(failed) wrong
+            """)
+        return failed
+    }
+
+    private func again() async throws -> Int {
+        guard let replay else { return 0 }
+        defer { try? FileManager.default.removeItem(at: Self.scratch) }
+        let recording = try PropertyListDecoder().decode(Recording.self, from: Data(contentsOf: replay))
+        let problems = try await open(recording, state)
+        for problem in problems { say("  \(problem)") }
+        say("powercut: state \(state) is \(problems.isEmpty ? "right" : "wrong")")
+        return problems.count
+    }
+
+    private func record(_ seed: UInt64) async throws -> Recording {
+        let folder = try Self.emptyFolder("workload")
+        let recording = try await Workload(seed: seed, folder: folder).record()
+        // A recording that misses something would build states that cannot be.
+        let whole = DiskState(whole: recording).files
+        for path in Set(FileManager.default.subpaths(atPath: folder.path) ?? []).union(whole.keys) {
+            var isFolder: ObjCBool = false
+            let file = folder.path + "/" + path
+            if FileManager.default.fileExists(atPath: file, isDirectory: &isFolder), isFolder.boolValue { continue }
+            if path.hasSuffix("-shm") { continue }
+            let bytes = FileManager.default.contents(atPath: file)
+            guard let recorded = whole[path], bytes == Data(recorded) else {
+                throw UnknownCall(name: "the recording does not tell how \(path) came about")
+            }
+        }
+        return without.map { recording.without($0) } ?? recording
+    }
+
+    private func open(_ recording: Recording, _ number: Int) async throws -> [String] {
+        var random = SeededRandom(recording.seed &+ UInt64(number) &* 0x9E37_79B9)
+        let cut = Int.random(in: 0...recording.steps.count, using: &random)
+        let state = DiskState(recording, cut: cut, seed: random.next())
+        let folder = try Self.emptyFolder("state")
+        try state.write(into: folder)
+        return await StateCheck(folder: folder, recording: recording, cut: cut, readsAtOnce: random.oneIn(2)).problems()
+    }
+
+    private static func emptyFolder(_ name: String) throws -> URL {
+        let folder = scratch.appendingPathComponent(name)
+        try? FileManager.default.removeItem(at: folder)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        return folder
+    }
+
+    private func tell(_ recording: Recording, _ number: Int, _ problems: [String]) throws {
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let file = folder.appendingPathComponent("\(recording.seed).recording")
+        let encoder = PropertyListEncoder()
+        encoder.outputFormat = .binary
+        try encoder.encode(recording).write(to: file)
+        say("  wrong: PowerCut --replay \(file.relativePath) --state \(number)")
+        for problem in problems.prefix(8) { say("    \(problem)") }
+    }
+}
+
+/// Writes a line to standard output at once.
+func say(_ line: String) { FileHandle.standardOutput.write(Data("\(line)\n".utf8)) }

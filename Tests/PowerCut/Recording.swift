@@ -1,0 +1,66 @@
+import Foundation
+import Synchronization
+import WriteLog
+
+/// What a workload did to its folder, and what it was told and had asked for at which point.
+struct Recording: Codable {
+    enum Note: Codable {
+        /// A write was asked for.
+        case writing(key: String, version: UInt64, isDurable: Bool)
+        /// It counts as written.
+        case wrote(key: String, version: UInt64, isDurable: Bool)
+        case removing(key: String)
+        /// Any entry may go.
+        case removingAll
+    }
+
+    var seed: UInt64
+    /// The cache's limit, in bytes; with one, any entry may be evicted at any time.
+    var limit: Int?
+    var steps: [Step] = []
+    var notes: [Note] = []
+
+    /// What a store flushes.
+    enum Flushed: String {
+        case records, index, folders
+    }
+
+    /// The recording of a store that does not flush some of its files or folders: the check must find it.
+    func without(_ flushed: Flushed) -> Recording {
+        var kinds: [Int: Flushed] = [1: .folders]
+        var copy = self
+        for step in steps {
+            switch step {
+            case .create(let file, let place): kinds[file] = place.name.hasPrefix("index.") ? .index : .records
+            case .makeFolder(let folder, _): kinds[folder] = .folders
+            default: break
+            }
+        }
+        copy.steps = steps.filter { step in
+            if case .flush(let object) = step { kinds[object] != flushed } else { true }
+        }
+        return copy
+    }
+
+    /// The keys that were written.
+    var keys: Set<String> {
+        Set(
+            notes.compactMap { note in
+                if case .writing(let key, _, _) = note { key } else { nil }
+            })
+    }
+}
+
+/// Numbers the notes of a workload, and marks their places in the log of writes.
+final class Notebook: Sendable {
+    private let notes = Mutex<[Recording.Note]>([])
+
+    func add(_ note: Recording.Note) {
+        notes.withLock { notes in
+            write_log_mark(UInt64(notes.count))
+            notes.append(note)
+        }
+    }
+
+    var all: [Recording.Note] { notes.withLock { $0 } }
+}

@@ -1,0 +1,111 @@
+import DipperData
+import Foundation
+import TortureSupport
+
+/// Opens the store in a state that a power cut has left, and says what is wrong with it.
+struct StateCheck {
+    /// Holds the cache's folder.
+    let folder: URL
+    let recording: Recording
+    let cut: Int
+    /// Whether entries are asked for at once, or when the store has put itself right.
+    let readsAtOnce: Bool
+
+    func problems() async -> [String] {
+        let cache = DataCache(.forPowerCut(in: folder, limit: recording.limit, boot: "after"))
+        var problems: [String] = []
+        if readsAtOnce { problems += read(cache) }
+        problems += await settle(cache)
+        problems += read(cache)
+        // Who was asked for and was damaged is removed in the background.
+        await cache.synchronize()
+        problems += await verify(cache)
+        problems += await write(cache)
+        await cache.shutdown()
+        problems += strayFiles()
+        return problems
+    }
+
+    private func read(_ cache: DataCache) -> [String] {
+        var problems: [String] = []
+        for (key, expected) in Expectation.all(recording, cut: cut).sorted(by: { $0.key < $1.key }) {
+            guard let data = cache.data(for: CacheKey(key)) else {
+                if !expected.mayBeMissing { problems.append("\(key) is lost: \(expected.versions.sorted())") }
+                continue
+            }
+            guard let version = TortureEntry.version(of: data, key: key) else {
+                problems.append("\(key) has wrong bytes: \(data.count)")
+                continue
+            }
+            if !expected.versions.contains(version) {
+                problems.append("\(key) has version \(version), not one of \(expected.versions.sorted())")
+            }
+        }
+        return problems
+    }
+
+    /// Waits until the store has put its accounting right by itself.
+    private func settle(_ cache: DataCache) async -> [String] {
+        await cache.reconcile()
+        return accounting(cache)
+    }
+
+    /// Compares what the store counts with the files that are there.
+    private func accounting(_ cache: DataCache) -> [String] {
+        var problems: [String] = []
+        var entries: [CachedEntry] = []
+        cache.forEachEntry { entries.append($0) }
+        var left = files
+        for entry in entries {
+            guard let file = cache.file(for: entry.key) else { continue }
+            let size = left.removeValue(forKey: file.lastPathComponent)
+            if size != entry.size { problems.append("\(entry.key) has \(size ?? -1) bytes and counts \(entry.size)") }
+        }
+        if !left.isEmpty { problems.append("files that nobody counts: \(left.count)") }
+        if entries.count != cache.diskCount { problems.append("\(entries.count) entries count as \(cache.diskCount)") }
+        let sum = entries.reduce(0) { $0 + $1.size }
+        if sum != cache.diskSize { problems.append("\(sum) bytes count as \(cache.diskSize)") }
+        return problems
+    }
+
+    /// The records that are files, with their sizes.
+    private var files: [String: Int] {
+        let blobs = folder.appendingPathComponent("cache/blobs")
+        var files: [String: Int] = [:]
+        for path in FileManager.default.subpaths(atPath: blobs.path) ?? [] {
+            var status = stat()
+            guard stat(blobs.path + "/" + path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { continue }
+            files[String(path.split(separator: "/").last ?? "")] = Int(status.st_size)
+        }
+        return files
+    }
+
+    private func verify(_ cache: DataCache) async -> [String] {
+        let counted = (cache.diskCount, cache.diskSize)
+        let report = await cache.verify()
+        guard report.isSound, report.unlisted == 0, report.unfinished == 0,
+            counted == (report.sound, report.bytes)
+        else { return ["counted \(counted.0) entries, \(counted.1) bytes; \(report)"] }
+        return []
+    }
+
+    /// The store takes new entries.
+    private func write(_ cache: DataCache) async -> [String] {
+        var problems: [String] = []
+        for size in [100, 9_000] {
+            let key = "new\(size)"
+            let body = TortureEntry.body(key: key, version: 1, size: size)
+            try? await cache.addDataAndWait(body, for: CacheKey(key))
+            if cache.data(for: CacheKey(key)) != body { problems.append("\(key) is not taken") }
+        }
+        return problems
+    }
+
+    /// What a store that is closed must not leave.
+    private func strayFiles() -> [String] {
+        let cache = folder.appendingPathComponent("cache")
+        return (FileManager.default.subpaths(atPath: cache.path) ?? []).filter { path in
+            path.hasPrefix("staging/") || path.hasPrefix("index-") || path.hasPrefix(".")
+        }.sorted().map { "\($0) is left" }
+    }
+}

@@ -1,0 +1,73 @@
+import Foundation
+
+/// What the process holds at a quiet moment: no call is under way, and the caches have emptied their memory.
+struct Sample {
+    /// From the start.
+    var seconds: Double
+    /// Resident memory.
+    var bytes: Int
+    var descriptors: Int
+    var threads: Int
+
+    static func now(_ seconds: Double) -> Sample {
+        let pages = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ")
+        let resident = pages.flatMap { $0.count > 1 ? Int($0[1]) : nil } ?? 0
+        func count(_ folder: String) -> Int {
+            (try? FileManager.default.contentsOfDirectory(atPath: folder))?.count ?? 0
+        }
+        return Sample(
+            seconds: seconds, bytes: resident * sysconf(Int32(_SC_PAGESIZE)), descriptors: count("/proc/self/fd"),
+            threads: count("/proc/self/task"))
+    }
+
+    var line: String {
+        String(format: "  %8.0f s %9.1f MiB %6d descriptors %6d threads", seconds, mebibytes, descriptors, threads)
+    }
+
+    private var mebibytes: Double { Double(bytes) / 1_048_576 }
+}
+
+/// Whether what is held at the end is what was held after the warming up.
+///
+/// Compared are the medians of the first and of the last third of the samples after it. At the end there may be at most
+/// 24 MiB or a tenth more of resident memory (pages of malloc's that are not empty, connections that are kept), 24 more
+/// descriptors (connections that are kept), and 4 more threads (those that Dispatch and Swift start as they see fit).
+struct SampleVerdict {
+    private(set) var problems: [String] = []
+    private(set) var summary = ""
+
+    init(_ samples: [Sample], warmUp: Double) {
+        let samples = samples.filter { $0.seconds >= warmUp }
+        guard samples.count >= 6 else {
+            problems.append("there are only \(samples.count) samples after the warming up")
+            return
+        }
+        let third = samples.count / 3
+        func median(_ part: ArraySlice<Sample>, _ value: (Sample) -> Int) -> Int {
+            part.map(value).sorted()[part.count / 2]
+        }
+        func compare(_ name: String, _ bound: (Int) -> Int, _ value: (Sample) -> Int) -> (Int, Int) {
+            let (first, last) = (median(samples.prefix(third), value), median(samples.suffix(third), value))
+            if last > bound(first) { problems.append("\(name): \(first) after the warming up, \(last) at the end") }
+            return (first, last)
+        }
+        let bytes = compare("resident bytes", { $0 + max(24 << 20, $0 / 10) }) { $0.bytes }
+        let descriptors = compare("descriptors", { $0 + 24 }) { $0.descriptors }
+        let threads = compare("threads", { $0 + 4 }) { $0.threads }
+        summary = """
+            resident memory \(bytes.0 >> 10) KiB then, \(bytes.1 >> 10) KiB at the end, \
+            \(Int(Self.slope(samples) * 60 / 1_024)) KiB a minute; descriptors \(descriptors.0), \(descriptors.1); \
+            threads \(threads.0), \(threads.1)
+            """
+    }
+
+    /// Bytes a second, by least squares.
+    private static func slope(_ samples: [Sample]) -> Double {
+        let count = Double(samples.count)
+        let time = samples.reduce(0) { $0 + $1.seconds } / count
+        let bytes = samples.reduce(0) { $0 + Double($1.bytes) } / count
+        let above = samples.reduce(0) { $0 + ($1.seconds - time) * (Double($1.bytes) - bytes) }
+        let below = samples.reduce(0) { $0 + ($1.seconds - time) * ($1.seconds - time) }
+        return below == 0 ? 0 : above / below
+    }
+}

@@ -1,0 +1,73 @@
+import FaultServer
+import Foundation
+import TortureSupport
+
+/// A fault server in a process of its own, which is killed and started again on the same port.
+final class Server {
+    let port: Int
+    private var child: Child?
+
+    init() throws {
+        // A port that was free a moment ago.
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = Self.loopback(0)
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                _ = bind(descriptor, address, size)
+                _ = getsockname(descriptor, address, &size)
+            }
+        }
+        port = Int(UInt16(bigEndian: address.sin_port))
+    }
+
+    deinit { stop() }
+
+    func start() {
+        if child == nil { child = Child(again: ["serve", "\(port)"]) }
+    }
+
+    /// Returns when it accepts connections.
+    func startAndWait() async {
+        start()
+        // The kernel tells nobody that another process listens: it is asked again and again.
+        while !isListening { try? await Task.sleep(for: .milliseconds(5)) }
+    }
+
+    private var isListening: Bool {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = Self.loopback(port)
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+    }
+
+    private static func loopback(_ port: Int) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = in_addr_t(INADDR_LOOPBACK).bigEndian
+        return address
+    }
+
+    func stop() {
+        child?.end()
+        child = nil
+    }
+
+    // MARK: In its own process
+
+    static func serve(_ port: Int) async -> Never {
+        let parent = getppid()
+        guard let server = try? await FaultServer.start(port: port, files: Pictures.files()) else { exit(71) }
+        while getppid() == parent {
+            try? await Task.sleep(for: .seconds(1))
+            server.resetLog()
+        }
+        exit(0)
+    }
+}

@@ -1,0 +1,36 @@
+import Foundation
+import TortureSupport
+
+/// A file system of its own for the caches, small enough to be filled; an ordinary folder for who may not mount.
+final class SmallDisk {
+    let folder: URL
+    let isMounted: Bool
+    private var ballast: URL { folder.appendingPathComponent("ballast") }
+
+    init() throws {
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("soak-\(getpid())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        isMounted = Self.run("/bin/mount", ["-t", "tmpfs", "-o", "size=24m", "tmpfs", folder.path])
+    }
+
+    deinit {
+        if isMounted { _ = Self.run("/bin/umount", [folder.path]) }
+        try? FileManager.default.removeItem(at: folder)
+    }
+
+    /// Takes all the room there is.
+    func fill() {
+        guard isMounted else { return }
+        let file = open(ballast.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        guard file >= 0 else { return }
+        defer { close(file) }
+        let bytes = [UInt8](repeating: 1, count: 64 << 10)
+        while write(file, bytes, bytes.count) > 0 {}
+    }
+
+    func empty() { unlink(ballast.path) }
+
+    private static func run(_ program: String, _ arguments: [String]) -> Bool {
+        Child(program, arguments)?.succeeds() == true
+    }
+}

@@ -1,0 +1,40 @@
+import DipperData
+import FaultServer
+import Foundation
+import TortureSupport
+
+/// The two kinds of entries: those that are made (`…k7`), in versions, and those that are fetched (`…f7`), which are
+/// always the same.
+enum Entries {
+    static func isFetched(_ key: String) -> Bool { key.contains("f") }
+
+    /// The version of what is found under a key; `nil` if these bytes were never written under it.
+    static func version(of data: Data, key: String) -> UInt64? {
+        if !isFetched(key) { return TortureEntry.version(of: data, key: key) }
+        return data == FaultServer.body(of: path(key), size: size(key)) ? 0 : nil
+    }
+
+    /// Small, large, and now and then much larger ones.
+    static func size(_ random: inout SeededRandom) -> Int {
+        Int.random(in: 60...(random.oneIn(8) ? Orders.longestBody : random.oneIn(2) ? 6_000 : 900), using: &random)
+    }
+
+    private static func size(_ key: String) -> Int {
+        1 + key.utf8.reduce(7) { ($0 * 131 + Int($1)) % 20_000 }
+    }
+
+    private static func path(_ key: String) -> String { "/bytes/\(size(key))/\(key)" }
+
+    /// A request for a fetched entry, with some fault on its way.
+    static func request(_ key: String, port: Int, _ random: inout SeededRandom) -> DataRequest? {
+        let faults = ["", "gzip=1", "cut=100&times=1", "status=503&times=1", "chunked=1", "etag=a&cut=50&times=2"]
+        // A target of its own for each call: faults count by target.
+        let query = "n=\(random.next())&\(faults.randomElement(using: &random) ?? "")"
+        guard let url = URL(string: "http://127.0.0.1:\(port)\(path(key))?\(query)") else { return nil }
+        var request = DataRequest(url)
+        request.key = CacheKey(key)
+        request.waitsForDiskWrite = true
+        request.durability = random.oneIn(2) ? .durable : .relaxed
+        return request
+    }
+}

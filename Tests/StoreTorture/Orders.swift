@@ -1,0 +1,58 @@
+import DipperData
+import Foundation
+
+/// What a process is to do, as its command line tells.
+struct Orders {
+    enum Mode: String, CaseIterable {
+        case kept, limited, damaged
+    }
+
+    var mode: Mode
+    var folder: URL
+    /// Where it notes what it does.
+    var log: URL
+    /// Its place among the processes; keys that are its own begin with it.
+    var place: Int
+    var seed: UInt64
+    /// That of the server.
+    var port: Int
+
+    var arguments: [String] { ["worker", mode.rawValue, folder.path, log.path, "\(place)", "\(seed)", "\(port)"] }
+
+    init(mode: Mode, folder: URL, log: URL, place: Int, seed: UInt64, port: Int) {
+        (self.mode, self.folder, self.log, self.place, self.seed, self.port) = (mode, folder, log, place, seed, port)
+    }
+
+    init?(_ arguments: [String]) {
+        guard arguments.count == 6, let mode = Mode(rawValue: arguments[0]), let place = Int(arguments[3]),
+            let seed = UInt64(arguments[4]), let port = Int(arguments[5])
+        else { return nil }
+        self.init(
+            mode: mode, folder: URL(fileURLWithPath: arguments[1]), log: URL(fileURLWithPath: arguments[2]),
+            place: place, seed: seed, port: port)
+    }
+
+    // MARK: Sizes
+
+    /// The limit of the folders that have one, in bytes.
+    static let limit = 2 << 20
+    /// Calls of one process that are under way at once, and the longest body of each.
+    static let lanes = 4
+    static let longestBody = 30_000
+
+    /// The most by which a folder may exceed its limit: what is being written, each with what goes with it, by processes
+    /// that live, and by those just killed, whose staging folders nobody has removed yet.
+    static func staged(by processes: Int) -> Int { 2 * processes * lanes * (longestBody + 1_024) }
+
+    static func configuration(_ mode: Mode, _ folder: URL) -> DataCache.Configuration {
+        var configuration = DataCache.Configuration(directory: folder)
+        // What is given comes from the disk.
+        configuration.memoryLimit = 0
+        configuration.diskLimit = mode == .kept ? nil : limit
+        configuration.networkMonitor = AlwaysReachable()
+        configuration.memoryPressure = nil
+        configuration.retryPolicy = .fixed(.milliseconds(5), retries: 5)
+        configuration.logger.logLevel = .critical
+        return configuration
+    }
+}

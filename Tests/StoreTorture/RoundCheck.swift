@@ -1,0 +1,95 @@
+import DipperData
+import Foundation
+import TortureSupport
+
+/// Looks at a folder after all its processes were killed.
+struct RoundCheck {
+    let mode: Orders.Mode
+    let folder: URL
+    let logs: [URL]
+
+    /// What is wrong, and how many lines of each kind the logs had; the logs begin anew.
+    func problems() async throws -> ([String], [Character: Int]) {
+        var problems: [String] = []
+        var counts: [Character: Int] = [:]
+        let ledgers = logs.map { WriteLedger(log: $0) }
+        for ledger in ledgers {
+            problems += ledger.complaints
+            counts.merge(ledger.counts, uniquingKeysWith: +)
+        }
+        let cache = DataCache(Orders.configuration(mode, folder))
+        // After a kill the file of an entry may stand for the small one that takes its place.
+        await cache.reconcile()
+        if mode == .kept {
+            for (ledger, log) in zip(ledgers, logs) {
+                let (found, wrong) = compare(ledger, cache)
+                problems += wrong
+                try WriteLedger.lines(of: found).write(to: log)
+            }
+        } else {
+            for log in logs { try Data().write(to: log) }
+        }
+        problems += readAll(cache)
+        problems += await settle(cache)
+        if mode == .damaged { problems += await recovers(cache) }
+        await cache.shutdown()
+        if mode != .damaged { problems += FolderFiles(folder).open.map { "\($0) is open to others" } }
+        return (problems, counts)
+    }
+
+    private func compare(_ ledger: WriteLedger, _ cache: DataCache) -> ([String: UInt64?], [String]) {
+        var found: [String: UInt64?] = [:]
+        var problems: [String] = []
+        for key in ledger.expected.keys.sorted() {
+            let data = cache.data(for: CacheKey(key))
+            let version = data.flatMap { Entries.version(of: $0, key: key) }
+            if data != nil, version == nil { problems.append("\(key) has wrong bytes") }
+            if let problem = ledger.problem(with: version, for: key) { problems.append(problem) }
+            found.updateValue(version, forKey: key)
+        }
+        return (found, problems)
+    }
+
+    private func readAll(_ cache: DataCache) -> [String] {
+        var keys: [String] = []
+        cache.forEachEntry { keys.append($0.key.string) }
+        return keys.compactMap { key in
+            guard let data = cache.data(for: CacheKey(key)) else { return nil }
+            return Entries.version(of: data, key: key) == nil ? "\(key) has wrong bytes" : nil
+        }
+    }
+
+    /// The store is as large as it says, and as it may be.
+    private func settle(_ cache: DataCache) async -> [String] {
+        guard mode != .damaged else { return [] }
+        await cache.reconcile()
+        var problems: [String] = []
+        let counted = (cache.diskCount, cache.diskSize)
+        let files = FolderFiles(folder).recordBytes
+        if files > counted.1 { problems.append("\(files) bytes of files, \(counted.1) counted") }
+        if mode == .limited, counted.1 > Orders.limit + Orders.staged(by: logs.count) {
+            problems.append("\(counted.1) bytes count, over the limit")
+        }
+        let report = await cache.verify()
+        if !report.isSound || report.unlisted > 0 || counted != (report.sound, report.bytes) {
+            problems.append("counted \(counted.0) entries of \(counted.1) bytes: \(report)")
+        }
+        return problems
+    }
+
+    /// Once it was verified all is well, and it takes new entries.
+    private func recovers(_ cache: DataCache) async -> [String] {
+        var problems: [String] = []
+        _ = await cache.verify()
+        await cache.synchronize()
+        for number in 0..<20 {
+            let key = "rk\(number)"
+            let body = TortureEntry.body(key: key, version: 1, size: number * 500)
+            try? await cache.addDataAndWait(body, for: CacheKey(key))
+            if cache.data(for: CacheKey(key)) != body { problems.append("\(key) is not taken after the damage") }
+        }
+        let report = await cache.verify()
+        if !report.isSound { problems.append("still damaged: \(report)") }
+        return problems
+    }
+}

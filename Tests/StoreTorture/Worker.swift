@@ -1,0 +1,140 @@
+import DipperData
+import Foundation
+import TortureSupport
+
+/// A process that works on a folder until it is killed.
+struct Worker {
+    private let orders: Orders
+    private let log: LedgerFile
+    private let cache: DataCache
+    private let parent = getppid()
+
+    init(_ orders: Orders) {
+        self.orders = orders
+        log = LedgerFile(orders.log)
+        cache = DataCache(Orders.configuration(orders.mode, orders.folder))
+    }
+
+    func run() async -> Never {
+        if orders.mode == .kept { lookForOwn() }
+        await withDiscardingTaskGroup { group in
+            for lane in 0..<Orders.lanes { group.addTask { await work(lane) } }
+            group.addTask { await tidy() }
+        }
+        exit(70)
+    }
+
+    /// What the process before left.
+    private func lookForOwn() {
+        let ledger = WriteLedger(log: orders.log)
+        for key in ledger.expected.keys {
+            let data = cache.data(for: CacheKey(key))
+            let version = data.flatMap { Entries.version(of: $0, key: key) }
+            if data != nil, version == nil { log.complain("\(key) has wrong bytes") }
+            if let problem = ledger.problem(with: version, for: key) { log.complain("after a kill: \(problem)") }
+        }
+    }
+
+    // MARK: Entries
+
+    private func work(_ lane: Int) async {
+        var random = SeededRandom(orders.seed &+ UInt64(lane))
+        while true {
+            switch orders.mode {
+            case .kept: await changeOwn(lane, &random)
+            case .limited, .damaged: await changeAny(&random)
+            }
+            readAny(&random)
+        }
+    }
+
+    /// Keys of this process and of this lane: nobody else changes them.
+    private func changeOwn(_ lane: Int, _ random: inout SeededRandom) async {
+        let number = Int.random(in: 0..<15, using: &random) * Orders.lanes + lane
+        let key = "w\(orders.place)\(random.oneIn(4) ? "f" : "k")\(number)"
+        if random.oneIn(6) {
+            log.note("- \(key)")
+            cache.removeData(for: CacheKey(key))
+            await cache.synchronize()
+            log.note("~ \(key)")
+        } else {
+            await write(key, &random)
+        }
+        if let data = cache.data(for: CacheKey(key)), Entries.version(of: data, key: key) == nil {
+            log.complain("\(key) has wrong bytes")
+        }
+    }
+
+    private func write(_ key: String, _ random: inout SeededRandom) async {
+        if Entries.isFetched(key) {
+            guard let request = Entries.request(key, port: orders.port, &random) else { return }
+            log.note("+ \(key) 0")
+            let task = random.oneIn(2) ? cache.getData(request) : cache.getRemoteData(request)
+            guard let data = try? await task.value else { return }
+            if Entries.version(of: data, key: key) == nil { log.complain("\(key) was fetched with wrong bytes") }
+            log.note("= \(key) 0")
+        } else {
+            let version = random.next() >> 1
+            var request = DataRequest(string: "").with(\.durability, random.oneIn(2) ? .durable : .relaxed)
+            request.key = CacheKey(key)
+            let body = TortureEntry.body(key: key, version: version, size: Entries.size(&random))
+            log.note("+ \(key) \(version)")
+            try? await cache.addDataAndWait(body, for: request)
+            log.note("= \(key) \(version)")
+        }
+    }
+
+    private func changeAny(_ random: inout SeededRandom) async {
+        let key = "s\(random.oneIn(4) ? "f" : "k")\(Int.random(in: 0..<400, using: &random))"
+        switch Int.random(in: 0..<2_000, using: &random) {
+        case 0: cache.clear()
+        case 1..<100: cache.removeData(for: CacheKey(key))
+        default: await write(key, &random)
+        }
+    }
+
+    private func readAny(_ random: inout SeededRandom) {
+        let kind = random.oneIn(4) ? "f" : "k"
+        let key =
+            orders.mode == .kept
+            ? "w\(Int.random(in: 0..<8, using: &random))\(kind)\(Int.random(in: 0..<60, using: &random))"
+            : "s\(kind)\(Int.random(in: 0..<400, using: &random))"
+        guard let data = cache.data(for: CacheKey(key)) else { return }
+        log.note("# read")
+        if Entries.version(of: data, key: key) == nil { log.complain("\(key) has wrong bytes: \(data.count)") }
+    }
+
+    // MARK: The whole
+
+    private func tidy() async {
+        var random = SeededRandom(orders.seed &+ 99)
+        while true {
+            // Nobody is left who would kill it.
+            if getppid() != parent { exit(0) }
+            await tidyOnce(&random)
+            await cache.synchronize()
+            guard orders.mode == .limited else { continue }
+            let size = cache.diskSize
+            if size > Orders.limit + Orders.staged(by: 8) { log.complain("\(size) bytes count, over the limit") }
+        }
+    }
+
+    private func tidyOnce(_ random: inout SeededRandom) async {
+        let isKept = orders.mode == .kept
+        switch Int.random(in: 0..<5, using: &random) {
+        case 0:
+            let report = await cache.verify()
+            log.note("# verify")
+            if orders.mode != .damaged, !report.isSound { log.complain("\(report)") }
+        case 1: cache.removeExpired()
+        case 2:
+            log.note("# trim")
+            cache.trim(toDiskSize: isKept ? 1 << 40 : Int.random(in: Orders.limit / 2...Orders.limit, using: &random))
+        case 3:
+            log.note("# flush")
+            cache.flush(
+                olderThan: isKept ? .seconds(86_400) : .milliseconds(Int.random(in: 2_000...20_000, using: &random)))
+        default: cache.forEachEntry { _ in }
+        }
+    }
+}

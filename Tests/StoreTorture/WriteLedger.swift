@@ -1,0 +1,90 @@
+import Foundation
+import Synchronization
+
+// The log of a process is a text, one line for what it is about to do, and one for what has been done:
+//
+//     + KEY VERSION     is about to be written or fetched; a fetch has version 0
+//     = KEY VERSION     is written: the call that waits for it has returned
+//     - KEY             is about to be removed
+//     ~ KEY             is removed
+//     . KEY [VERSION]   was found when all processes were dead, before the log began
+//     ! TEXT            something is wrong
+//     # TEXT            how often something was done without effect on what must be there
+//
+// A process that is killed loses no line that it has written, and writes none by half: each is one `write` to a file
+// that is opened with O_APPEND.
+
+/// What must be there, by what was acknowledged.
+struct WriteLedger {
+    /// What may be found under a key: one of the versions, or nothing.
+    struct Expected: Equatable {
+        var versions: Set<UInt64> = []
+        var mayBeMissing = true
+    }
+
+    private(set) var expected: [String: Expected] = [:]
+    private(set) var complaints: [String] = []
+    /// How many lines of each kind there are.
+    private(set) var counts: [Character: Int] = [:]
+
+    init() {}
+
+    init(log: URL) {
+        for line in String(decoding: (try? Data(contentsOf: log)) ?? Data(), as: UTF8.self).split(separator: "\n") {
+            note(line)
+        }
+    }
+
+    private mutating func note(_ line: Substring) {
+        let words = line.split(separator: " ")
+        guard let kind = line.first, words.count >= 2 else {
+            complaints.append("a line of the log is torn: \(line)")
+            return
+        }
+        counts[kind, default: 0] += 1
+        let key = String(words[1])
+        let version = words.count > 2 ? UInt64(words[2]) : nil
+        switch (kind, version) {
+        case ("+", let version?): expected[key, default: Expected()].versions.insert(version)
+        case ("=", let version?), (".", let version?):
+            expected[key] = Expected(versions: [version], mayBeMissing: false)
+        case ("-", _): expected[key, default: Expected()].mayBeMissing = true
+        case ("~", _), (".", nil): expected[key] = Expected()
+        case ("!", _): complaints.append(String(line.dropFirst(2)))
+        case ("#", _): break
+        default: complaints.append("a line of the log is torn: \(line)")
+        }
+    }
+
+    /// What is wrong with what is found under a key.
+    func problem(with found: UInt64?, for key: String) -> String? {
+        let expected = expected[key, default: Expected()]
+        guard let found else { return expected.mayBeMissing ? nil : "\(key) is lost: \(expected.versions.sorted())" }
+        if expected.versions.contains(found) { return nil }
+        return "\(key) has version \(found), which is not of \(expected.versions.sorted())"
+    }
+
+    /// A log that begins with what was found.
+    static func lines(of found: [String: UInt64?]) -> Data {
+        Data(found.map { key, version in version.map { ". \(key) \($0)\n" } ?? ". \(key)\n" }.joined().utf8)
+    }
+}
+
+/// Writes the log of a process.
+final class LedgerFile: Sendable {
+    private let file: Int32
+
+    init(_ log: URL) {
+        file = open(log.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+    }
+
+    deinit { close(file) }
+
+    func note(_ line: String) {
+        let bytes = Array("\(line)\n".utf8)
+        if write(file, bytes, bytes.count) != bytes.count { exit(74) }
+    }
+
+    /// Something is wrong.
+    func complain(_ text: String) { note("! \(text.replacing("\n", with: " "))") }
+}

@@ -1,0 +1,30 @@
+package import Foundation
+
+/// A new, empty folder for its owner alone, deleted when the test lets go of it.
+package final class TemporaryFolder: Sendable {
+    package let url: URL
+
+    package init() {
+        url = FileManager.default.temporaryDirectory.appendingPathComponent("dipper-\(UUID().uuidString)")
+        try? FileManager.default.createDirectory(
+            at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    package var path: String { url.path }
+
+    /// All files in it, with paths relative to it.
+    package var files: [String] {
+        (FileManager.default.subpaths(atPath: path) ?? []).filter { name in
+            var isFolder: ObjCBool = false
+            return FileManager.default.fileExists(atPath: path + "/" + name, isDirectory: &isFolder)
+                && !isFolder.boolValue
+        }
+    }
+
+    /// The text of a file in it; `nil` without such a file.
+    package func text(_ name: String) -> String? {
+        try? String(contentsOf: url.appendingPathComponent(name), encoding: .utf8)
+    }
+}

@@ -1,0 +1,56 @@
+package import DipperData
+package import DipperTesting
+package import Foundation
+
+/// A cache of data whose server, clock, wall clock and network the test controls.
+package struct TestCache {
+    package let transport = ScriptedTransport()
+    package let clock = ManualClock()
+    package let network = ManualNetwork()
+    package let date: ManualDate
+    package let cache: DataCache
+    private let folder: TemporaryFolder?
+
+    package init(
+        folder: TemporaryFolder? = nil, date: ManualDate = ManualDate(),
+        _ change: (inout DataCache.Configuration) -> Void = { _ in }
+    ) {
+        self.date = date
+        self.folder = folder
+        var configuration = DataCache.Configuration(directory: folder?.url)
+        configuration.transport = transport
+        configuration.clock = clock
+        configuration.networkMonitor = network
+        configuration.memoryPressure = nil
+        configuration.now = { [date] in date.now }
+        configuration.callbackQueue = .inPlace
+        configuration.logger.logLevel = .critical
+        change(&configuration)
+        cache = DataCache(configuration)
+    }
+}
+
+/// A URL of a host that no network has.
+package func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)").unsafelyUnwrapped }
+
+extension DataTask {
+    /// The error it ends with; `nil` if it ends well.
+    package var error: DipperError? {
+        get async {
+            do throws(DipperError) {
+                _ = try await value
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+
+    /// Waits for an event of the task that meets the condition.
+    ///
+    /// - Returns: `false` if the task ended without one.
+    package func reaches(_ condition: @escaping @Sendable (Event) -> Bool) async -> Bool {
+        for await event in events where condition(event) { return true }
+        return false
+    }
+}

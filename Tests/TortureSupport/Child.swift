@@ -1,0 +1,53 @@
+import Foundation
+
+/// A process that is started by a test's program.
+public struct Child: Sendable {
+    public let process: pid_t
+
+    /// Starts this program anew, with other arguments.
+    public init?(again arguments: [String]) {
+        self.init("/proc/self/exe", arguments)
+    }
+
+    public init?(_ program: String, _ arguments: [String]) {
+        var texts = Self.copies([program] + arguments)
+        var variables = Self.copies(ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" })
+        defer { for text in texts + variables { free(text) } }
+        var process = pid_t()
+        guard posix_spawn(&process, program, nil, nil, &texts, &variables) == 0 else { return nil }
+        self.process = process
+    }
+
+    private static func copies(_ texts: [String]) -> [UnsafeMutablePointer<CChar>?] {
+        texts.map { strdup($0) } + [nil]
+    }
+
+    /// How it ended, if it did so by itself.
+    public func endedByItself() -> String? {
+        var status: Int32 = 0
+        guard waitpid(process, &status, WNOHANG) == process else { return nil }
+        return Self.text(status)
+    }
+
+    /// Kills it, and returns when it is gone; tells how it had ended if it was gone already.
+    @discardableResult
+    public func end() -> String? {
+        if let reason = endedByItself() { return reason }
+        kill(process, SIGKILL)
+        _ = wait()
+        return nil
+    }
+
+    /// Returns when it has ended: true if it says that all went well.
+    public func succeeds() -> Bool { wait() == 0 }
+
+    private func wait() -> Int32 {
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0, errno == EINTR {}
+        return status
+    }
+
+    private static func text(_ status: Int32) -> String {
+        status & 0x7F == 0 ? "status \(status >> 8 & 0xFF)" : "signal \(status & 0x7F)"
+    }
+}
