@@ -35,5 +35,8 @@ static inline curl_socket_t dipper_curl_open_socket(const struct curl_sockaddr *
 
 static inline int dipper_curl_has_input(curl_socket_t s) { char c; return recv(s, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0; }
 
+/* An enumerator, which Swift finds or does not find, depending on which modules it has imported before. */
+static const int dipper_sock_stream = SOCK_STREAM;
+
 /* Missing from the headers of older systems; the kernel tells whether it knows it (Linux 5.14). */
 #define DIPPER_SO_BUF_LOCK 72

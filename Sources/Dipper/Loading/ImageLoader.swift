@@ -112,6 +112,8 @@ final class ImageLoader: Sendable {
     }
 
     private func found(_ stored: StoredData?, for task: ImageTask) {
+        // It may have been added while the disk was asked.
+        if let added = added(task.key, task.options) { return decode(task, .added(added)) }
         guard let stored else { return fetch(task, derived: nil) }
         if isGood(stored, for: task) { decode(task, .derived(stored)) } else { fetch(task, derived: stored) }
     }

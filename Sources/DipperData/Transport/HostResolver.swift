@@ -1,5 +1,5 @@
+import CCurl
 import Foundation
-import Glibc
 import Synchronization
 
 /// Looks up the addresses of hosts on threads of its own, so that a name server that does not answer holds up nobody but
@@ -66,7 +66,7 @@ enum SystemHosts {
         guard !host.isEmpty, host.utf8.count < 254 else { return .failure(.hostNotFound) }
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
-        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_socktype = dipper_sock_stream
         var first: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(host, nil, &hints, &first)
         guard code == 0 else {

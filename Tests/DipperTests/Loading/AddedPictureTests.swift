@@ -74,9 +74,10 @@ struct AddedPictureTests {
     @Test("what was being fetched when a picture was added goes to who asked for it, and does not take its place")
     func whileFetched() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
-        let before = test.cache.getImage(a)
+        // It looks at the disk first, and then at the network: only now both wait for the same bytes.
         let made = test.cache.getImage(ImageRequest(a).processed(by: Inverting()))
         let transfer = await test.transport.nextTransfer()
+        let before = test.cache.getImage(a)
         try test.cache.addImage(added, for: a)
         transfer.finish(with: try old.png)
         #expect(try await before.value.pixels == old.pixels)
@@ -92,16 +93,35 @@ struct AddedPictureTests {
         await test.cache.shutdown()
     }
 
+    @Test("a picture that was added while the disk was asked for a processed one is what is processed")
+    func whileLookedFor() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let gate = DispatchSemaphore(value: 0)
+        for _ in 0..<2 { test.cache.data.readEntry("held up") { _ in gate.wait() } }
+        let made = test.cache.getImage(ImageRequest(a).processed(by: Inverting()))
+        try test.cache.addImage(added, for: ImageRequest(a).with(\.serializer, .never))
+        for _ in 0..<2 { gate.signal() }
+        #expect(try await made.value.pixels == inverted(added))
+        #expect(test.transport.transfers.isEmpty)
+        await test.cache.shutdown()
+    }
+
     @Test("a picture that cannot be written takes the place of the server's bytes all the same")
     func unwritable() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(a, [.body(try old.png), .body(try old.png)])
         _ = try await test.cache.getImage(a).value
-        let never = ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable }
-        try test.cache.addImage(added, for: ImageRequest(a).with(\.serializer, never))
+        try test.cache.addImage(added, for: ImageRequest(a).with(\.serializer, .never))
         await test.cache.synchronize()
         #expect(test.cache.image(for: a)?.pixels == added.pixels)
         #expect(!test.cache.data.hasData(for: a))
         await test.cache.shutdown()
+    }
+}
+
+extension ImageSerializer {
+    /// Encodes nothing.
+    fileprivate static var never: ImageSerializer {
+        ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable }
     }
 }
