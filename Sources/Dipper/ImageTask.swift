@@ -313,14 +313,15 @@ public final class ImageTask: Sendable {
 
     /// What decodes previews, joined the first time it is asked for; `nil` if it waits for no bytes.
     func previewDecoder(of previews: Previews) -> PreviewDecoder? {
-        let (decoder, latest) = link.withLock { link -> (PreviewDecoder?, Image?) in
+        let (decoder, latest, old) = link.withLock { link -> (PreviewDecoder?, Image?, PreviewDecoder.State?) in
             // What has all its bytes is soon there.
-            guard case .fetching = link.stage else { return (nil, nil) }
-            if let decoder = link.viewer { return (decoder, nil) }
+            guard case .fetching = link.stage else { return (nil, nil, nil) }
+            if let decoder = link.viewer { return (decoder, nil, nil) }
             let joined = previews.join(self)
             link.viewer = joined.decoder
             return joined
         }
+        _ = consume old
         if let latest { tellPreview(latest) }
         return decoder
     }

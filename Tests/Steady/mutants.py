@@ -3,14 +3,16 @@
 
     mutants.py [--only PATTERN] [--swift swift]
 
-The changes are in mutants.txt. Each is made in a copy of the package, in .mutants, which is then built and whose suites
-concerned are run: one of them must fail, crash or hang. The exit status is 1 if all pass, or if a change does not fit
-the sources any more.
+The changes are in mutants.txt. The package is built once. For each change the changed file alone is compiled, with the
+command that the build has for it, and the programs that hold it are linked anew in .mutants, so that neither the sources
+nor the build are touched. Then the suites concerned are run: a test must fail, crash or hang. The exit status is 1 if all
+pass, or if a change does not fit the sources any more.
 """
 
 import argparse
-import filecmp
+import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,10 +22,10 @@ from pathlib import Path
 from suite_run import SuiteRun
 
 PACKAGE = Path(__file__).resolve().parents[2]
-COPY = PACKAGE / ".mutants" / "package"
-BUILD = PACKAGE / ".mutants" / "build"
-COPIED = ["Package.swift", "Package.resolved", "Sources", "Tests", "Samples", "README.md"]
-LIMIT = 240
+BUILD = PACKAGE / ".build"
+WORK = PACKAGE / ".mutants"
+PROGRAM = "DipperPackageTests.xctest"
+LIMIT = 90
 
 
 class Mutant:
@@ -46,57 +48,123 @@ def read(path):
     return [Mutant(block) for block in lines if block]
 
 
-def files(folder):
-    return {path.relative_to(folder) for name in COPIED for path in [folder / name, *(folder / name).rglob("*")]
-            if path.is_file() and not any(part.startswith(".build") for part in path.parts)}
+class Commands:
+    """How the build makes each file: the commands of its manifest."""
+
+    def __init__(self):
+        text = (BUILD / "debug.yaml").read_text()
+        blocks = re.findall(r"^  \"[^\n]*\":\n(?:    [^\n]*\n)+", text, re.MULTILINE)
+        self.blocks = [block for block in blocks if "\n    args: [" in block]
+
+    def making(self, output, kind=""):
+        """The command that makes a file of that name."""
+        for block in self.blocks:
+            outputs = re.search(r"^    outputs: (.*)$", block, re.MULTILINE)
+            if outputs and f'/{output}"' in outputs[1] and kind in block:
+                return json.loads(re.search(r"^    args: (.*)$", block, re.MULTILINE)[1])
+        raise SystemExit(f"the build does not say how it makes {output}")
+
+    def compile(self, source, changed, target):
+        """The command that compiles one file of the sources as it is in `changed`."""
+        if source.suffix == ".c":
+            command = self.making(f"{source.name}.o", str(source))
+            command[command.index(str(source))] = str(changed)
+            command[command.index("-o") + 1] = str(target)
+            return command + ["-iquote", str(source.parent)]
+        driver = self.making(f"{source.name}.o", str(source))
+        left_out = ["-enable-batch-mode", "-parseable-output", "-incremental"]
+        jobs = run([word for word in driver if word not in left_out] + ["-driver-print-jobs"]).stdout.splitlines()
+        job = shlex.split(next(job for job in jobs if f"-primary-file {source} " in job + " "))
+        (listing := WORK / "sources").write_text(
+            "".join(f"{changed if word == str(source) else word}\n" for word in sources(driver)))
+        # What else the compiler makes would take the place of what belongs to the build.
+        for option in ["-emit-dependencies-path", "-emit-reference-dependencies-path", "-serialize-diagnostics-path",
+                       "-emit-const-values-path", "-index-store-path", "-index-unit-output-path", "-filelist"]:
+            while option in job:
+                place = job.index(option)
+                del job[place:place + 2]
+        named = set(sources(driver))
+        job = [word for place, word in enumerate(job) if word not in named or job[place - 1] == "-primary-file"]
+        job[job.index("-primary-file") + 1] = str(changed)
+        job[job.index("-o") + 1] = str(target)
+        return [word for word in job if word != "-index-system-modules"] + ["-filelist", str(listing)]
+
+    def link(self, program, objects):
+        """The command that links a program with some object files in the place of those of the build."""
+        command = self.making(program, "Linking")
+        listed = next(word[1:] for word in command if word.startswith("@"))
+        lines = [shlex.split(line)[0] for line in Path(listed).read_text().splitlines() if line]
+        (listing := WORK / "objects").write_text(
+            "".join(shlex.quote(str(objects.get(Path(line).parent.name + "/" + Path(line).name, line))) + "\n"
+                    for line in lines))
+        command[command.index(f"@{listed}")] = f"@{listing}"
+        command[command.index("-o") + 1] = str(WORK / "products" / program)
+        return command
 
 
-def copy():
-    """Brings the copy up to date; files that have not changed keep their times, so that builds are incremental."""
-    wanted = files(PACKAGE)
-    for old in files(COPY) - wanted if COPY.exists() else set():
-        (COPY / old).unlink()
-    for path in wanted:
-        target = COPY / path
-        if not target.exists() or not filecmp.cmp(PACKAGE / path, target, shallow=False):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(PACKAGE / path, target)
-    # Dependencies that are here need not be fetched anew.
-    for name in ["checkouts", "repositories", "workspace-state.json"]:
-        (here, there) = (PACKAGE / ".build" / name, BUILD / name)
-        if here.is_dir() and not there.exists():
-            shutil.copytree(here, there, symlinks=True)
-        elif here.is_file() and not there.exists():
-            BUILD.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(here, there)
+def sources(driver):
+    listed = next(word[1:] for word in driver if word.startswith("@") and word.endswith("/sources"))
+    return [shlex.split(line)[0] for line in Path(listed).read_text().splitlines() if line]
 
 
-def build(swift):
-    command = [swift, "build", "--build-tests", "--package-path", str(COPY), "--scratch-path", str(BUILD)]
-    result = subprocess.run(command, capture_output=True, text=True, errors="replace")
+def run(command):
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=PACKAGE)
+
+
+def products():
+    """A folder with all that the build has made beside the test program, which links take the place of."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    (folder := WORK / "products").mkdir(parents=True)
+    for made in (BUILD / "debug").iterdir():
+        if made.suffix == ".resources" or made.is_file() and made.stat().st_mode & 0o100:
+            (folder / made.name).symlink_to(made)
+    return folder
+
+
+def programs(suites):
+    """The test program, and those that these suites start."""
+    names = set(re.findall(r"\w+Tests", suites))
+    texts = {path: path.read_text() for path in (PACKAGE / "Tests").rglob("*.swift")}
+    concerned = [(path, text) for path, text in texts.items() if any(f"struct {name} " in text for name in names)]
+    found = {PROGRAM}
+    for path, text in concerned:
+        if path.parent.name == "DipperCLITests" or 'executable("dipper")' in text:
+            found.add("dipper")
+        if "amespace" in text:
+            found.add("NetworkProbe")
+    return sorted(found)
+
+
+def build(mutant, commands, source):
+    """Makes the programs with the change; what went wrong, or nothing."""
+    folder = products()
+    original = PACKAGE / mutant.file
+    # The name of the file is part of the names of what is private in it.
+    (changed := WORK / original.name).write_text(source)
+    target = WORK / f"{original.name}.o"
+    steps = [commands.compile(original, changed, target)]
+    objects = {f"{PACKAGE.joinpath(mutant.file).relative_to(PACKAGE / 'Sources').parts[0]}.build/{target.name}": target}
+    result = run(steps[0])
+    for program in programs(mutant.suites) if result.returncode == 0 else []:
+        (folder / program).unlink()
+        result = run(commands.link(program, objects))
     errors = [line for line in result.stdout.splitlines() + result.stderr.splitlines() if "error:" in line]
-    return None if result.returncode == 0 else (errors or ["swift build failed"])[0]
+    return None if result.returncode == 0 else (errors or ["the compiler or the linker failed"])[0]
 
 
-def run(suites):
-    program = BUILD / "debug" / "DipperPackageTests.xctest"
-    command = [str(program), "--testing-library", "swift-testing", "--filter", suites]
-    return SuiteRun(command, LIMIT, log=PACKAGE / ".mutants" / "output.log", folder=COPY, shows_stacks=False).run()
+def test(suites):
+    command = [str(WORK / "products" / PROGRAM), "--testing-library", "swift-testing", "--filter", suites]
+    return SuiteRun(command, LIMIT, log=WORK / "output.log", folder=PACKAGE, shows_stacks=False).run()
 
 
-def judge(mutant, swift):
+def judge(mutant, commands):
     """What became of a change, and whether that is as it should be."""
     source = mutant.applied()
     if source is None:
         return False, "DOES NOT APPLY: its text is not in the file exactly once"
-    target = COPY / mutant.file
-    target.write_text(source)
-    try:
-        if error := build(swift):
-            return False, "DOES NOT BUILD: " + error
-        result = run(mutant.suites)
-    finally:
-        shutil.copyfile(PACKAGE / mutant.file, target)
+    if error := build(mutant, commands, source):
+        return False, "DOES NOT BUILD: " + error
+    result = test(mutant.suites)
     if result.hung:
         return True, "caught: hangs in " + result.hung[0]
     if not result.passed:
@@ -112,20 +180,21 @@ def main():
     mutants = [mutant for mutant in read(Path(__file__).with_name("mutants.txt"))
                if re.search(options.only, f"{mutant.title} {mutant.file}")]
 
-    print(f"building the copy without a change, for {len(mutants)} changes", flush=True)
-    copy()
-    if error := build(options.swift):
-        sys.exit(f"the copy does not build: {error}")
+    print(f"building the package, for {len(mutants)} changes", flush=True)
+    if run([options.swift, "build", "--build-tests"]).returncode != 0:
+        sys.exit("the package does not build")
+    commands = Commands()
+    products()
     # A suite that fails by itself would catch everything.
     for suites in sorted({mutant.suites for mutant in mutants}):
-        result = run(suites)
+        result = test(suites)
         if not result.passed or not result.tests:
             sys.exit(f"without a change {suites} does not pass: {result.tests} tests, {result.failures or result.hung}")
 
     rows = []
     for number, mutant in enumerate(mutants, 1):
         start = time.monotonic()
-        is_right, what = judge(mutant, options.swift)
+        is_right, what = judge(mutant, commands)
         rows.append((mutant, is_right, what, time.monotonic() - start))
         print(f"{number:>3} of {len(mutants)}  {time.monotonic() - start:>5.0f} s  {mutant.title}\n{'':>18}{what}", flush=True)
     wrong = [row for row in rows if not row[1]]

@@ -151,12 +151,16 @@ final class ImageLoader: Sendable {
             let present = underWay.withLock { $0.works[task.memoryKey] }
             if let present, present.isCurrent, present.source.isSame(as: source), join(task, present) { return }
             let work = DecodeWork(task, source, removed(since: task, source), self)
+            // Before others can find the work, so that it does not end, begun or given up by them, without this task.
+            _ = work.add(task)
             // Another one may have come, which may be the same.
-            guard underWay.withLock({ $0.put(work, insteadOf: present) }) else { continue }
+            guard underWay.withLock({ $0.put(work, insteadOf: present) }) else {
+                work.leave(task)
+                continue
+            }
             // What was removed before the work was there to be told.
             work.removals.add(removed(since: task, source))
-            _ = join(task, work)
-            return
+            return enter(task, work)
         }
     }
 
@@ -171,13 +175,15 @@ final class ImageLoader: Sendable {
     /// False if it is too late for that; true also if the task has ended meanwhile.
     private func join(_ task: ImageTask, _ work: DecodeWork) -> Bool {
         guard work.add(task) else { return false }
-        guard task.join(work) else {
-            work.leave(task)
-            return true
-        }
+        enter(task, work)
+        return true
+    }
+
+    /// A task that the work knows waits for it, unless it has ended meanwhile.
+    private func enter(_ task: ImageTask, _ work: DecodeWork) {
+        guard task.join(work) else { return work.leave(task) }
         work.update(task)
         if work.begin() { begin(work) }
-        return true
     }
 
     private func begin(_ work: DecodeWork) {

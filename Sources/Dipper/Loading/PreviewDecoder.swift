@@ -4,7 +4,7 @@ import Synchronization
 /// Decides when the bytes that have come so far are worth a preview, for all who wait for one picture. One preview is made
 /// at a time; the thread that bytes come on only notes them.
 final class PreviewDecoder: Sendable {
-    private struct State {
+    struct State {
         var progressive = ProgressiveJPEG()
         var isBusy = false
         var viewers: [ObjectIdentifier: ImageTask] = [:]
@@ -73,9 +73,10 @@ final class PreviewDecoder: Sendable {
 
     // MARK: Viewers
 
-    /// - Returns: the preview that the others have seen last.
-    func add(_ task: ImageTask) -> Image? {
-        let (latest, old) = state.withLock { state -> (Image?, State?) in
+    /// - Returns: the preview that the others have seen last, and what is left of an earlier fetch: callers hold locks, and
+    ///   free it when they have let go of them.
+    func add(_ task: ImageTask) -> (latest: Image?, old: State?) {
+        state.withLock { state in
             var old: State?
             if state.viewers.isEmpty {
                 old = state
@@ -84,8 +85,6 @@ final class PreviewDecoder: Sendable {
             state.viewers[ObjectIdentifier(task)] = task
             return (state.latest, old)
         }
-        withExtendedLifetime(old) {}
-        return latest
     }
 
     func remove(_ task: ImageTask) {

@@ -5,12 +5,14 @@ import Synchronization
 final class Previews: Sendable {
     private let decoders = Mutex<[CacheKey: PreviewDecoder]>([:])
 
-    /// - Returns: what decodes for the task from now on, and the preview that others have seen last.
-    func join(_ task: ImageTask) -> (decoder: PreviewDecoder, latest: Image?) {
+    /// - Returns: what decodes for the task from now on, the preview that others have seen last, and what is to be freed
+    ///   outside of locks.
+    func join(_ task: ImageTask) -> (decoder: PreviewDecoder, latest: Image?, old: PreviewDecoder.State?) {
         decoders.withLock { decoders in
             let decoder = decoders[task.memoryKey] ?? PreviewDecoder()
             decoders[task.memoryKey] = decoder
-            return (decoder, decoder.add(task))
+            let (latest, old) = decoder.add(task)
+            return (decoder, latest, old)
         }
     }
 
