@@ -44,8 +44,8 @@ public final class ImageCache: Sendable {
             queue: DecodeQueue(
                 name: configuration.data.name, threads: configuration.decodingThreads,
                 budget: configuration.decodingMemory),
-            codecs: configuration.codecs, limits: configuration.limits, logger: logger,
-            redaction: configuration.data.redaction)
+            codecs: configuration.codecs, limits: configuration.limits, undecodedBytes: configuration.undecodedBytes,
+            logger: logger, redaction: configuration.data.redaction)
     }
 
     deinit {

@@ -127,11 +127,9 @@ extension DataCache {
         store.read(key, place, answer)
     }
 
-    /// Holds back what has not begun, urgent or not, while someone cannot take more of what is fetched. A holder must let
-    /// go (a notice that is not `isSpent`) before it goes away.
-    package func hold(_ notice: ByteBudget.Notice, for holder: AnyObject) {
-        engine.apply { $0.hold(notice, for: ObjectIdentifier(holder), into: &$1) }
-    }
+    /// For one who takes what is fetched, and cannot always take more.
+    /// - Parameter lane: what is held back then: all that has not begun, or prefetches alone.
+    package func makeHold(of lane: Lane) -> FetchHold { FetchHold(engine, of: lane) }
 
     /// The same on the caller's thread.
     package func peekEntry(_ key: CacheKey, for request: DataRequest) -> (

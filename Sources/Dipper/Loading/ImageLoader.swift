@@ -19,11 +19,11 @@ final class ImageLoader: Sendable {
     /// Those who read on a thread of the caller's.
     let readers = Readers()
     let writes: PictureWrites
-    let backlog = DecodeBacklog()
+    let backlog: DecodeBacklog
 
     init(
         data: DataCache, memory: ObjectTier, queue: DecodeQueue, codecs: CodecRegistry, limits: DecodeLimits,
-        logger: Logger, redaction: Redaction
+        undecodedBytes: Int, logger: Logger, redaction: Redaction
     ) {
         self.data = data
         self.memory = memory
@@ -33,6 +33,8 @@ final class ImageLoader: Sendable {
         self.logger = logger
         self.redaction = redaction
         writes = PictureWrites(queue: queue)
+        backlog = DecodeBacklog(limit: undecodedBytes)
+        backlog.follow(data)
     }
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
@@ -43,6 +45,7 @@ final class ImageLoader: Sendable {
     func start(_ task: ImageTask) {
         live.add(task)
         let originals = originals(of: task.options)
+        if originals !== data { backlog.follow(originals) }
         let policy = originals.policy(of: task.request.data)
         guard policy != .ignoreCache, policy != .bypass else { return fetch(task, derived: nil) }
         if let source = added(task.key, task.options) { return decode(task, .added(source)) }
@@ -187,8 +190,6 @@ final class ImageLoader: Sendable {
             work.discount()
             for task in close(work) { task.finish(.failure(.shutDown)) }
         }
-        // All may have left before it was counted.
-        if work.isCancelled { work.discount() }
     }
 
     /// Nobody waits for the work any more.
