@@ -11,8 +11,11 @@ struct PixelBuffer: ~Copyable {
     init(_ size: PixelSize) throws(DipperError) {
         precondition(!size.isEmpty, "A picture has at least one pixel.")
         self.size = size
-        rowStride = size.width * 4
-        storage = try PixelStorage(byteCount: rowStride * size.height)
+        let (rowStride, isTooWide) = size.width.multipliedReportingOverflow(by: 4)
+        let (byteCount, isTooHigh) = rowStride.multipliedReportingOverflow(by: size.height)
+        guard !isTooWide, !isTooHigh else { throw PixelMemory.noMemory }
+        self.rowStride = rowStride
+        storage = try PixelStorage(byteCount: byteCount)
     }
 
     /// The first byte.
