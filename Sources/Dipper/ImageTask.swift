@@ -155,7 +155,9 @@ public final class ImageTask: Sendable {
             $0.lane = .slow
         } act: { stage in
             switch stage {
-            case .waiting(let reservation): reservation?.release()
+            case .waiting(let reservation):
+                reservation?.release()
+                link.withLock { $0.loader }?.updateLook(of: self)
             case .fetching(let task): task.moveToSlowQueue()
             case .decoding(let work): work.update(self)
             case .ended: break
@@ -173,7 +175,8 @@ public final class ImageTask: Sendable {
                 switch stage {
                 case .fetching(let task): task.priority = newValue
                 case .decoding(let work): work.update(self)
-                case .waiting, .ended: break
+                case .waiting: link.withLock { $0.loader }?.updateLook(of: self)
+                case .ended: break
                 }
             }
         }
@@ -349,7 +352,9 @@ public final class ImageTask: Sendable {
         }
         switch stage {
         case .ended: return
-        case .waiting(let reservation): reservation?.release()
+        case .waiting(let reservation):
+            reservation?.release()
+            loader?.updateLook(of: self)
         case .fetching(let task): if ownsFetch { task.cancel() }
         case .decoding(let work): work.leave(self)
         }

@@ -10,12 +10,12 @@ struct PixelBuffer: ~Copyable {
     /// - Throws: `DipperError.imageTooLarge` if the system has no such memory.
     init(_ size: PixelSize) throws(DipperError) {
         precondition(!size.isEmpty, "A picture has at least one pixel.")
-        self.size = size
         let (rowStride, isTooWide) = size.width.multipliedReportingOverflow(by: 4)
         let (byteCount, isTooHigh) = rowStride.multipliedReportingOverflow(by: size.height)
         guard !isTooWide, !isTooHigh else { throw PixelMemory.noMemory }
-        self.rowStride = rowStride
         storage = try PixelStorage(byteCount: byteCount)
+        self.size = size
+        self.rowStride = rowStride
     }
 
     /// The first byte.

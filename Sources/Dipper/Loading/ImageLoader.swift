@@ -65,30 +65,11 @@ final class ImageLoader: Sendable {
             case .join(let work):
                 if work.serves(task.request, originals), join(task, work) { return }
                 refused = work
-            case .wait: return
-            case .look:
-                originals.readEntry(task.imageKey) { stored in self.looked(task.memoryKey, stored) }
-                return
+            case .wait: return updateLook(of: task)
+            case .look(let number): return look(task, number, originals)
             case .fetch: return looks ? lookForDerivedLater(task, originals) : fetch(task, derived: nil)
             }
         }
-    }
-
-    /// The disk has answered those who look for a processed picture.
-    private func looked(_ key: CacheKey, _ stored: StoredData?) {
-        // Who asks from now on is to find the work, before those who looked are gone.
-        let lead = stored.flatMap { stored in
-            underWay.withLock { $0.lookers(for: key) }.first { !$0.hasEnded && isGood(stored, for: $0) }
-        }
-        var work: DecodeWork?
-        if let lead, let stored {
-            work = DecodeWork(lead, .derived(stored), lead.removed, self)
-        }
-        let tasks = underWay.withLock { [work] in $0.looked(for: key, work) }
-        // What was removed before the work was there to be told.
-        if let lead, let work { work.removals.add(lead.removed) }
-        for task in tasks { found(stored, for: task) }
-        work?.dropIfUnwanted()
     }
 
     /// Looks for a processed picture on disk when the slow lane has room.
@@ -107,14 +88,14 @@ final class ImageLoader: Sendable {
         }
     }
 
-    private func isGood(_ stored: StoredData, for task: ImageTask) -> Bool {
+    func isGood(_ stored: StoredData, for task: ImageTask) -> Bool {
         switch originals(of: task.options).use(of: stored.info, for: task.request.data) {
         case .fresh, .stale: true
         case .staleWhileRevalidating, .revalidate: false
         }
     }
 
-    private func found(_ stored: StoredData?, for task: ImageTask) {
+    func found(_ stored: StoredData?, for task: ImageTask) {
         guard let stored else { return fetch(task, derived: nil) }
         if isGood(stored, for: task) { decode(task, .derived(stored)) } else { fetch(task, derived: stored) }
     }
