@@ -192,7 +192,7 @@ public final class ImageTask: Sendable {
     }
 
     /// How urgent the call is now.
-    var wish: Wishes<ImageTask>.Wish { link.withLock { .init(lane: $0.lane, priority: $0.priority) } }
+    var wish: Wish { link.withLock { .init(lane: $0.lane, priority: $0.priority) } }
 
     /// The removals since the call began.
     var removed: Removed { link.withLock { $0.removed } }

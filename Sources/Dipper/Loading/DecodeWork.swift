@@ -60,7 +60,7 @@ final class DecodeWork: Sendable {
     /// A change of the work's place. Numbered, because changes may overtake one another on their way to the queue.
     private struct Move {
         let number: Int
-        let wish: Wishes<ImageTask>.Wish
+        let wish: Wish
         let change: Int
     }
 
@@ -70,11 +70,11 @@ final class DecodeWork: Sendable {
     }
 
     private struct State {
-        var wishes = Wishes<ImageTask>()
+        var wishes = Wishes<ImageTask, Wish>()
         /// In the queue.
         var number: Int?
         /// The wish that the queue knows of, and how often it has changed.
-        var told: Wishes<ImageTask>.Wish?
+        var told: Wish?
         var changes = 0
         var isOver = false
         var backlog = Backlog.before
@@ -221,7 +221,7 @@ final class DecodeWork: Sendable {
         }
     }
 
-    private func place(_ wish: Wishes<ImageTask>.Wish) -> DecodeQueue.Place {
+    private func place(_ wish: Wish) -> DecodeQueue.Place {
         let isUrgent = wish.lane == .fast
         let lane = isUrgent ? loader.data.fastLane : loader.data.slowLane
         return .init(rank: isUrgent ? .urgent : .slow, priority: wish.priority, isLIFO: lane.order == .lifo)

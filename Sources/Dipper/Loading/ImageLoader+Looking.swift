@@ -34,7 +34,7 @@ extension ImageLoader {
         }
     }
 
-    private func place(_ wish: Wishes<ImageTask>.Wish, _ originals: DataCache) -> LookUpQueue.Place {
+    private func place(_ wish: Wish, _ originals: DataCache) -> LookUpQueue.Place {
         let lane = wish.lane == .fast ? originals.fastLane : originals.slowLane
         return .init(wish.lane, wish.priority, isLIFO: lane.order == .lifo)
     }

@@ -12,7 +12,7 @@ struct UnderWay {
     struct Look {
         /// Tells it from others for the same name.
         let number: Int
-        fileprivate(set) var waiting = Wishes<ImageTask>()
+        fileprivate(set) var waiting = Wishes<ImageTask, Wish>()
         /// Takes it back and moves it; `nil` until it has its place in the queue.
         fileprivate(set) var lookUp: LookUp?
     }
@@ -51,7 +51,7 @@ struct UnderWay {
     }
 
     /// A look in the queue, and how urgent it is now.
-    func position(of key: CacheKey, _ number: Int) -> (lookUp: LookUp, wish: Wishes<ImageTask>.Wish)? {
+    func position(of key: CacheKey, _ number: Int) -> (lookUp: LookUp, wish: Wish)? {
         guard looks[key]?.number == number, let lookUp = looks[key]?.lookUp, let wish = looks[key]?.waiting.strongest
         else { return nil }
         return (lookUp, wish)
