@@ -41,9 +41,34 @@ final class ImageLoader: Sendable {
 
     // MARK: From the call to the bytes
 
+    /// Ends the task with what memory has, if that will do.
+    @inline(__always)
+    func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
+        let policy = originals.policy(of: task.request.data)
+        guard policy != .ignoreCache, policy != .bypass, let entry = memory.entry(for: task.memoryKey) else {
+            return false
+        }
+        switch originals.use(of: entry.info, for: task.request.data) {
+        case .fresh:
+            originals.noteMemoryHit(task.key, task.requestedLane)
+            task.succeed(entry.kept.image, source: .memory, info: entry.info)
+            return true
+        case .stale:
+            task.succeed(entry.kept.image, source: .stale, info: entry.info)
+            return true
+        case .staleWhileRevalidating:
+            let newer = revalidation(of: task)
+            task.succeed(entry.kept.image, source: .stale, info: entry.info, revalidation: newer)
+            return true
+        case .revalidate:
+            return false
+        }
+    }
+
     /// Starts a call that memory could not answer.
     func start(_ task: ImageTask) {
         live.add(task)
+        if task.hasEnded { return live.remove(task) }
         let originals = originals(of: task.options)
         if originals !== data { backlog.follow(originals) }
         let policy = originals.policy(of: task.request.data)
