@@ -26,6 +26,10 @@ extension ImageCache {
         /// The most that pictures take while they are decoded and processed, in bytes, for the whole cache. Those beyond it
         /// wait, urgent ones first; a picture that alone takes more is made alone.
         public var decodingMemory = defaultDecodingMemory
+        /// The most bytes of files that may wait in memory to be decoded, for the whole cache. Once so many wait no fetch
+        /// begins, urgent or not, until a quarter of them is decoded; what was on its way still comes. Prefetches stop at
+        /// half of it. A file that is larger is fetched and decoded all the same.
+        public var undecodedBytes = defaultUndecodedBytes
         /// Where ``ImageCache/imageNamed(_:)`` looks, in this order.
         public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
 
@@ -44,6 +48,12 @@ extension ImageCache {
         /// 1 GiB.
         public static var defaultDecodingMemory: Int {
             min(max(DataCache.Configuration.availableMemory / 8, 64 << 20), 1 << 30)
+        }
+
+        /// A 32nd of the machine's memory, or of what the control group allows if that is less; at least 16 MiB and at most
+        /// 128 MiB.
+        public static var defaultUndecodedBytes: Int {
+            min(max(DataCache.Configuration.availableMemory / 32, 16 << 20), 128 << 20)
         }
 
         /// The folder of the shared cache: `images` in that of the shared data cache.

@@ -44,8 +44,8 @@ public final class ImageCache: Sendable {
             queue: DecodeQueue(
                 name: configuration.data.name, threads: configuration.decodingThreads,
                 budget: configuration.decodingMemory),
-            codecs: configuration.codecs, limits: configuration.limits, logger: logger,
-            redaction: configuration.data.redaction)
+            codecs: configuration.codecs, limits: configuration.limits, undecodedBytes: configuration.undecodedBytes,
+            logger: logger, redaction: configuration.data.redaction)
     }
 
     deinit {
@@ -143,9 +143,12 @@ public final class ImageCache: Sendable {
         var request = request
         let askedKey = request.data.cacheKey
         var key = askedKey
+        var isDecided = true
         if request.data.hasHooks, request.data.lowDataSource != nil {
             let isThere = memory.contains(options.inMemory(options.key(askedKey)))
-            request.data = isThere ? request.data.with(\.lowDataSource, nil) : originals.effective(request.data)
+            let effective =
+                isThere ? originals.effective(request.data, isThere: true) : originals.effective(request.data)
+            if let effective { request.data = effective } else { isDecided = false }
             key = request.data.cacheKey
         }
         let task = ImageTask(
@@ -159,34 +162,10 @@ public final class ImageCache: Sendable {
             task.finish(.failure(.shutDown))
             return task
         }
-        if answer(task, originals) { return task }
+        if isDecided, loader.answer(task, originals) { return task }
         task.attach(loader)
-        loader.start(task)
+        if isDecided { loader.start(task) } else { loader.decide(task) }
         return task
-    }
-
-    /// Ends the task with what memory has, if that will do.
-    @inline(__always)
-    private func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
-        let policy = originals.policy(of: task.request.data)
-        guard policy != .ignoreCache, policy != .bypass, let entry = memory.entry(for: task.memoryKey) else {
-            return false
-        }
-        switch originals.use(of: entry.info, for: task.request.data) {
-        case .fresh:
-            originals.noteMemoryHit(task.key, task.requestedLane)
-            task.succeed(entry.kept.image, source: .memory, info: entry.info)
-            return true
-        case .stale:
-            task.succeed(entry.kept.image, source: .stale, info: entry.info)
-            return true
-        case .staleWhileRevalidating:
-            let newer = loader.revalidation(of: task)
-            task.succeed(entry.kept.image, source: .stale, info: entry.info, revalidation: newer)
-            return true
-        case .revalidate:
-            return false
-        }
     }
 
     // MARK: Local pictures

@@ -7,11 +7,17 @@ import Synchronization
 /// exactly once, with a picture or an error, and nothing is told after that.
 public final class ImageTask: Sendable {
     /// What was asked for.
-    public let request: ImageRequest
-    /// The key of the bytes, by which they are fetched once.
-    public let key: CacheKey
+    public var request: ImageRequest { decided.load()?.request ?? askedRequest }
+    /// The key of the bytes, by which they are fetched once. Where a request has a ``DataRequest/lowDataSource`` this
+    /// becomes the key of that source once it is known that the cache has nothing for the URL.
+    public var key: CacheKey { decided.load()?.key ?? ownKey }
     /// The key of the picture: that of the bytes, and what is made of them.
-    public let imageKey: CacheKey
+    public var imageKey: CacheKey { decided.load()?.imageKey ?? ownImageKey }
+    private let askedRequest: ImageRequest
+    private let ownKey: CacheKey
+    private let ownImageKey: CacheKey
+    /// What is called for in place of that.
+    private let decided = AtomicLazyReference<Names>()
     /// What the picture is called in memory, and while it is made.
     @inline(__always)
     var memoryKey: CacheKey { options.inMemory(imageKey) }
@@ -24,6 +30,19 @@ public final class ImageTask: Sendable {
     let options: ResolvedOptions
     let queue: CallbackQueue
     private let link: Mutex<Link>
+
+    /// What is called for once that is known.
+    private final class Names: Sendable {
+        let request: ImageRequest
+        let key: CacheKey
+        let imageKey: CacheKey
+
+        init(_ request: ImageRequest, _ key: CacheKey, _ imageKey: CacheKey) {
+            self.request = request
+            self.key = key
+            self.imageKey = imageKey
+        }
+    }
 
     /// How far the call has come.
     enum Stage: Sendable {
@@ -61,11 +80,11 @@ public final class ImageTask: Sendable {
         _ request: ImageRequest, askedKey: CacheKey, key: CacheKey, imageKey: CacheKey, options: ResolvedOptions,
         lane: Lane, queue: CallbackQueue, loader: ImageLoader? = nil, ownsFetch: Bool = true
     ) {
-        self.request = request
+        askedRequest = request
+        ownKey = key
+        ownImageKey = imageKey
         self.askedKey = askedKey
         self.ownsFetch = ownsFetch
-        self.key = key
-        self.imageKey = imageKey
         self.options = options
         self.queue = queue
         requestedLane = lane
@@ -155,7 +174,9 @@ public final class ImageTask: Sendable {
             $0.lane = .slow
         } act: { stage in
             switch stage {
-            case .waiting(let reservation): reservation?.release()
+            case .waiting(let reservation):
+                reservation?.release()
+                link.withLock { $0.loader }?.updateLook(of: self)
             case .fetching(let task): task.moveToSlowQueue()
             case .decoding(let work): work.update(self)
             case .ended: break
@@ -173,7 +194,8 @@ public final class ImageTask: Sendable {
                 switch stage {
                 case .fetching(let task): task.priority = newValue
                 case .decoding(let work): work.update(self)
-                case .waiting, .ended: break
+                case .waiting: link.withLock { $0.loader }?.updateLook(of: self)
+                case .ended: break
                 }
             }
         }
@@ -189,7 +211,7 @@ public final class ImageTask: Sendable {
     }
 
     /// How urgent the call is now.
-    var wish: Wishes<ImageTask>.Wish { link.withLock { .init(lane: $0.lane, priority: $0.priority) } }
+    var wish: Wish { link.withLock { .init(lane: $0.lane, priority: $0.priority) } }
 
     /// The removals since the call began.
     var removed: Removed { link.withLock { $0.removed } }
@@ -227,6 +249,12 @@ public final class ImageTask: Sendable {
     }
 
     // MARK: The loader's side
+
+    /// What is called for is known now, once.
+    func decide(_ request: ImageRequest) {
+        let key = request.data.cacheKey
+        _ = decided.storeIfNil(Names(request, key, options.key(key)))
+    }
 
     /// The call is about to be started: it is the loader's until it ends.
     func attach(_ loader: ImageLoader) { link.withLock { $0.loader = loader } }
@@ -350,7 +378,9 @@ public final class ImageTask: Sendable {
         }
         switch stage {
         case .ended: return
-        case .waiting(let reservation): reservation?.release()
+        case .waiting(let reservation):
+            reservation?.release()
+            loader?.updateLook(of: self)
         case .fetching(let task): if ownsFetch { task.cancel() }
         case .decoding(let work): work.leave(self)
         }

@@ -30,6 +30,8 @@ final class FetchSession: Sendable {
         var configuration = options.requests.configuration(store)
         timeline = options.timeline.map { _ in Timeline() }
         configuration.observer = timeline?.record
+        // Files that pictures are made of are looked at once more, soon after; then nobody asks for them again.
+        if options.pictures.isUsed { configuration.memoryLimit = min(configuration.memoryLimit, 32 << 20) }
         state = Mutex(State(files: try options.out.map(BodyFiles.init)))
         cache = DataCache(configuration)
         // Other failures of the disk leave a cache in memory, which fetches all the same.

@@ -3,14 +3,28 @@ import Foundation
 
 /// What a cache of things made of the bytes asks of the cache of the bytes.
 extension DataCache {
-    /// The request that will be made in place of this one, now: another while the network is constrained.
-    package func effective(_ request: DataRequest) -> DataRequest {
+    /// The request that will be made in place of this one, now: another while the network is constrained; `nil` if the disk
+    /// has to be asked first. Decided once: what is fetched again later is to be the same.
+    package func effective(_ request: DataRequest) -> DataRequest? {
         guard request.hasHooks, request.lowDataSource != nil else { return request }
-        // Decided once: what is fetched again later is to be the same.
-        guard let small = request.lowDataSource, configuration.networkMonitor.conditions.isConstrained,
-            !store.contains(request.cacheKey)
-        else { return request.with(\.lowDataSource, nil) }
+        guard configuration.networkMonitor.conditions.isConstrained else { return effective(request, isThere: true) }
+        if store.memory.contains(request.cacheKey) { return effective(request, isThere: true) }
+        return store.disk == nil ? effective(request, isThere: false) : nil
+    }
+
+    /// The request that will be made in place of this one while the network is constrained.
+    /// - Parameter isThere: whether the tiers have what it asks for.
+    package func effective(_ request: DataRequest, isThere: Bool) -> DataRequest {
+        guard let small = request.lowDataSource, !isThere else { return request.with(\.lowDataSource, nil) }
         return request.replacing(with: small)
+    }
+
+    /// Whether the tiers have something under a key, asked on a thread that reads and in the order of urgency.
+    /// - Returns: what takes the question back, so that it is never answered, or moves it; `nil` if it has been answered.
+    package func hasEntry(
+        _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (Bool) -> Void
+    ) -> LookUp? {
+        store.hasEntry(key, place, answer)
     }
 
     /// The policy that holds for a request.
@@ -127,11 +141,9 @@ extension DataCache {
         store.read(key, place, answer)
     }
 
-    /// Holds back what has not begun, urgent or not, while someone cannot take more of what is fetched. A holder must let
-    /// go (a notice that is not `isSpent`) before it goes away.
-    package func hold(_ notice: ByteBudget.Notice, for holder: AnyObject) {
-        engine.apply { $0.hold(notice, for: ObjectIdentifier(holder), into: &$1) }
-    }
+    /// For one who takes what is fetched, and cannot always take more.
+    /// - Parameter lane: what is held back then: all that has not begun, or prefetches alone.
+    package func makeHold(of lane: Lane) -> FetchHold { FetchHold(engine, of: lane) }
 
     /// The same on the caller's thread.
     package func peekEntry(_ key: CacheKey, for request: DataRequest) -> (

@@ -131,11 +131,10 @@ struct ByteBudgetTests {
 
     @Test("who cannot take more holds back what has not begun, urgent or not, until the last of them lets go")
     func holders() {
-        final class Holder: Sendable {}
-        let (one, other) = (Holder(), Holder())
         var bench = Bench()
-        func hold(_ holder: Holder, _ isSpent: Bool, _ number: UInt64) {
-            bench.apply { $0.hold(.init(isSpent: isSpent, number: number), for: ObjectIdentifier(holder), into: &$1) }
+        let (one, other) = (bench.scheduler.addHolder(of: .fast), bench.scheduler.addHolder(of: .fast))
+        func hold(_ holder: HolderID, _ isSpent: Bool, _ number: UInt64) {
+            bench.apply { $0.hold(.init(isSpent: isSpent, number: number), for: holder, into: &$1) }
         }
         bench.get("a", .fast)
         hold(one, true, 1)
@@ -149,5 +148,37 @@ struct ByteBudgetTests {
         #expect(bench.started.isEmpty)
         hold(other, false, 6)
         #expect(bench.started == ["b"])
+    }
+
+    @Test("a holder of the slow lane holds back prefetches alone, also those that maxPause would let begin")
+    func slowHolder() {
+        var bench = Bench(maxPause: .seconds(1))
+        let holder = bench.scheduler.addHolder(of: .slow)
+        bench.apply { $0.hold(.init(isSpent: true, number: 1), for: holder, into: &$1) }
+        bench.get("slow", .slow)
+        let urgent = bench.get("urgent", .fast).job
+        #expect(bench.started == ["urgent"])
+        let token = bench.scheduler.pauseToken
+        bench.apply { $0.pauseElapsed(token: token, into: &$1) }
+        #expect(bench.started.isEmpty)
+        bench.apply { $0.finished(urgent, into: &$1) }
+        #expect(bench.started.isEmpty)
+        bench.apply { $0.hold(.init(isSpent: false, number: 2), for: holder, into: &$1) }
+        #expect(bench.started == ["slow"])
+    }
+
+    @Test("a holder that goes away lets go, its late words count for nothing, and nobody gets its name")
+    func goneHolder() {
+        var bench = Bench()
+        let gone = bench.scheduler.addHolder(of: .fast)
+        bench.apply { $0.hold(.init(isSpent: true, number: 1), for: gone, into: &$1) }
+        bench.get("a", .fast)
+        #expect(bench.started.isEmpty)
+        bench.apply { $0.removeHolder(gone, into: &$1) }
+        #expect(bench.started == ["a"])
+        bench.apply { $0.hold(.init(isSpent: true, number: 2), for: gone, into: &$1) }
+        bench.get("b", .fast)
+        #expect(bench.started == ["b"])
+        #expect(bench.scheduler.addHolder(of: .fast) != gone && bench.scheduler.holders.count == 1)
     }
 }

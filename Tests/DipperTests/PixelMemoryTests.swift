@@ -1,3 +1,4 @@
+import CPixels
 import Foundation
 import TestSupport
 import Testing
@@ -111,6 +112,50 @@ struct PixelMemoryTests {
         #expect(throws: DipperError.imageTooLarge) { try PixelMemory.allocate(1 << 52) }
         #expect(throws: DipperError.imageTooLarge) {
             _ = try PixelBuffer(PixelSize(width: 1 << 25, height: 1 << 25))
+        }
+        // More than there are numbers, in a product or rounded up.
+        for size in [(1 << 62, 1), (1, 1 << 61), (1 << 32, 1 << 32), (.max, .max), ((1 << 61) - 1, 1)] {
+            #expect(throws: DipperError.imageTooLarge) {
+                _ = try PixelBuffer(PixelSize(width: size.0, height: size.1))
+            }
+        }
+        for count in [Int.max, .max - 1, .max / 2 + 1, .max / 4 + 1, 1 << 60] {
+            #expect(throws: DipperError.imageTooLarge) { try PixelMemory.allocate(count) }
+        }
+    }
+
+    @Test("A picture of any size is an error where the system refuses the memory, and can be made when there is some")
+    func refusedMemory() async {
+        // In a process of its own, which is left without memory.
+        await #expect(processExitsWith: .success) {
+            guard !pixels_are_sanitized() else { return }
+            var limit = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+            let pages = try #require(
+                String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ").first.flatMap {
+                    Int($0)
+                })
+            var taken: [UnsafeMutableRawBufferPointer] = []
+            taken.reserveCapacity(1 << 17)
+            limit.rlim_cur = rlim_t(pages * PixelRegions.pageSize + (200 << 20))
+            setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+            var errors: [DipperError] = []
+            // Huge pages, pages, and malloc's.
+            for byteCount in [8 << 20, 200_000, 30_000] {
+                while taken.count < 1 << 17 {
+                    do throws(DipperError) {
+                        taken.append(try PixelMemory.allocate(byteCount))
+                    } catch {
+                        errors.append(error)
+                        break
+                    }
+                }
+            }
+            limit.rlim_cur = limit.rlim_max
+            setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+            #expect(errors == [.imageTooLarge, .imageTooLarge, .imageTooLarge] && taken.count > 10)
+            for memory in taken { PixelMemory.free(memory) }
+            _ = try PixelBuffer(PixelSize(width: 2_000, height: 2_000))
         }
     }
 

@@ -10,9 +10,12 @@ struct PixelBuffer: ~Copyable {
     /// - Throws: `DipperError.imageTooLarge` if the system has no such memory.
     init(_ size: PixelSize) throws(DipperError) {
         precondition(!size.isEmpty, "A picture has at least one pixel.")
+        let (rowStride, isTooWide) = size.width.multipliedReportingOverflow(by: 4)
+        let (byteCount, isTooHigh) = rowStride.multipliedReportingOverflow(by: size.height)
+        guard !isTooWide, !isTooHigh else { throw PixelMemory.noMemory }
+        storage = try PixelStorage(byteCount: byteCount)
         self.size = size
-        rowStride = size.width * 4
-        storage = try PixelStorage(byteCount: rowStride * size.height)
+        self.rowStride = rowStride
     }
 
     /// The first byte.

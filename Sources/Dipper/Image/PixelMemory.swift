@@ -35,23 +35,28 @@ enum PixelMemory {
     /// Memory with anything in it, which the caller gives back by ``free(_:)``.
     /// - Throws: `DipperError.imageTooLarge` if the system has no such block.
     static func allocate(_ byteCount: Int) throws(DipperError) -> UnsafeMutableRawBufferPointer {
+        // More than there are addresses; lengths that are rounded up stay numbers.
+        guard byteCount <= Int.max / 4 else { throw noMemory }
         let capacity = capacity(for: byteCount)
         let start: UnsafeMutableRawPointer? =
             switch source(of: capacity) {
-            case .malloc: .allocate(byteCount: byteCount, alignment: alignment)
+            // What Swift itself allocates ends the program where there is no memory.
+            case .malloc: aligned_alloc(alignment, max(1, (byteCount + alignment - 1) / alignment) * alignment)
             case .pages: takePages(capacity)
             case .hugePages: huge.take(capacity)?.start ?? mapHuge(capacity)
             }
-        guard let start else { throw .imageTooLarge.with(detail: "there is no memory") }
+        guard let start else { throw noMemory }
         return UnsafeMutableRawBufferPointer(start: start, count: byteCount)
     }
+
+    static var noMemory: DipperError { .imageTooLarge.with(detail: "there is no memory") }
 
     /// - Parameter memory: as ``allocate(_:)`` gave it.
     static func free(_ memory: UnsafeMutableRawBufferPointer) {
         guard let start = memory.baseAddress else { return }
         let capacity = capacity(for: memory.count)
         switch source(of: capacity) {
-        case .malloc: start.deallocate()
+        case .malloc: Foundation.free(start)
         case .pages, .hugePages: release(pool(of: capacity).give(start, capacity))
         }
     }

@@ -1,41 +1,82 @@
 import Synchronization
 
-/// Bytes that were fetched and wait to be made pictures. Where the network is faster than the decoder, prefetches wait
-/// until it has caught up.
+/// Bytes that were fetched and wait to be made pictures, whichever data cache they come from. Where the network is faster
+/// than the decoder, fetches wait until the decoder has caught up: prefetches at half of the limit, so that there is room
+/// for urgent pictures, and all at the limit.
 final class DecodeBacklog: Sendable {
     private struct State: Sendable {
-        var bytes = 0
-        var reservation: FastReservation?
+        var all: ByteBudget
+        var prefetches: ByteBudget
+        /// By the number of the data cache.
+        var holds: [UInt64: Holds] = [:]
+
+        var notices: Notices { Notices(all: all.notice, prefetches: prefetches.notice) }
     }
 
-    private let state = Mutex(State())
-    private let limit: Int
+    private struct Notices: Hashable {
+        let all: ByteBudget.Notice
+        let prefetches: ByteBudget.Notice
+    }
+
+    /// On one data cache.
+    private final class Holds: Sendable {
+        private let all: FetchHold
+        private let prefetches: FetchHold
+
+        init(_ originals: DataCache) {
+            all = originals.makeHold(of: .fast)
+            prefetches = originals.makeHold(of: .slow)
+        }
+
+        var isOver: Bool { all.isOver }
+
+        func tell(_ notices: Notices) {
+            prefetches.tell(notices.prefetches)
+            all.tell(notices.all)
+        }
+    }
+
+    private let state: Mutex<State>
 
     /// - Parameter limit: in bytes.
-    init(limit: Int = 32 << 20) {
-        self.limit = limit
+    init(limit: Int) {
+        state = Mutex(State(all: ByteBudget(limit: limit), prefetches: ByteBudget(limit: limit / 2)))
     }
 
-    func add(_ bytes: Int, _ originals: DataCache) {
-        let isHigh = state.withLock { state in
-            state.bytes += bytes
-            return state.bytes > limit && state.reservation == nil
+    /// Bytes that wait now.
+    var used: Int { state.withLock { $0.all.used } }
+
+    /// Data caches whose fetches are held back.
+    var count: Int { state.withLock { $0.holds.count } }
+
+    /// Holds back the fetches of a data cache, too. To be called before something is fetched from it.
+    func follow(_ originals: DataCache) {
+        let number = originals.number
+        if state.withLock({ $0.holds[number] != nil }) { return }
+        let holds = Holds(originals)
+        let (notices, unused) = state.withLock { state -> (Notices?, [Holds]) in
+            guard state.holds[number] == nil else { return (nil, []) }
+            let over = state.holds.filter(\.value.isOver)
+            for number in over.keys { state.holds[number] = nil }
+            state.holds[number] = holds
+            return (state.notices, Array(over.values))
         }
-        guard isHigh else { return }
-        let reservation = originals.reserveFast()
-        let unused = state.withLock { state -> FastReservation? in
-            guard state.bytes > limit, state.reservation == nil else { return reservation }
-            state.reservation = reservation
-            return nil
-        }
-        unused?.release()
+        _ = consume unused
+        if let notices { holds.tell(notices) }
     }
 
-    func remove(_ bytes: Int) {
-        let reservation = state.withLock { state -> FastReservation? in
-            state.bytes -= bytes
-            return state.bytes <= limit / 2 ? exchange(&state.reservation, with: nil) : nil
+    /// Bytes wait to be decoded from now on.
+    func take(_ bytes: Int) {
+        let (notices, holds) = state.withLock { state -> (Notices, [Holds]) in
+            let before = state.notices
+            _ = state.all.take(bytes)
+            _ = state.prefetches.take(bytes)
+            let notices = state.notices
+            return (notices, notices == before ? [] : Array(state.holds.values))
         }
-        reservation?.release()
+        for hold in holds { hold.tell(notices) }
     }
+
+    /// They wait no more.
+    func give(_ bytes: Int) { take(-bytes) }
 }

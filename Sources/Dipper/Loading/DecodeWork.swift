@@ -55,24 +55,29 @@ final class DecodeWork: Sendable {
     /// Nobody waits any more.
     private let cancelled = Atomic(false)
     private let begun = Atomic(false)
-    private let isCounted = Atomic(false)
     private let state = Mutex(State())
 
     /// A change of the work's place. Numbered, because changes may overtake one another on their way to the queue.
     private struct Move {
         let number: Int
-        let wish: Wishes<ImageTask>.Wish
+        let wish: Wish
         let change: Int
     }
 
+    /// Whether its bytes count as waiting for the decoder.
+    private enum Backlog {
+        case before, counted, after
+    }
+
     private struct State {
-        var wishes = Wishes<ImageTask>()
+        var wishes = Wishes<ImageTask, Wish>()
         /// In the queue.
         var number: Int?
         /// The wish that the queue knows of, and how often it has changed.
-        var told: Wishes<ImageTask>.Wish?
+        var told: Wish?
         var changes = 0
         var isOver = false
+        var backlog = Backlog.before
 
         /// The work's new place, if it has another one now.
         mutating func move() -> Move? {
@@ -111,15 +116,21 @@ final class DecodeWork: Sendable {
     /// True the first time: the caller puts the work into the queue.
     func begin() -> Bool { !begun.exchange(true, ordering: .relaxed) }
 
-    /// It waits for the decoder.
+    /// It waits for the decoder. To be called once.
     func count() {
-        isCounted.store(true, ordering: .relaxed)
-        loader.backlog.add(source.size, loader.originals(of: options))
+        loader.backlog.take(source.size)
+        // All may have left before it was counted.
+        let isLate = state.withLock { state in
+            if state.backlog == .before { state.backlog = .counted }
+            return state.backlog == .after
+        }
+        if isLate { loader.backlog.give(source.size) }
     }
 
-    /// It no longer does.
+    /// It no longer does, or never will. Without effect the second time.
     func discount() {
-        if isCounted.exchange(false, ordering: .relaxed) { loader.backlog.remove(source.size) }
+        let wasCounted = state.withLock { exchange(&$0.backlog, with: .after) == .counted }
+        if wasCounted { loader.backlog.give(source.size) }
     }
 
     // MARK: Those who wait
@@ -210,7 +221,7 @@ final class DecodeWork: Sendable {
         }
     }
 
-    private func place(_ wish: Wishes<ImageTask>.Wish) -> DecodeQueue.Place {
+    private func place(_ wish: Wish) -> DecodeQueue.Place {
         let isUrgent = wish.lane == .fast
         let lane = isUrgent ? loader.data.fastLane : loader.data.slowLane
         return .init(rank: isUrgent ? .urgent : .slow, priority: wish.priority, isLIFO: lane.order == .lifo)

@@ -136,7 +136,9 @@ extension ImageLoader {
     /// A prefetch of a newer picture than the one that the task is answered with.
     func revalidation(of task: ImageTask) -> Revalidation {
         revalidation(of: task) {
-            originals(of: task.options).revalidate(task.request.data.with(\.callbackQueue, .inPlace))
+            let originals = originals(of: task.options)
+            if originals !== data { backlog.follow(originals) }
+            return originals.revalidate(task.request.data.with(\.callbackQueue, .inPlace))
         }
     }
 

@@ -4,13 +4,14 @@ import Foundation
 extension ImageLoader {
     /// Makes a picture, on a decoding thread.
     func make(_ work: DecodeWork) {
-        defer { work.discount() }
-        guard !work.isCancelled else { return }
+        guard !work.isCancelled else { return work.discount() }
         let originals = originals(of: work.options)
-        do throws(DipperError) {
-            finish(work, try picture(work), originals)
-        } catch {
-            fail(work, error, originals)
+        let result = Result { () throws(DipperError) -> Made in try picture(work) }
+        // Before closures of the caller's run, which may wait for other pictures.
+        work.discount()
+        switch result {
+        case .success(let made): finish(work, made, originals)
+        case .failure(let error): fail(work, error, originals)
         }
     }
 

@@ -19,11 +19,11 @@ final class ImageLoader: Sendable {
     /// Those who read on a thread of the caller's.
     let readers = Readers()
     let writes: PictureWrites
-    let backlog = DecodeBacklog()
+    let backlog: DecodeBacklog
 
     init(
         data: DataCache, memory: ObjectTier, queue: DecodeQueue, codecs: CodecRegistry, limits: DecodeLimits,
-        logger: Logger, redaction: Redaction
+        undecodedBytes: Int, logger: Logger, redaction: Redaction
     ) {
         self.data = data
         self.memory = memory
@@ -33,16 +33,44 @@ final class ImageLoader: Sendable {
         self.logger = logger
         self.redaction = redaction
         writes = PictureWrites(queue: queue)
+        backlog = DecodeBacklog(limit: undecodedBytes)
+        backlog.follow(data)
     }
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
 
     // MARK: From the call to the bytes
 
+    /// Ends the task with what memory has, if that will do.
+    @inline(__always)
+    func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
+        let policy = originals.policy(of: task.request.data)
+        guard policy != .ignoreCache, policy != .bypass, let entry = memory.entry(for: task.memoryKey) else {
+            return false
+        }
+        switch originals.use(of: entry.info, for: task.request.data) {
+        case .fresh:
+            originals.noteMemoryHit(task.key, task.requestedLane)
+            task.succeed(entry.kept.image, source: .memory, info: entry.info)
+            return true
+        case .stale:
+            task.succeed(entry.kept.image, source: .stale, info: entry.info)
+            return true
+        case .staleWhileRevalidating:
+            let newer = revalidation(of: task)
+            task.succeed(entry.kept.image, source: .stale, info: entry.info, revalidation: newer)
+            return true
+        case .revalidate:
+            return false
+        }
+    }
+
     /// Starts a call that memory could not answer.
     func start(_ task: ImageTask) {
         live.add(task)
+        if task.hasEnded { return live.remove(task) }
         let originals = originals(of: task.options)
+        if originals !== data { backlog.follow(originals) }
         let policy = originals.policy(of: task.request.data)
         guard policy != .ignoreCache, policy != .bypass else { return fetch(task, derived: nil) }
         if let source = added(task.key, task.options) { return decode(task, .added(source)) }
@@ -62,30 +90,11 @@ final class ImageLoader: Sendable {
             case .join(let work):
                 if work.serves(task.request, originals), join(task, work) { return }
                 refused = work
-            case .wait: return
-            case .look:
-                originals.readEntry(task.imageKey) { stored in self.looked(task.memoryKey, stored) }
-                return
+            case .wait: return updateLook(of: task)
+            case .look(let number): return look(task, number, originals)
             case .fetch: return looks ? lookForDerivedLater(task, originals) : fetch(task, derived: nil)
             }
         }
-    }
-
-    /// The disk has answered those who look for a processed picture.
-    private func looked(_ key: CacheKey, _ stored: StoredData?) {
-        // Who asks from now on is to find the work, before those who looked are gone.
-        let lead = stored.flatMap { stored in
-            underWay.withLock { $0.lookers(for: key) }.first { !$0.hasEnded && isGood(stored, for: $0) }
-        }
-        var work: DecodeWork?
-        if let lead, let stored {
-            work = DecodeWork(lead, .derived(stored), lead.removed, self)
-        }
-        let tasks = underWay.withLock { [work] in $0.looked(for: key, work) }
-        // What was removed before the work was there to be told.
-        if let lead, let work { work.removals.add(lead.removed) }
-        for task in tasks { found(stored, for: task) }
-        work?.dropIfUnwanted()
     }
 
     /// Looks for a processed picture on disk when the slow lane has room.
@@ -104,14 +113,14 @@ final class ImageLoader: Sendable {
         }
     }
 
-    private func isGood(_ stored: StoredData, for task: ImageTask) -> Bool {
+    func isGood(_ stored: StoredData, for task: ImageTask) -> Bool {
         switch originals(of: task.options).use(of: stored.info, for: task.request.data) {
         case .fresh, .stale: true
         case .staleWhileRevalidating, .revalidate: false
         }
     }
 
-    private func found(_ stored: StoredData?, for task: ImageTask) {
+    func found(_ stored: StoredData?, for task: ImageTask) {
         // It may have been added while the disk was asked.
         if let added = added(task.key, task.options) { return decode(task, .added(added)) }
         guard let stored else { return fetch(task, derived: nil) }
@@ -195,8 +204,6 @@ final class ImageLoader: Sendable {
             work.discount()
             for task in close(work) { task.finish(.failure(.shutDown)) }
         }
-        // All may have left before it was counted.
-        if work.isCancelled { work.discount() }
     }
 
     /// Nobody waits for the work any more.

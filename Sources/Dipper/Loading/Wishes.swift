@@ -1,11 +1,19 @@
+/// How urgent a piece of work is.
+protocol Urgency: Sendable {
+    var lane: Lane { get }
+    var priority: Priority { get }
+    init(lane: Lane, priority: Priority)
+}
+
+/// How urgent a call is.
+struct Wish: Urgency, Hashable {
+    var lane: Lane
+    var priority: Priority
+}
+
 /// Who waits for a piece of work, and how urgent the most urgent of them is. A value; each change takes the same time,
 /// however many wait.
-struct Wishes<Waiter: AnyObject & Sendable>: Sendable {
-    struct Wish: Sendable, Hashable {
-        var lane: Lane
-        var priority: Priority
-    }
-
+struct Wishes<Waiter: AnyObject & Sendable, Wish: Urgency>: Sendable {
     private struct Entry: Sendable {
         let waiter: Waiter
         let number: Int

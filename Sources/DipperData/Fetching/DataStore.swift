@@ -70,6 +70,15 @@ final class DataStore: Sendable {
         return nil
     }
 
+    /// Whether the tiers have something under a key, on a reader's thread.
+    func hasEntry(
+        _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (Bool) -> Void
+    ) -> LookUp? {
+        if let lookUp = readers?.add(place, { answer(self.contains(key)) }) { return lookUp }
+        answer(memory.contains(key))
+        return nil
+    }
+
     /// The entry, or the variant of it that the fields choose, on the caller's thread.
     func find(_ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil) -> FetchJob.Found? {
         guard let (value, source) = peek(key, for: call) else { return nil }

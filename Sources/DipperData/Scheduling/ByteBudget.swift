@@ -29,6 +29,9 @@ package struct ByteBudget: Sendable {
     /// budget runs alone.
     package var mayStart: Bool { !isSpent || used == 0 }
 
+    /// The latest notice, for one who has heard none.
+    package var notice: Notice { Notice(isSpent: isSpent, number: number) }
+
     /// Counts bytes that are held from now on; negative ones are given back.
     /// - Returns: a notice, if this has spent the budget or made it free.
     package mutating func take(_ bytes: Int) -> Notice? {

@@ -148,10 +148,23 @@ extension LaneScheduler {
         dispatch(into: &actions)
     }
 
-    /// Someone cannot take more of what is fetched for now, or can again.
-    mutating func hold(_ notice: ByteBudget.Notice, for holder: ObjectIdentifier, into actions: inout [Action]) {
-        if let present = holders[holder], present.number >= notice.number { return }
-        holders[holder] = notice
+    /// Someone comes who takes what is fetched.
+    mutating func addHolder(of lane: Lane) -> HolderID {
+        holderNumber += 1
+        let id = HolderID(number: holderNumber)
+        holders[id] = Holder(lane: lane)
+        return id
+    }
+
+    /// The holder goes, and holds nothing back any more.
+    mutating func removeHolder(_ id: HolderID, into actions: inout [Action]) {
+        if holders.removeValue(forKey: id)?.notice?.isSpent == true { dispatch(into: &actions) }
+    }
+
+    /// A holder cannot take more of what is fetched for now, or can again.
+    mutating func hold(_ notice: ByteBudget.Notice, for id: HolderID, into actions: inout [Action]) {
+        guard let holder = holders[id], (holder.notice?.number ?? 0) < notice.number else { return }
+        holders[id]?.notice = notice
         dispatch(into: &actions)
     }
 

@@ -88,7 +88,7 @@ extension LaneScheduler {
         pause = .none
         if let paused = slowRunning.first(where: { slots.jobs[Int($0)].isThrottled }) {
             pause = .granted(paused)
-        } else if slow.hasRoom, backlog == .none, let job = slow.next(slots) {
+        } else if slow.hasRoom, backlog == .none, !isHeldBack(.slow), let job = slow.next(slots) {
             pause = .granted(job)
             start(job, into: &actions)
         }

@@ -69,12 +69,12 @@ extension LaneScheduler {
 
     /// Starts what may start, and throttles and releases what runs in the slow lane.
     mutating func dispatch(into actions: inout [Action]) {
-        while backlog < .full, !isHeldBack, fast.hasRoom, !isBudgetSpent || fastOnNetwork == 0,
+        while backlog < .full, !isHeldBack(.fast), fast.hasRoom, !isBudgetSpent || fastOnNetwork == 0,
             let job = fast.next(slots)
         {
             start(job, into: &actions)
         }
-        while !isFastBusy, backlog == .none, !isHeldBack, slow.hasRoom, !isBudgetSpent || transferring.isEmpty,
+        while !isFastBusy, backlog == .none, !isHeldBack(.slow), slow.hasRoom, !isBudgetSpent || transferring.isEmpty,
             let job = slow.next(slots)
         {
             start(job, into: &actions)

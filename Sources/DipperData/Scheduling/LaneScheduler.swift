@@ -17,7 +17,8 @@ protocol SchedulableWork: Sendable {
 /// 6. no event costs more because more jobs are queued;
 /// 7. inside a lane the higher priority starts first, then the lane's order decides;
 /// 8. with `maxPause`, one slow job at a time may run beside fast work after that wait;
-/// 9. while the budget of bytes is spent one transfer goes on, an urgent one if there is one, and nothing else begins.
+/// 9. while the budget of bytes is spent one transfer goes on, an urgent one if there is one, and nothing else begins;
+/// 10. while a holder of a lane cannot take more nothing begins there; what has begun goes on.
 struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     typealias Action = SchedulerAction<Waiter, Work>
 
@@ -45,8 +46,10 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     var budgetNumber: UInt64 = 0
     /// Urgent transfers are throttled because the budget is spent.
     var isHoldingFast = false
-    /// Those who cannot take more of what is fetched for now, and their latest word.
-    var holders: [ObjectIdentifier: ByteBudget.Notice] = [:]
+    /// Those who may be unable to take more of what is fetched. Never many.
+    var holders: [HolderID: Holder] = [:]
+    /// Holders so far.
+    var holderNumber: UInt64 = 0
     /// Transfers that have begun so far.
     var starts: UInt64 = 0
     /// No more calls are taken.
@@ -55,6 +58,14 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     var makesNotes = true
     var pause = Pause.none
     var pauseToken: UInt32 = 0
+
+    /// One who takes what is fetched.
+    struct Holder: Sendable {
+        /// The lane it holds back; with the fast lane the slow one, too.
+        let lane: Lane
+        /// Its latest word.
+        var notice: ByteBudget.Notice?
+    }
 
     enum Pause: Equatable {
         case none
@@ -76,8 +87,10 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
 
     var isFastBusy: Bool { fastReservations + fastLooking + fast.queued + fast.running > 0 }
 
-    /// Nothing is to begin, because what is fetched could not be taken.
-    var isHeldBack: Bool { holders.values.contains(where: \.isSpent) }
+    /// Whether nothing is to begin in a lane, because what is fetched could not be taken.
+    func isHeldBack(_ lane: Lane) -> Bool {
+        holders.values.contains { $0.notice?.isSpent == true && ($0.lane == .fast || lane == .slow) }
+    }
 
     /// Where a look-up for the job waits: as urgent as the job is now.
     func lookUpPlace(_ id: JobID) -> LookUpQueue.Place? {

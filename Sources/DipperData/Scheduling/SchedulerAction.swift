@@ -71,3 +71,8 @@ struct TaskID: Hashable, Sendable {
     let index: Int32
     let generation: UInt32
 }
+
+/// Names one who takes what is fetched, and may hold it back; never used again.
+struct HolderID: Hashable, Sendable {
+    let number: UInt64
+}

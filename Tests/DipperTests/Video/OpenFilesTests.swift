@@ -22,10 +22,16 @@ struct OpenFilesTests {
             let image = try await fake.frame().image
             #expect(image.pixels == Image.sample().pixels)
             // One that does not end by itself is ended and waited for.
-            let endless = try await VideoFrameProvider(Data("video".utf8), key: "endless", at: .zero)
-                .with(\.program, fake.path).with(\.timeLimit, .seconds(20)).data()
-            #expect(!endless.isEmpty)
-            withExtendedLifetime(fake) {}
+            let endless = try await FakeProgram("echo $$ >>$HERE/ids; exec sleep 1000")
+            // On a busy machine it may not have come so far at first.
+            var patience = Duration.milliseconds(200)
+            while endless.lines("ids").isEmpty, patience < .seconds(30) {
+                #expect(await endless.frame().with(\.timeLimit, patience).error == .undecodable)
+                patience *= 2
+            }
+            let id = try #require(endless.lines("ids").first)
+            #expect(!FileManager.default.fileExists(atPath: "/proc/\(id)"))
+            withExtendedLifetime((fake, endless)) {}
         }
     }
 }
