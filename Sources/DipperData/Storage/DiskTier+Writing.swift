@@ -48,14 +48,14 @@ extension DiskTier {
             return outcome
         }
         for name in removed { files.remove(name) }
-        for (item, name) in small {
-            files.remove(name)
-            // A file that came back would stand for the small entry.
-            if item.durability == .durable, !flushFolders(of: name, files) { outcome.failed.insert(item.number) }
-        }
         outcome.freed = hidden.filter { !isFound($0) }
         outcome.stuck.formUnion(
             batch.filter { outcome.failed.contains($0.number) && isFound($0.key) }.map(\.key))
+        for (item, name) in small {
+            files.remove(name)
+            // A file that came back would stand for the small entry. What is found until then is the right one.
+            if item.durability == .durable, !flushFolders(of: name, files) { outcome.failed.insert(item.number) }
+        }
         dropVanished(rows.filter { $0.record == nil })
         keepLimit()
         // It may have been removed at once to keep the limit, or by another process.
