@@ -51,6 +51,8 @@ final class FetchJob: SchedulableWork {
         var found: Found?
         /// What the network delivered.
         var fetched: DataResponse?
+        /// The key of what a tier had, if that came before what the network would have delivered.
+        var keptPlace: CacheKey?
         var failure: DipperError?
         /// The source that is asked: 0 for the request's own, then its alternatives.
         var source = 0

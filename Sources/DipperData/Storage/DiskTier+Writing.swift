@@ -103,6 +103,23 @@ extension DiskTier {
         }
     }
 
+    /// Brings an entry that lies on disk to the device.
+    /// - Returns: `false` if there is none, or if that fails.
+    func flush(_ key: CacheKey) -> Bool {
+        let opened = opened
+        guard info(of: key) != nil, let files = opened.files, !files.isReadOnly, let index = opened.index else {
+            return false
+        }
+        let name = options.naming.name(key)
+        do {
+            try files.flush(name)
+            return try index.flush(name)
+        } catch {
+            complain("an entry cannot be flushed", error)
+            return false
+        }
+    }
+
     private func flushFolders(of name: String, _ files: BlobFiles) -> Bool {
         do {
             try files.flushFolders(of: name)
