@@ -183,6 +183,12 @@ public final class DataCache: Sendable {
         let now = isTimeless ? 0 : configuration.now().timeIntervalSince1970
         switch task.call.use(of: value, at: now) {
         case .fresh:
+            if task.call.request.waitsForDiskWrite {
+                engine.finish(
+                    task, whenOnDisk: store.place(of: value, for: task.call),
+                    .success(DataResponse(value, source: .memory)))
+                return true
+            }
             engine.forgetRevalidation(task)
             engine.reporter.memoryHit(task.key)
             _ = task.end(.success(DataResponse(value, source: .memory)))
@@ -192,7 +198,12 @@ public final class DataCache: Sendable {
             return true
         case .staleWhileRevalidating, .stale, .revalidate:
             guard task.call.isAnswered(by: value, at: now) else { return false }
-            engine.finish(task, nil, .success(DataResponse(value, source: .stale)))
+            let result = Result<DataResponse, DipperError>.success(DataResponse(value, source: .stale))
+            if task.request.waitsForDiskWrite {
+                engine.finish(task, whenOnDisk: store.place(of: value, for: task.call), result)
+            } else {
+                engine.finish(task, nil, result)
+            }
             return true
         }
     }

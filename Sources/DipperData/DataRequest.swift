@@ -69,8 +69,10 @@ public struct DataRequest: Sendable {
     public var diskAccessExtension: AccessExtension?
     /// When to try again. Each call keeps its own policy, also when several share a fetch.
     public var retryPolicy: RetryPolicy?
-    /// The task ends only when the entry is on disk. A disk that fails does not fail the task, unless the entry is to be
-    /// durable: then the task ends with ``DipperError/notWritten``.
+    /// The task ends only when the entry is on disk, also if the cache has it already and is still writing it. A disk that
+    /// fails does not fail the task, unless the entry is to be durable: then the task ends with ``DipperError/notWritten``.
+    ///
+    /// A task that is to be durable brings to the device what the cache has but has not flushed.
     public var waitsForDiskWrite = false
     /// When the entry counts as written: once the system has it, or once the device has. To be waited for with
     /// ``waitsForDiskWrite`` or ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. Of several calls that share a fetch

@@ -89,6 +89,26 @@ struct DurabilityTests {
         await test.cache.shutdown()
     }
 
+    @Test("a small durable entry whose folder cannot be flushed is told as not written, and is found all the same")
+    func folderFails() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder) { $0.memoryLimit = 0 }
+        let request = durable(folder)
+        // The folder is there for the larger entry before it.
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: request)
+        let shard = "\(folder.url.lastPathComponent)/blobs/\(KeyDigest.sha256(request.cacheKey).prefix(2))"
+        let failing = flush_log_fail(shard)
+        defer { flush_log_mend(failing) }
+        await #expect(throws: DipperError.notWritten) {
+            try await test.cache.addDataAndWait(Data(count: 100), for: request)
+        }
+        #expect(test.cache.data(for: request)?.count == 100)
+        // The next batch does not take it away either.
+        try await test.cache.addDataAndWait(Data(count: 100), for: CacheKey("other"))
+        #expect(test.cache.data(for: request)?.count == 100)
+        await test.cache.shutdown()
+    }
+
     @Test("who waits for a durable write waits also for the one that takes its place, which is durable as well")
     func replaced() async throws {
         let folder = TemporaryFolder()

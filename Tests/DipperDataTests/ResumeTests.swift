@@ -294,6 +294,25 @@ struct ResumeTests {
         await test.cache.shutdown()
     }
 
+    @Test("a server that breaks off after a byte each time has failed in the end, also where the prefetch is held back")
+    func losesPatienceAgain() async throws {
+        let test = cache { $0.retryPolicy = .never }
+        let slow = test.cache.slowGetData(a)
+        for attempt in 0..<17 {
+            let transfer = await test.transport.nextTransfer()
+            let urgent = test.cache.getData(url("urgent\(attempt)"))
+            let urgentTransfer = await test.transport.nextTransfer()
+            #expect(transfer.isThrottled)
+            transfer.interrupt(with: attempt == 0 ? beginning(1) : part(attempt..<attempt + 1))
+            urgentTransfer.finish(with: Data())
+            _ = try await urgent.value
+        }
+        let transport = test.transport
+        #expect(await settle { slow.state == .failed(.connectionLost) || transport.transfers(of: a).count > 17 })
+        #expect(transport.transfers(of: a).count == 17)
+        await test.cache.shutdown()
+    }
+
     // MARK: Kept on disk
 
     private func holding(_ count: Int) -> TransferResponse { beginning(count) }

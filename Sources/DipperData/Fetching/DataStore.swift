@@ -227,6 +227,22 @@ final class DataStore: Sendable {
             permit: Permit(value.info, claim))
     }
 
+    /// Waits until an entry that a call is answered with is on disk, as ``DataRequest/waitsForDiskWrite`` says; see
+    /// ``DiskTier/settle(_:_:_:claim:whenDone:)``.
+    func settle(
+        _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
+    ) {
+        guard let disk else { return whenDone(durability == .relaxed) }
+        // The claim first: what is removed or replaced from now on is not brought back.
+        let claim = history.claim(key)
+        let record = memory.value(for: key).flatMap { value -> EntryRecord? in
+            let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: value.info.stored))
+            if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
+            return EntryRecord(key: key, value: value, lifetime: lifetime)
+        }
+        disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
+    }
+
     /// How long what a call brings is kept on disk.
     func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
         Lifetime(

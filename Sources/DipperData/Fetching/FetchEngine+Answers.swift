@@ -37,7 +37,13 @@ extension FetchEngine {
             value: value, source: .memory, place: store.place(of: value, for: task.call),
             revalidation: revalidation.task)
         if revalidation.isNew { startRevalidating(found) }
-        finish(task, nil, .success(DataResponse(value, source: .stale, revalidation: found.revalidation)))
+        let result = Result<DataResponse, DipperError>.success(
+            DataResponse(value, source: .stale, revalidation: found.revalidation))
+        if task.request.waitsForDiskWrite {
+            finish(task, whenOnDisk: found.place, result)
+        } else {
+            finish(task, nil, result)
+        }
     }
 
     /// The task that fetches newer bytes: the one that is under way, or a new one, which the caller starts.

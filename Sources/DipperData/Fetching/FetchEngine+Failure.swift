@@ -8,7 +8,8 @@ extension FetchEngine {
         let (found, gaveWay, earlier) = job.withState { state in
             // The server may have lost patience with a transfer that was held back: that is nobody's failure.
             let isLonger = state.partial.map { $0.bytes.count > state.inherited } ?? false
-            let gaveWay = state.wasThrottled && !isOffline && isLonger && error.isBrokenOff
+            let gaveWay =
+                state.wasThrottled && !isOffline && isLonger && error.isBrokenOff && state.mayGiveWay()
             state.isTransferring = false
             if isOffline { state.unreachable = state.attempt?.sentURL ?? state.unreachable }
             state.attempt = nil

@@ -18,7 +18,11 @@ extension FetchEngine {
             }
             let answers = judge(id, isFresh)
             if inspect({ $0.waiters(of: id) }).allSatisfy({ answers($0.id, $0.waiter) }) {
-                job.withState { $0.fetched = DataResponse(value, source: .memory) }
+                let place = store.place(of: value, for: lead)
+                job.withState { state in
+                    state.fetched = DataResponse(value, source: .memory)
+                    state.keptPlace = place
+                }
                 apply { $0.finished(id, answers: answers, into: &$1) }
                 return
             }
@@ -138,6 +142,7 @@ extension FetchEngine {
         guard inspect({ $0.waiters(of: id) }).allSatisfy({ answers($0.id, $0.waiter) }) else { return false }
         job.withState { state in
             state.fetched = DataResponse(value, source: found.source)
+            state.keptPlace = place
             state.isTransferring = false
             state.attempt = nil
         }

@@ -340,6 +340,12 @@ final class FetchEngine: Sendable {
             case .cancelled: .failure(.cancelled)
             case .timedOut: .failure(.timedOut)
             }
+        if task.request.waitsForDiskWrite, case .success(let response) = result, response.source != .network,
+            response.source != .revalidated,
+            let place = ending == .fetched ? job.withState({ $0.keptPlace }) : found?.place
+        {
+            return finish(task, whenOnDisk: place, result)
+        }
         if ending == .fetched, task.request.waitsForDiskWrite {
             let isDurable = task.request.durability == .durable && task.call.keepsOnDisk
             let isOnDisk = job.withState { [result] state -> Bool? in
@@ -355,6 +361,14 @@ final class FetchEngine: Sendable {
         forgetRevalidation(task)
         reporter.ended(task.key, result)
         if task.end(result) { toFlush.append(task) }
+    }
+
+    /// Ends a task with what a tier had, once the disk has it.
+    func finish(_ task: DataTask, whenOnDisk place: CacheKey, _ result: Result<DataResponse, DipperError>) {
+        let isDurable = task.request.durability == .durable && task.call.keepsOnDisk
+        store.settle(place, task.call, isDurable ? .durable : .relaxed) { isOnDisk in
+            self.finish(task, nil, isOnDisk || !isDurable ? result : .failure(.notWritten))
+        }
     }
 
     /// Ends a task outside the outbox.

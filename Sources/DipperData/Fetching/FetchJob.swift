@@ -32,6 +32,9 @@ final class FetchJob: SchedulableWork {
         var isAborted = false
         /// Bytes of ``partial`` when the transfer began.
         var inherited = 0
+        /// How often a transfer that was held back was broken off without counting as failed, and the bytes of ``partial``
+        /// when that count began.
+        var waysGiven = (count: 0, from: 0)
         /// Who could not be reached when the last attempt failed.
         var unreachable: URL?
         /// The right to keep what is fetched, since the look at the tiers or the first attempt.
@@ -51,6 +54,8 @@ final class FetchJob: SchedulableWork {
         var found: Found?
         /// What the network delivered.
         var fetched: DataResponse?
+        /// The key of what a tier had, if that came before what the network would have delivered.
+        var keptPlace: CacheKey?
         var failure: DipperError?
         /// The source that is asked: 0 for the request's own, then its alternatives.
         var source = 0
@@ -127,6 +132,18 @@ extension FetchJob.State {
         earlierFailures = []
         failure = nil
     }
+
+    /// Whether an attempt that was held back and broken off counts for nothing. A server that breaks off after a few bytes
+    /// each time has failed in the end.
+    mutating func mayGiveWay() -> Bool {
+        let count = partial?.bytes.count ?? 0
+        if count - waysGiven.from >= Self.wayBytes { waysGiven = (0, count) }
+        waysGiven.count += 1
+        return waysGiven.count <= Self.mostWays
+    }
+
+    private static let wayBytes = 64 << 10
+    private static let mostWays = 16
 
     /// Who is asked now; `nil` if there is none left.
     private var asked: DataRequest.Source? {

@@ -109,6 +109,15 @@ final class BlobFiles: Sendable {
         if durability == .durable { try flushFolders(of: name) }
     }
 
+    /// Returns when the file of that name, if there is one, will be there after a power cut.
+    func flush(_ name: String) throws(FileError) {
+        if let (file, _) = try folder(of: name)?.openFile(name) {
+            defer { close(file) }
+            guard fdatasync(file) == 0 else { throw FileError("fdatasync", name) }
+        }
+        try flushFolders(of: name)
+    }
+
     /// Returns when what has been renamed or removed under this name will stay so after a power cut.
     func flushFolders(of name: String) throws(FileError) {
         try folder(of: name)?.flush()

@@ -47,6 +47,37 @@ extension DiskTier {
         stage(.remove, for: key, .relaxed, permit: nil, whenDone: nil)
     }
 
+    /// Waits for the write of an entry that the caller has already, and sees to it that there is one where the entry is to
+    /// be durable: what is on disk is brought to the device, and what is not is written.
+    /// - Parameters:
+    ///   - record: what memory has under the key, looked up after the claim was made; `nil` if it has nothing.
+    ///   - whenDone: called once: with `false` if a durable entry is not on the device. An entry that need not be durable
+    ///     is waited for only while it is staged.
+    func settle(
+        _ key: CacheKey, _ durability: Durability, _ record: EntryRecord?, claim: Claim,
+        whenDone: @escaping @Sendable (Bool) -> Void
+    ) {
+        if join(key, durability, whenDone) { return }
+        guard durability == .durable else { return whenDone(true) }
+        let isRunning = writer.run {
+            // Another write may have been staged meanwhile.
+            if self.join(key, durability, whenDone) { return }
+            if self.flush(key) { return whenDone(true) }
+            guard let record else { return whenDone(false) }
+            self.stage(.write(record), for: key, durability, permit: Permit(record.value.info, claim, isLatest: true)) {
+                // A newer entry may have come first.
+                if $0 || !self.join(key, durability, whenDone) { whenDone($0) }
+            }
+        }
+        if !isRunning { whenDone(false) }
+    }
+
+    private func join(
+        _ key: CacheKey, _ durability: Durability, _ whenDone: @escaping @Sendable (Bool) -> Void
+    ) -> Bool {
+        staged.withLock { $0.area.join(key, durability, whenDone: whenDone) }
+    }
+
     private enum Staging {
         case done(replaced: StagingArea.Item?, BacklogNotice?)
         /// The earlier version is removed instead.

@@ -48,14 +48,14 @@ extension DiskTier {
             return outcome
         }
         for name in removed { files.remove(name) }
-        for (item, name) in small {
-            files.remove(name)
-            // A file that came back would stand for the small entry.
-            if item.durability == .durable, !flushFolders(of: name, files) { outcome.failed.insert(item.number) }
-        }
         outcome.freed = hidden.filter { !isFound($0) }
         outcome.stuck.formUnion(
             batch.filter { outcome.failed.contains($0.number) && isFound($0.key) }.map(\.key))
+        for (item, name) in small {
+            files.remove(name)
+            // A file that came back would stand for the small entry. What is found until then is the right one.
+            if item.durability == .durable, !flushFolders(of: name, files) { outcome.failed.insert(item.number) }
+        }
         dropVanished(rows.filter { $0.record == nil })
         keepLimit()
         // It may have been removed at once to keep the limit, or by another process.
@@ -100,6 +100,23 @@ extension DiskTier {
             return try index.smallRecord(name) != nil
         } catch {
             return true
+        }
+    }
+
+    /// Brings an entry that lies on disk to the device.
+    /// - Returns: `false` if there is none, or if that fails.
+    func flush(_ key: CacheKey) -> Bool {
+        let opened = opened
+        guard info(of: key) != nil, let files = opened.files, !files.isReadOnly, let index = opened.index else {
+            return false
+        }
+        let name = options.naming.name(key)
+        do {
+            try files.flush(name)
+            return try index.flush(name)
+        } catch {
+            complain("an entry cannot be flushed", error)
+            return false
         }
     }
 

@@ -304,6 +304,19 @@ final class EntryIndex: Sendable {
         }
     }
 
+    /// Brings a row to the device with all that was written before it.
+    /// - Returns: `false` if there is no such row.
+    func flush(_ name: String) throws -> Bool {
+        var isThere = false
+        try transaction(.durable) { db in
+            // SQLite flushes nothing where nothing has changed.
+            try db.cachedStatement(sql: "UPDATE entry SET accessed = accessed + 0.001 WHERE name = ?")
+                .execute(arguments: [name])
+            isThere = db.changesCount == 1
+        }
+        return isThere
+    }
+
     /// Flushed to the device before it returns, with all transactions before it, if it is to be durable.
     func transaction(_ durability: Durability = .relaxed, _ body: (Database) throws -> Void) throws {
         do {

@@ -89,6 +89,22 @@ struct StagingArea {
         return replaced
     }
 
+    /// Joins those who wait for the write of a key, which becomes durable if they want it.
+    /// - Returns: `false` if no write of the key waits or is being carried out.
+    mutating func join(_ key: CacheKey, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void) -> Bool
+    {
+        guard let item = items[key], case .write = item.change else { return false }
+        if durability == .durable, item.durability != .durable, item.place == nil {
+            // A write that has begun ends as it began: the record is written once more.
+            let replaced = add(item.change, for: key, .durable, whenDone: whenDone)
+            assert(replaced?.whenDone.isEmpty != false)
+            return true
+        }
+        if durability == .durable { items[key]?.durability = .durable }
+        items[key]?.whenDone.append(whenDone)
+        return true
+    }
+
     /// The next changes to carry out, oldest first. They stay visible to reads until ``finish(_:_:)``.
     mutating func nextBatch(count: Int, bytes limit: Int) -> [Item] {
         var batch: [Item] = []

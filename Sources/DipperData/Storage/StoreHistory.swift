@@ -107,6 +107,7 @@ final class Claim: Sendable {
         var revoked: DataCache.Tiers {
             .init(rawValue: lost.load(ordering: .sequentiallyConsistent) & ~Self.superseded)
         }
+        var isSuperseded: Bool { lost.load(ordering: .sequentiallyConsistent) & Self.superseded != 0 }
         var isWhole: Bool { lost.load(ordering: .sequentiallyConsistent) & ~DataCache.Tiers.memory.rawValue == 0 }
     }
 
@@ -131,6 +132,9 @@ final class Claim: Sendable {
     /// has been kept since.
     var allowsPartial: Bool { standing.isWhole }
 
+    /// Whether no other entry has been kept since.
+    var isLatest: Bool { !standing.isSuperseded }
+
     /// Whether the entry was removed while the work was under way.
     var isRevoked: Bool { !standing.revoked.isEmpty }
 }
@@ -139,13 +143,17 @@ final class Claim: Sendable {
 struct Permit: Sendable {
     let info: EntryInfo
     var claim: Claim?
+    /// The entry is an old one, and must not take the place of one that was kept since the claim was made.
+    var isLatest = false
 
-    init(_ info: EntryInfo, _ claim: Claim? = nil) {
+    init(_ info: EntryInfo, _ claim: Claim? = nil, isLatest: Bool = false) {
         self.info = info
         self.claim = claim
+        self.isLatest = isLatest
     }
 
     func isGranted(in tier: DataCache.Tiers, by history: StoreHistory) -> Bool {
-        history.admits(info) && claim?.allows(tier) ?? true
+        guard history.admits(info), let claim else { return history.admits(info) }
+        return claim.allows(tier) && (!isLatest || claim.isLatest)
     }
 }

@@ -5,5 +5,12 @@
    or by fdatasync, and by whichever library. */
 int flush_log_count(const char *suffix);
 
+/* From now on files and folders whose paths contain this cannot be flushed.
+   Returns what ends that; negative if too many fail already. */
+int flush_log_fail(const char *part);
+
+/* Files and folders can be flushed again. */
+void flush_log_mend(int place);
+
 /* From now on files whose paths contain this cannot be locked, as on a file system without locks; NULL for none. */
 void flush_log_refuse_locks(const char *part);
