@@ -43,6 +43,89 @@ struct MaintenanceStepTests {
         await tier.shutdown()
     }
 
+    /// Holds a disk's thread up amid a clearing.
+    private func stallWhileClearing(_ cache: DataCache) async throws -> DispatchSemaphore {
+        let writer = try #require(cache.store.disk).writer
+        let (start, hasBegun, stall) = (DispatchSemaphore(value: 0), Box(false), DispatchSemaphore(value: 0))
+        writer.run { start.wait() }
+        cache.clear()
+        // Behind the first step, and before the next one.
+        writer.run {
+            hasBegun.update { $0 = true }
+            stall.wait()
+        }
+        start.signal()
+        try #require(await settle { hasBegun.value })
+        return stall
+    }
+
+    @Test("what waits for a clearing is limited, and holds up prefetches, then everything that is fetched")
+    func clearing() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder) { $0.stagingLimit = 10_000 }
+        let disk = try #require(test.cache.store.disk)
+        // Not more at a time than may wait.
+        for start in stride(from: 0, to: 300, by: 50) {
+            await fill(disk, (start..<start + 50).map { "k\($0)" }, size: 100)
+        }
+        await fill(disk, (0..<10).map { "l\($0)" }, size: 3_000)
+        let stall = try await stallWhileClearing(test.cache)
+        func staged() -> Int { disk.staged.withLock { $0.area.bytes } }
+        #expect(!test.cache.hasData(for: "k0") && test.cache.diskCount == 310, "the clearing is under way")
+        // Up to the limit everything goes on.
+        try test.cache.addData(Data(count: 8_000), for: CacheKey("a"))
+        let early = test.cache.slowGetData(url("early"))
+        await test.transport.nextTransfer().finish(with: Data(count: 3_000))
+        _ = try await early.value
+        #expect((10_001...20_000).contains(staged()))
+        // Beyond it no prefetch starts.
+        let prefetch = test.cache.slowGetData(url("prefetch"))
+        let urgent = test.cache.getData(url("urgent"))
+        await test.transport.nextTransfer().finish(with: Data(count: 12_000))
+        _ = try await urgent.value
+        #expect((20_001...40_000).contains(staged()))
+        // Beyond twice as much nothing does.
+        let late = test.cache.getData(url("late"))
+        #expect(test.transport.transfers.map(\.request.url) == [url("early"), url("urgent")])
+        // What is added by hand is kept in memory, and what does not fit is not kept on disk.
+        var most = 0
+        for number in 0..<100 {
+            try test.cache.addData(Data(count: 5_000), for: CacheKey("h\(number)"))
+            most = max(most, staged())
+        }
+        // A removal of an earlier version takes some hundred bytes.
+        #expect(most <= 40_000 + 100 * 300, "\(most)")
+        for number in 0..<100 {
+            disk.keepPartial(try part(9_000), for: CacheKey("p\(number)"), claim: claim(test, number))
+        }
+        #expect(disk.partials.withLock { $0.bytes } <= 40_000)
+        #expect(test.transport.transfers.count == 2)
+        test.transport.script(url("late"), [.body(Data(count: 10))])
+        test.transport.script(url("prefetch"), [.body(Data(count: 10))])
+        stall.signal()
+        #expect(try await late.value.count == 10)
+        #expect(try await prefetch.value.count == 10)
+        await test.cache.synchronize()
+        #expect(staged() == 0)
+        test.cache.clearMemory()
+        #expect(!test.cache.hasData(for: "k0") && !test.cache.hasData(for: "l0") && !test.cache.hasData(for: "h99"))
+        for key in [CacheKey("a"), CacheKey(url("early")), CacheKey(url("urgent"))] {
+            #expect(test.cache.hasData(for: key), "\(key)")
+        }
+        await test.cache.shutdown()
+    }
+
+    private func part(_ size: Int) throws -> PartialBody {
+        try #require(
+            PartialBody(
+                TransferResponse(headers: ["ETag": "\"v\"", "Content-Length": "99999"], body: Data(count: size)),
+                of: "http://host.test/"))
+    }
+
+    private func claim(_ test: TestCache, _ number: Int) -> Claim {
+        test.cache.store.history.claim(CacheKey("p\(number)"))
+    }
+
     @Test("a limit that is lowered by much is reached in steps, and kept while writing goes on")
     func lowered() async throws {
         let folder = TemporaryFolder()
