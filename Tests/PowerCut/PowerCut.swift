@@ -69,13 +69,19 @@ struct PowerCut {
         var opened = 0
         var failed = 0
         var steps = 0
+        var continued = 0
         var workload: UInt64 = 0
         while opened < states {
             let recording = try await record(seed &* 1_000_000 &+ workload)
             steps += recording.steps.count
+            if !recording.failures.isEmpty {
+                failed += 1
+                try tell(recording, 0, recording.failures)
+            }
             for number in 0..<min(Self.statesOfWorkload, states - opened) {
-                let problems = try await open(recording, number)
+                let (problems, rests) = try await open(recording, number)
                 opened += 1
+                continued += rests
                 if problems.isEmpty { continue }
                 failed += 1
                 if failed <= 20 { try tell(recording, number, problems) }
@@ -88,7 +94,7 @@ struct PowerCut {
         say(
             """
             powercut: seed \(seed): \(opened) states of \(workload) workloads (\(steps) steps) in \
-            \(ContinuousClock.now - start): \(failed) wrong
+            \(ContinuousClock.now - start): \(failed) wrong; \(continued) bodies were continued from partial files
             """)
         return failed
     }
@@ -97,7 +103,7 @@ struct PowerCut {
         guard let replay else { return 0 }
         defer { try? FileManager.default.removeItem(at: Self.scratch) }
         let recording = try PropertyListDecoder().decode(Recording.self, from: Data(contentsOf: replay))
-        let problems = try await open(recording, state)
+        let problems = try await open(recording, state).problems
         for problem in problems { say("  \(problem)") }
         say("powercut: state \(state) is \(problems.isEmpty ? "right" : "wrong")")
         return problems.count
@@ -121,13 +127,17 @@ struct PowerCut {
         return without.map { recording.without($0) } ?? recording
     }
 
-    private func open(_ recording: Recording, _ number: Int) async throws -> [String] {
+    private func open(_ recording: Recording, _ number: Int) async throws -> (problems: [String], continued: Int) {
         var random = SeededRandom(recording.seed &+ UInt64(number) &* 0x9E37_79B9)
         let cut = Int.random(in: 0...recording.steps.count, using: &random)
         let state = DiskState(recording, cut: cut, seed: random.next())
         let folder = try Self.emptyFolder("state")
         try state.write(into: folder)
-        return await StateCheck(folder: folder, recording: recording, cut: cut, readsAtOnce: random.oneIn(2)).problems()
+        // The server may have other versions by now.
+        let server = BreakingServer(recording.served.mapValues { random.oneIn(4) ? $0 + 1_000_000 : $0 })
+        let check = StateCheck(
+            folder: folder, recording: recording, cut: cut, readsAtOnce: random.oneIn(2), server: server)
+        return (await check.problems(), server.continued)
     }
 
     private static func emptyFolder(_ name: String) throws -> URL {

@@ -19,6 +19,10 @@ struct Recording: Codable {
     var limit: Int?
     var steps: [Step] = []
     var notes: [Note] = []
+    /// The versions that the server had in the end.
+    var served: [String: UInt64] = [:]
+    /// Calls that failed though nothing explains it.
+    var failures: [String] = []
 
     /// What a store flushes.
     enum Flushed: String {
@@ -54,6 +58,18 @@ struct Recording: Codable {
 /// Numbers the notes of a workload, and marks their places in the log of writes.
 final class Notebook: Sendable {
     private let notes = Mutex<[Recording.Note]>([])
+    private let failed = Mutex<[String]>([])
+    /// Entries may be evicted at any time.
+    let isLimited: Bool
+
+    init(isLimited: Bool) {
+        self.isLimited = isLimited
+    }
+
+    /// A call has failed though nothing explains it.
+    func fail(_ text: String) { failed.withLock { $0.append(text) } }
+
+    var failures: [String] { failed.withLock { $0 } }
 
     func add(_ note: Recording.Note) {
         notes.withLock { notes in

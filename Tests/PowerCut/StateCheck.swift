@@ -10,9 +10,11 @@ struct StateCheck {
     let cut: Int
     /// Whether entries are asked for at once, or when the store has put itself right.
     let readsAtOnce: Bool
+    /// Serves what is fetched.
+    let server: BreakingServer
 
     func problems() async -> [String] {
-        let cache = DataCache(.forPowerCut(in: folder, limit: recording.limit, boot: "after"))
+        let cache = DataCache(.forPowerCut(in: folder, limit: recording.limit, boot: "after", server: server))
         var problems: [String] = []
         if readsAtOnce { problems += read(cache) }
         problems += await settle(cache)
@@ -21,6 +23,7 @@ struct StateCheck {
         await cache.synchronize()
         problems += await verify(cache)
         problems += await write(cache)
+        problems += await fetch(cache)
         await cache.shutdown()
         problems += strayFiles()
         return problems
@@ -95,8 +98,32 @@ struct StateCheck {
         for size in [100, 9_000] {
             let key = "new\(size)"
             let body = TortureEntry.body(key: key, version: 1, size: size)
-            try? await cache.addDataAndWait(body, for: CacheKey(key))
+            do throws(DipperError) {
+                try await cache.addDataAndWait(body, for: CacheKey(key))
+            } catch {
+                problems.append("\(key) fails: \(error)")
+            }
             if cache.data(for: CacheKey(key)) != body { problems.append("\(key) is not taken") }
+        }
+        return problems
+    }
+
+    /// What was fetched, whole or in part, is given or continued; nobody gets anything but one version of it.
+    private func fetch(_ cache: DataCache) async -> [String] {
+        var problems: [String] = []
+        let all = Expectation.all(recording, cut: cut)
+        for key in BreakingServer.keys {
+            do throws(DipperError) {
+                let data = try await cache.getData(BreakingServer.request(key)).value
+                let version = TortureEntry.version(of: data, key: key)
+                let isRight =
+                    version == server.version(of: key) ?? 1 || all[key]?.versions.contains(version ?? 0) == true
+                if version == nil || !isRight {
+                    problems.append("\(key) is fetched as version \(version ?? 0): \(data.count) bytes")
+                }
+            } catch {
+                problems.append("\(key) cannot be fetched: \(error)")
+            }
         }
         return problems
     }

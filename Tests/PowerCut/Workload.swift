@@ -16,24 +16,28 @@ struct Workload {
     func record() async throws -> Recording {
         var random = SeededRandom(seed)
         var recording = Recording(seed: seed, limit: random.oneIn(4) ? 60_000 : nil)
-        let notebook = Notebook()
+        let notebook = Notebook(isLimited: recording.limit != nil)
+        let server = BreakingServer(seed: seed)
         guard write_log_start(folder.path) == 0 else { throw UnknownCall(name: "start") }
         var version: UInt64 = 0
         for _ in 0..<Int.random(in: 1...3, using: &random) {
-            let cache = DataCache(.forPowerCut(in: folder, limit: recording.limit, boot: "before"))
+            let cache = DataCache(.forPowerCut(in: folder, limit: recording.limit, boot: "before", server: server))
             for _ in 0..<Int.random(in: 2...6, using: &random) {
-                await step(cache, notebook, &version, &random)
+                await step(cache, notebook, server, &version, &random)
             }
             await cache.shutdown()
         }
         let count = write_log_stop()
         recording.steps = try (0..<count).map { try Step(write_log_step_at($0)) }
         recording.notes = notebook.all
+        recording.served = server.versions
+        recording.failures = notebook.failures
         return recording
     }
 
     private func step(
-        _ cache: DataCache, _ notebook: Notebook, _ version: inout UInt64, _ random: inout SeededRandom
+        _ cache: DataCache, _ notebook: Notebook, _ server: BreakingServer, _ version: inout UInt64,
+        _ random: inout SeededRandom
     ) async {
         switch Int.random(in: 0..<12, using: &random) {
         case 0:
@@ -42,13 +46,20 @@ struct Workload {
         case 1: _ = await cache.verify()
         case 2: cache.removeExpired()
         case 3: await cache.synchronize()
-        default: await change(cache, notebook, &version, &random)
+        default: await change(cache, notebook, server, &version, &random)
         }
+    }
+
+    /// A durable entry may be evicted before its call ends. Nothing else may fail.
+    private func failed(_ key: String, _ request: DataRequest, _ error: DipperError, _ notebook: Notebook) {
+        let isExplained = error == .notWritten && request.durability == .durable && notebook.isLimited
+        if !isExplained { notebook.fail("\(key) fails: \(error)") }
     }
 
     /// Changes some keys at once.
     private func change(
-        _ cache: DataCache, _ notebook: Notebook, _ version: inout UInt64, _ random: inout SeededRandom
+        _ cache: DataCache, _ notebook: Notebook, _ server: BreakingServer, _ version: inout UInt64,
+        _ random: inout SeededRandom
     ) async {
         var changes: [@Sendable () async -> Void] = []
         for number in (0..<12).shuffled(using: &random).prefix(Int.random(in: 1...6, using: &random)) {
@@ -68,8 +79,43 @@ struct Workload {
             request.key = CacheKey(key)
             changes.append { [version, request] in
                 notebook.add(.writing(key: key, version: version, isDurable: isDurable))
-                try? await cache.addDataAndWait(body, for: request)
-                notebook.add(.wrote(key: key, version: version, isDurable: isDurable))
+                do throws(DipperError) {
+                    try await cache.addDataAndWait(body, for: request)
+                    notebook.add(.wrote(key: key, version: version, isDurable: isDurable))
+                } catch {
+                    failed(key, request, error, notebook)
+                }
+            }
+        }
+        for key in BreakingServer.keys.shuffled(using: &random).prefix(Int.random(in: 0...3, using: &random)) {
+            if random.oneIn(6) {
+                changes.append {
+                    notebook.add(.removing(key: key))
+                    cache.removeData(for: CacheKey(key))
+                }
+                continue
+            }
+            if server.version(of: key) == nil || random.oneIn(3) {
+                version += 1
+                server.publish(version, as: key)
+            }
+            let isDurable = random.chance(0.6)
+            let isRemote = random.oneIn(4)
+            let request = BreakingServer.request(key).with(\.durability, isDurable ? .durable : .relaxed)
+            changes.append { [version = server.version(of: key) ?? 0] in
+                notebook.add(.writing(key: key, version: version, isDurable: isDurable))
+                do throws(DipperError) {
+                    let data = try await (isRemote ? cache.getRemoteData(request) : cache.getData(request)).value
+                    guard let given = TortureEntry.version(of: data, key: key) else {
+                        return notebook.fail("\(key) is given wrong bytes: \(data.count)")
+                    }
+                    // What was there already may have been given, and is durable by now, too.
+                    notebook.add(.wrote(key: key, version: given, isDurable: isDurable))
+                } catch  where error == .connectionLost {
+                    // The beginning is kept.
+                } catch {
+                    failed(key, request, error, notebook)
+                }
             }
         }
         await withDiscardingTaskGroup { group in
@@ -81,12 +127,13 @@ struct Workload {
 extension DataCache.Configuration {
     /// A cache as simple as can be: what it gives comes from the disk.
     /// - Parameter boot: names the run of the machine, which ends with the cut.
-    static func forPowerCut(in folder: URL, limit: Int?, boot: String) -> Self {
+    static func forPowerCut(in folder: URL, limit: Int?, boot: String, server: BreakingServer) -> Self {
         var configuration = DataCache.Configuration(directory: folder.appendingPathComponent("cache"))
         configuration.memoryLimit = 0
         configuration.boot = boot
         configuration.diskLimit = limit
-        configuration.transport = ScriptedTransport()
+        configuration.transport = server
+        configuration.retryPolicy = .fixed(.zero, retries: 1)
         configuration.networkMonitor = AlwaysReachable()
         configuration.memoryPressure = nil
         configuration.logger.logLevel = .critical

@@ -25,11 +25,19 @@ enum Entries {
 
     private static func path(_ key: String) -> String { "/bytes/\(size(key))/\(key)" }
 
+    private static let breaking = "etag=a&cut=1500"
+
+    /// Whether the server breaks every answer off.
+    static func breaksOff(_ request: DataRequest) -> Bool { request.url?.query() == breaking }
+
     /// A request for a fetched entry, with some fault on its way.
     static func request(_ key: String, port: Int, _ random: inout SeededRandom) -> DataRequest? {
         let faults = ["", "gzip=1", "cut=100&times=1", "status=503&times=1", "chunked=1", "etag=a&cut=50&times=2"]
-        // A target of its own for each call: faults count by target.
-        let query = "n=\(random.next())&\(faults.randomElement(using: &random) ?? "")"
+        // A target of its own for each call: faults count by target. Bodies that are broken off each time are continued by
+        // the next call, also after a kill.
+        let query =
+            random.oneIn(3)
+            ? breaking : "n=\(random.next())&\(faults.randomElement(using: &random) ?? "")"
         guard let url = URL(string: "http://127.0.0.1:\(port)\(path(key))?\(query)") else { return nil }
         var request = DataRequest(url)
         request.key = CacheKey(key)

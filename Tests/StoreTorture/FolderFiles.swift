@@ -4,6 +4,7 @@ import Foundation
 struct FolderFiles {
     private(set) var records: [String] = []
     private(set) var recordBytes = 0
+    private(set) var partials = 0
     private(set) var indexFiles: [String] = []
     private(set) var hasBrokenIndex = false
     private(set) var indexIdentity: UInt64?
@@ -16,6 +17,7 @@ struct FolderFiles {
             guard lstat(folder.path + "/" + path, &status) == 0 else { continue }
             if status.st_mode & 0o077 != 0 { open.append(path) }
             guard status.st_mode & S_IFMT == S_IFREG else { continue }
+            if path.hasPrefix("partial/") { partials += 1 }
             if path.hasPrefix("index-") { hasBrokenIndex = true }
             if path == "index.sqlite" { indexIdentity = UInt64(status.st_ino) }
             if path.hasPrefix("index"), path.hasSuffix(".sqlite") || path.hasSuffix("-wal") {

@@ -85,7 +85,11 @@ struct RoundCheck {
         for number in 0..<20 {
             let key = "rk\(number)"
             let body = TortureEntry.body(key: key, version: 1, size: number * 500)
-            try? await cache.addDataAndWait(body, for: CacheKey(key))
+            do throws(DipperError) {
+                try await cache.addDataAndWait(body, for: CacheKey(key))
+            } catch {
+                problems.append("\(key) fails after the damage: \(error)")
+            }
             if cache.data(for: CacheKey(key)) != body { problems.append("\(key) is not taken after the damage") }
         }
         let report = await cache.verify()

@@ -16,6 +16,9 @@ final class TortureRun {
     private var counts: [Character: Int] = [:]
     private var largest: [Orders.Mode: Int] = [:]
     private var flips = 0
+    /// Requests that asked for the rest of a body, and the most partial files that lay in a folder.
+    private var continued = 0
+    private var partials = 0
 
     init(folder: URL, processes: Int, seed: UInt64) async throws {
         (self.folder, self.processes, self.seed) = (folder, processes, seed)
@@ -41,6 +44,7 @@ final class TortureRun {
             let mode = modes[number % modes.count]
             number += 1
             await work(mode, until: min(.now + round, end))
+            continued += server.requests.count { request in request.headers.contains { $0.name == "Range" } }
             server.resetLog()
             let check = RoundCheck(mode: mode, folder: url(mode), logs: (0..<processes).map { log($0, mode) })
             let (found, counts) = try await check.problems()
@@ -99,6 +103,7 @@ final class TortureRun {
 
     private func measure(_ mode: Orders.Mode) {
         let files = FolderFiles(url(mode))
+        partials = max(partials, files.partials)
         largest[mode] = max(largest[mode, default: 0], files.recordBytes)
         if mode == .limited, files.recordBytes > Orders.limit + Orders.staged(by: processes) {
             problems.append("\(files.recordBytes) bytes lie in a folder whose limit is \(Orders.limit)")
@@ -138,7 +143,8 @@ final class TortureRun {
         say(
             """
             torture: seed \(seed): \(kills) kills; acknowledged: \(counts["=", default: 0]) writes and fetches, \
-            \(counts["~", default: 0]) removals; \(counts["#", default: 0]) reads, verifications, trims and flushes; \
+            \(counts["~", default: 0]) removals; \(continued) requests for the rest of a body, \
+            at most \(partials) partial files in a folder; \(counts["#", default: 0]) reads, verifications, trims and flushes; \
             at most \(largest[.limited, default: 0]) bytes of records in a folder of \(Orders.limit); \
             \(flips) bytes flipped; \(problems.count) problems
             """)

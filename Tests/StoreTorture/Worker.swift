@@ -70,18 +70,36 @@ struct Worker {
             guard let request = Entries.request(key, port: orders.port, &random) else { return }
             log.note("+ \(key) 0")
             let task = random.oneIn(2) ? cache.getData(request) : cache.getRemoteData(request)
-            guard let data = try? await task.value else { return }
-            if Entries.version(of: data, key: key) == nil { log.complain("\(key) was fetched with wrong bytes") }
-            log.note("= \(key) 0")
+            do throws(DipperError) {
+                let data = try await task.value
+                if Entries.version(of: data, key: key) == nil { log.complain("\(key) was fetched with wrong bytes") }
+                log.note("= \(key) 0")
+            } catch  where Entries.breaksOff(request) && [.truncated, .connectionLost].contains(error) {
+                // The beginning is on disk; the next call continues it.
+                log.note("# broken off")
+            } catch {
+                failed(key, request, error)
+            }
         } else {
             let version = random.next() >> 1
             var request = DataRequest(string: "").with(\.durability, random.oneIn(2) ? .durable : .relaxed)
             request.key = CacheKey(key)
             let body = TortureEntry.body(key: key, version: version, size: Entries.size(&random))
             log.note("+ \(key) \(version)")
-            try? await cache.addDataAndWait(body, for: request)
-            log.note("= \(key) \(version)")
+            do throws(DipperError) {
+                try await cache.addDataAndWait(body, for: request)
+                log.note("= \(key) \(version)")
+            } catch {
+                failed(key, request, error)
+            }
         }
+    }
+
+    /// A durable entry may be removed before it is written, where others remove entries, or flip the bytes of the index.
+    /// Nothing else may fail.
+    private func failed(_ key: String, _ request: DataRequest, _ error: DipperError) {
+        let isExplained = orders.mode != .kept && error == .notWritten && request.durability == .durable
+        if isExplained { log.note("# not written") } else { log.complain("\(key) fails: \(error)") }
     }
 
     private func changeAny(_ random: inout SeededRandom) async {
