@@ -154,7 +154,10 @@ let package = Package(
             ]),
         .testTarget(
             name: "DipperTests",
-            dependencies: ["CodecShims", "Dipper", "DipperTesting", "FaultServer", "TestSupport"],
+            dependencies: [
+                "CodecShims", "Dipper", "DipperTesting", "FaultServer", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             resources: [.copy("Pictures")]),
         .testTarget(
             name: "DipperCLITests",
