@@ -30,14 +30,14 @@ final class NginxServer: Sendable {
     func url(_ path: String, port: Int? = nil) -> URL { URL(string: "https://localhost:\(port ?? self.port)\(path)")! }
 
     /// Ports that are free may be taken by others before nginx listens: then it ends, and is started with others.
-    static func start() throws -> NginxServer {
+    static func start() async throws -> NginxServer {
         for _ in 0..<5 {
-            if let server = try? NginxServer() { return server }
+            if let server = try? await NginxServer() { return server }
         }
-        return try NginxServer()
+        return try await NginxServer()
     }
 
-    private init() throws {
+    private init() async throws {
         // All at once, so that they are three.
         let free = try (0..<3).map { _ in try Self.boundSocket() }
         for (socket, _) in free { close(socket) }
@@ -70,7 +70,12 @@ final class NginxServer: Sendable {
         nginx.arguments = ["-p", root, "-c", root + "/nginx.conf"]
         nginx.standardError = FileHandle.nullDevice
         try nginx.run()
-        try waitUntilItListens()
+        // Its number is in a file as soon as it listens on all ports.
+        let hasNumber = { [folder] in folder.text("nginx.pid")?.hasSuffix("\n") == true }
+        let nginx = nginx
+        guard await settle({ hasNumber() || !nginx.isRunning }), hasNumber() else {
+            throw Failed(what: "nginx does not listen")
+        }
     }
 
     func stop() {
@@ -81,15 +86,6 @@ final class NginxServer: Sendable {
         try? signal.run()
         signal.waitUntilExit()
         nginx.waitUntilExit()
-    }
-
-    /// Its number is in a file as soon as it listens on all ports.
-    private func waitUntilItListens() throws {
-        while nginx.isRunning {
-            if let number = folder.text("nginx.pid"), number.hasSuffix("\n") { return }
-            usleep(1_000)
-        }
-        throw Failed(what: "nginx does not listen")
     }
 
     private func makeCertificates() throws {

@@ -18,7 +18,7 @@ struct TLSTests {
 
     @Test("HTTP/2 over TLS: many requests share a connection; a server without it is spoken to in HTTP/1.1")
     func http2() async throws {
-        let server = try NginxServer.start()
+        let server = try await NginxServer.start()
         let cache = cache { $0.caBundle = server.authority }
         for (port, version, mostConnections) in [(server.port, "HTTP/2", 1), (server.oldPort, "HTTP/1.1", 8)] {
             let tasks = (0..<40).map { cache.getData(server.url("/file\($0)", port: port)) }
@@ -38,7 +38,7 @@ struct TLSTests {
 
     @Test("a certificate that nobody vouches for ends the call, after one attempt")
     func untrusted() async throws {
-        let server = try NginxServer.start()
+        let server = try await NginxServer.start()
         let cache = cache { _ in }
         let task = cache.getData(server.url("/file0"))
         #expect(await task.error == .tlsRejected)
@@ -49,7 +49,7 @@ struct TLSTests {
 
     @Test("a client identity is shown to a server that asks for it")
     func clientIdentity() async throws {
-        let server = try NginxServer.start()
+        let server = try await NginxServer.start()
         let anonymous = cache { $0.caBundle = server.authority }
         #expect(await anonymous.getData(server.url("/file0", port: server.strictPort)).error == .status(400))
         await anonymous.shutdown()
