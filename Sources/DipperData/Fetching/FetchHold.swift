@@ -1,7 +1,8 @@
 /// Holds back fetches that have not begun, while someone cannot take more of what is fetched. Nothing is held back any more
 /// once the last reference is gone; the cache is not kept by it.
 package final class FetchHold: Sendable {
-    private weak let engine: FetchEngine?
+    // Set once. Any thread may read a weak reference.
+    private nonisolated(unsafe) weak var engine: FetchEngine?
     private let id: HolderID
 
     init(_ engine: FetchEngine, of lane: Lane) {
