@@ -123,7 +123,7 @@ final class DiskTier: Sendable {
         self.now = now
         self.onBacklog = onBacklog
         self.onCleaned = onCleaned
-        state = Mutex(State(sizeLimit: options.sizeLimit))
+        state = Mutex(State(sizeLimit: options.sizeLimit.map { max(0, $0) }))
         reopen()
     }
 
@@ -285,7 +285,7 @@ final class DiskTier: Sendable {
     var sizeLimit: Int? {
         get { state.withLock { $0.sizeLimit } }
         set {
-            state.withLock { $0.sizeLimit = newValue }
+            state.withLock { $0.sizeLimit = newValue.map { max(0, $0) } }
             writer.run { self.keepLimit() }
         }
     }
