@@ -167,7 +167,7 @@ final class EntryIndex: Sendable {
         try read { db in
             try GRDB.Row.fetchOne(
                 db.cachedStatement(sql: "SELECT expires FROM entry WHERE name = ?"), arguments: [name]
-            ).map { try Self.time($0, 0) ?? .infinity }
+            ).map { Self.time($0, 0) ?? .infinity }
         }
     }
 
@@ -183,12 +183,12 @@ final class EntryIndex: Sendable {
 
     private static func row(_ row: GRDB.Row) throws -> Row {
         guard let name = String.fromDatabaseValue(row[0]), let key = text(row, 1),
-            let stored = try time(row, 4), let accessed = try time(row, 5)
+            let stored = moment(row, 4), let accessed = moment(row, 5)
         else { throw Damage() }
         return Row(
             name: name, key: key, url: text(row, 2) ?? key, size: try number(row, 3),
             stored: stored, accessed: accessed,
-            lifetime: Lifetime(expires: try time(row, 6) ?? .infinity, accessExtension: try time(row, 7)))
+            lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)))
     }
 
     /// Text of any kind, kept as bytes: what is bound as text ends with its first zero.
@@ -206,12 +206,18 @@ final class EntryIndex: Sendable {
         return number
     }
 
-    /// Seconds; `nil` for NULL.
-    private static func time(_ row: GRDB.Row, _ column: Int) throws -> TimeInterval? {
+    /// Seconds; `nil` for NULL. What cannot be a time is the fault of its row alone, and counts as long ago; times from so
+    /// far ahead as earlier versions wrote them for "never" stay that.
+    private static func time(_ row: GRDB.Row, _ column: Int) -> TimeInterval? {
         let value: DatabaseValue = row[column]
         if value.isNull { return nil }
-        guard let time = TimeInterval.fromDatabaseValue(value), abs(time) < 1e15 else { throw Damage() }
-        return time
+        guard let time = TimeInterval.fromDatabaseValue(value), time > -1e15 else { return 0 }
+        return min(time, 1e15)
+    }
+
+    /// A moment that has been. `nil` for NULL.
+    private static func moment(_ row: GRDB.Row, _ column: Int) -> TimeInterval? {
+        time(row, column).map { $0 < Lifetime.longest ? $0 : 0 }
     }
 
     /// Entries in the order of their names, some at a time.
@@ -270,7 +276,8 @@ final class EntryIndex: Sendable {
             row.url == row.key ? nil : row.url.isEmpty ? "" as (any DatabaseValueConvertible) : Data(row.url.utf8)
         return [
             row.name, Data(row.key.utf8), url, row.size, row.stored, row.accessed,
-            row.lifetime.expires.isFinite ? row.lifetime.expires : nil, row.lifetime.accessExtension,
+            row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
+            row.lifetime.accessExtension.map { min($0, Lifetime.longest) },
         ]
     }
 
