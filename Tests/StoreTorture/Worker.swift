@@ -16,6 +16,8 @@ struct Worker {
     }
 
     func run() async -> Never {
+        // Small entries are not found before.
+        await cache.indexOpened()
         if orders.mode == .kept { lookForOwn() }
         await withDiscardingTaskGroup { group in
             for lane in 0..<Orders.lanes { group.addTask { await work(lane) } }

@@ -97,6 +97,12 @@ final class DiskTier: Sendable {
         var problem: StoreProblem?
         var isClosed = false
 
+        /// Another process holds the index, which is opened once that lets go. Files are read meanwhile.
+        var isIndexHeld = false
+        /// The index was damaged, and this is a new one.
+        var isIndexNew = false
+        /// A store that was open here has ended without closing.
+        var foundAbandoned = false
         /// Whether the folder and the index are still those that are open.
         var isPresent: Bool { index != nil && indexFile?.isCurrent == true }
     }
@@ -124,7 +130,7 @@ final class DiskTier: Sendable {
         self.onBacklog = onBacklog
         self.onCleaned = onCleaned
         state = Mutex(State(sizeLimit: options.sizeLimit.map { max(0, $0) }))
-        reopen()
+        reopen(isWaiting: false)
     }
 
     // MARK: Reading

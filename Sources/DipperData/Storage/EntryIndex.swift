@@ -37,11 +37,16 @@ final class EntryIndex: Sendable {
     /// Whether this call made the database.
     let isNew: Bool
 
-    /// - Parameter boot: names the time since the machine was started.
-    init(path: String, boot: String) throws {
+    // Who holds the lock for longer than that is waited for in several turns.
+    private static let patience = "PRAGMA busy_timeout = 2000"
+
+    /// - Parameters:
+    ///   - boot: names the time since the machine was started.
+    ///   - isWaiting: another process that holds the index is waited for a while; otherwise the call fails at once. The
+    ///     first to open an index writes to it.
+    init(path: String, boot: String, isWaiting: Bool = true) throws {
         var configuration = Configuration()
-        // Who holds the lock for longer than that is waited for in several turns.
-        configuration.busyMode = .timeout(2)
+        configuration.busyMode = isWaiting ? .timeout(2) : .immediateError
         configuration.maximumReaderCount = 2
         configuration.label = "dipper.index"
         configuration.prepareDatabase { db in
@@ -50,9 +55,10 @@ final class EntryIndex: Sendable {
                 sql: """
                     PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -1024
                     """)
+            if db.configuration.readonly { try db.execute(sql: Self.patience) }
         }
         pool = try DatabasePool(path: path, configuration: configuration)
-        let version = try pool.read { db -> Int? in
+        let version = try pool.writeWithoutTransaction { db -> Int? in
             guard try Int.fetchOne(db, sql: "PRAGMA application_id") == Self.applicationID else {
                 guard try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") == 0 else {
                     throw ForeignDatabase()
@@ -64,6 +70,7 @@ final class EntryIndex: Sendable {
         if let version, version != Self.version { throw ForeignDatabase() }
         isNew = version == nil
         if isNew { try pool.write { try Self.create($0, boot) } }
+        try pool.writeWithoutTransaction { try $0.execute(sql: Self.patience) }
     }
 
     /// Entries that were made from others are found by their keys. There are few of them in a cache of bytes, so that the
