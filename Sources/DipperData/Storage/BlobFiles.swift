@@ -92,18 +92,22 @@ final class BlobFiles: Sendable {
         return footer.withUnsafeBytes { EntryRecord.layout($0, size: size)?.coding }
     }
 
-    /// Writes a record and puts it in place of the one of that name, in one step. A durable one is on
-    /// the device when this returns.
-    func write(
+    /// Writes a record where it is not seen yet. The bytes of a durable one are on the device when this returns.
+    func stage(
         _ name: String, body: Data, trailer: [UInt8], _ durability: Durability = .relaxed
     ) throws(FileError) {
         guard let staging else { throw FileError("write", name, EROFS) }
         try staging.write(name, body: body, trailer: trailer, durability)
         do throws(FileError) {
-            let shard = try blobs.makeFolder(Self.shard(of: name))
-            try staging.folder.rename(name, to: shard, name)
+            try staging.place(name, in: blobs.makeFolder(Self.shard(of: name)))
         } catch {
-            staging.folder.remove(name)
+    }
+
+    /// Puts the record that was staged in place of the one of that name, in one step. A durable one stays there after a
+    /// power cut when this returns.
+    func place(_ name: String, _ durability: Durability = .relaxed) throws(FileError) {
+        guard let staging else { throw FileError("rename", name, EROFS) }
+            staging.discard(name)
             throw error
         }
         if durability == .durable { try flushFolders(of: name) }
@@ -113,6 +117,9 @@ final class BlobFiles: Sendable {
     func flushFolders(of name: String) throws(FileError) {
         try folder(of: name)?.flush()
         try blobs.flush()
+    /// Removes a record that was staged and is not to be put in place.
+    func unstage(_ name: String) { staging?.discard(name) }
+
         if isRootFlushed.load(ordering: .relaxed) { return }
         try root.flush()
         isRootFlushed.store(true, ordering: .relaxed)

@@ -38,6 +38,23 @@ extension EntryIndex {
         }
     }
 
+    /// Removes the row of an entry, unless it is found whole while nobody else can change the index.
+    /// - Parameter isWhole: called with key and record as far as the index has them.
+    /// - Returns: whether it was not.
+    func remove(_ name: String, unless isWhole: (_ key: String?, _ record: Data?) -> Bool) throws -> Bool {
+        var isRemoved = false
+        try transaction { db in
+            let row = try GRDB.Row.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT key, record FROM entry LEFT JOIN small ON small.id = entry.id WHERE name = ?"),
+                arguments: [name])
+            if isWhole(row.flatMap { Self.text($0, 0) }, row.flatMap { Data.fromDatabaseValue($0[1]) }) { return }
+            try Self.remove([name], db)
+            isRemoved = true
+        }
+        return isRemoved
+    }
+
     // MARK: Sweeping
 
     /// How far a sweep has come: in the folders of files, then in the rows.

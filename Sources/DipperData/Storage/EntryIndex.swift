@@ -199,7 +199,7 @@ final class EntryIndex: Sendable {
     }
 
     /// Text of any kind, kept as bytes: what is bound as text ends with its first zero.
-    private static func text(_ row: GRDB.Row, _ column: Int) -> String? {
+    static func text(_ row: GRDB.Row, _ column: Int) -> String? {
         let value: DatabaseValue = row[column]
         if case .blob(let bytes) = value.storage { return String(decoding: bytes, as: UTF8.self) }
         return String.fromDatabaseValue(value)
@@ -243,8 +243,13 @@ final class EntryIndex: Sendable {
     // MARK: Writing
 
     /// Adds rows or puts them in place of those of their names, in one transaction, and removes others.
-    func write(_ rows: [Row], removing names: [String] = [], _ durability: Durability = .relaxed) throws {
+    /// - Parameter change: called while nobody else can change the index, to put files in place and to remove others;
+    ///   names the rows to add and those to remove.
+    func write(
+        _ durability: Durability = .relaxed, _ change: () throws -> (rows: [Row], removed: [String])
+    ) throws {
         try transaction(durability) { db in
+            let (rows, names) = try change()
             let upsert = try db.cachedStatement(
                 sql: """
                     INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
@@ -286,11 +291,6 @@ final class EntryIndex: Sendable {
             row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
             row.lifetime.accessExtension.map { min($0, Lifetime.longest) },
         ]
-    }
-
-    func remove(_ names: [String]) throws {
-        guard !names.isEmpty else { return }
-        try transaction { db in _ = try Self.remove(names, db) }
     }
 
     @discardableResult

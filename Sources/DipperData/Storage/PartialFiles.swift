@@ -46,9 +46,9 @@ final class PartialFiles: Sendable {
         for name in removed { folder.remove(name) }
         try staging.write(name, body: record.value.data, trailer: trailer, .relaxed)
         do throws(FileError) {
-            try staging.folder.rename(name, to: folder, name)
+            try staging.place(name, in: folder)
         } catch {
-            staging.folder.remove(name)
+            staging.discard(name)
             throw error
         }
         update(folder, now: now) { $0.note(name, size: size, written: now) }

@@ -56,8 +56,9 @@ final class StagingFolder: Sendable {
         close(lock)
     }
 
-    /// Writes a record under a name that is not seen yet.
+    /// Writes a record that is to have this name in another folder.
     func write(_ name: String, body: Data, trailer: [UInt8], _ durability: Durability) throws(FileError) {
+        let name = Self.stagedName(name)
         let file = try folder.createFile(name, O_WRONLY | O_TRUNC)
         var failure = FileWriting.write(body, trailer, to: file, name)
         if failure == nil, durability == .durable, fdatasync(file) != 0 { failure = FileError("fdatasync", name) }
@@ -66,6 +67,19 @@ final class StagingFolder: Sendable {
             folder.remove(name)
             throw failure
         }
+    }
+
+    /// Moves a record that was written to its folder.
+    func place(_ name: String, in other: Folder) throws(FileError) {
+        try folder.rename(Self.stagedName(name), to: other, name)
+    }
+
+    /// Removes a record that was written.
+    func discard(_ name: String) { folder.remove(Self.stagedName(name)) }
+
+    /// Names of a rule of the caller's could be anybody's: a half-written file has nothing else to be known by.
+    private static func stagedName(_ name: String) -> String {
+        KeyDigest.isDigest(name) ? name : KeyDigest.sha256(CacheKey(verbatim: name))
     }
 
     /// Whether another store that may write is open on the folder, in this process or in another.
