@@ -152,6 +152,7 @@ struct FolderSafetyTests {
         let theirs = [
             "blobs/notes.txt", "blobs/ab/notes.txt", "blobs/ab/abnotes.txt", "blobs/ab/deep/file", "partial/deep/file",
             "staging/notes.txt", "staging/config/app.yml", "notes.txt", "index-notes.sqlite",
+            "partial/notes.txt", "staging/0123456789abcdef/notes.txt", ".new.0123456789abcdef",
         ]
         for name in theirs { try folder.put(name, "theirs") }
         await useAll(diskTier(folder))

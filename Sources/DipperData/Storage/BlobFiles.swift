@@ -85,7 +85,11 @@ final class BlobFiles: Sendable {
 
     /// How the body in a file is compressed; `nil` if there is no file or it is no record.
     func coding(of name: String) -> StorageCompression.Coding? {
-        guard let shard = try? folder(of: name), let (file, size) = try? shard.openFile(name) else { return nil }
+        (try? folder(of: name)).flatMap { Self.coding(of: name, in: $0) }
+    }
+
+    private static func coding(of name: String, in folder: Folder) -> StorageCompression.Coding? {
+        guard let (file, size) = try? folder.openFile(name) else { return nil }
         defer { close(file) }
         var footer = [UInt8](repeating: 0, count: min(size, EntryRecord.footerSize))
         guard pread(file, &footer, footer.count, off_t(size - footer.count)) == footer.count else { return nil }
@@ -98,28 +102,28 @@ final class BlobFiles: Sendable {
     ) throws(FileError) {
         guard let staging else { throw FileError("write", name, EROFS) }
         try staging.write(name, body: body, trailer: trailer, durability)
-        do throws(FileError) {
-            try staging.place(name, in: blobs.makeFolder(Self.shard(of: name)))
-        } catch {
     }
 
     /// Puts the record that was staged in place of the one of that name, in one step. A durable one stays there after a
     /// power cut when this returns.
     func place(_ name: String, _ durability: Durability = .relaxed) throws(FileError) {
         guard let staging else { throw FileError("rename", name, EROFS) }
+        do throws(FileError) {
+            try staging.place(name, in: blobs.makeFolder(Self.shard(of: name)))
+        } catch {
             staging.discard(name)
             throw error
         }
         if durability == .durable { try flushFolders(of: name) }
     }
 
+    /// Removes a record that was staged and is not to be put in place.
+    func unstage(_ name: String) { staging?.discard(name) }
+
     /// Returns when what has been renamed or removed under this name will stay so after a power cut.
     func flushFolders(of name: String) throws(FileError) {
         try folder(of: name)?.flush()
         try blobs.flush()
-    /// Removes a record that was staged and is not to be put in place.
-    func unstage(_ name: String) { staging?.discard(name) }
-
         if isRootFlushed.load(ordering: .relaxed) { return }
         try root.flush()
         isRootFlushed.store(true, ordering: .relaxed)
@@ -134,6 +138,11 @@ final class BlobFiles: Sendable {
 
     /// Whether the cache can have made the file: its name is a digest, or its bytes end as those of a record do.
     func isEntry(_ name: String) -> Bool { KeyDigest.isDigest(name) || coding(of: name) != nil }
+
+    /// The same for a file in another folder of records.
+    static func isEntry(_ name: String, in folder: Folder) -> Bool {
+        KeyDigest.isDigest(name) || coding(of: name, in: folder) != nil
+    }
 
     // MARK: All files
 

@@ -103,15 +103,19 @@ final class StagingFolder: Sendable {
             defer { if lock >= 0 { close(lock) } }
             if lock >= 0, flock(lock, LOCK_EX | LOCK_NB) != 0 { continue }
             Self.empty(folder)
-            if lock >= 0 { folder.remove(Self.lockName) }
+            if lock >= 0 {
+                folder.remove(Self.lockName)
+                found = true
+            }
+            // Stays if somebody has put files of theirs there.
             if all.removeFolder(other) { found = true }
         }
         return found
     }
 
-    /// Removes files that a store can have written.
+    /// Removes files that have names which a store gives them here.
     private static func empty(_ folder: Folder) {
-        for name in folder.names() where KeyDigest.isPlainFileName(name) || Folder.isTemporary(name) {
+        for name in folder.names() where KeyDigest.isDigest(name) || Folder.isTemporary(name) {
             folder.remove(name)
         }
     }
