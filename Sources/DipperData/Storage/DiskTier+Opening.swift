@@ -127,7 +127,7 @@ extension DiskTier {
         guard let index = opened.index, let files = opened.files else { return }
         do {
             let isLost = try index.isNew ? !files.shards().isEmpty : index.sweptBoot() != options.boot
-            if isLost || files.foundAbandoned { try index.setSweepPosition(.init()) }
+            if isLost || opened.foundAbandoned { try index.beginSweep(boot: options.boot) }
             guard let position = try index.sweepPosition() else { return }
             start(Sweep(index, from: position, isNoted: true), .background)
         } catch {

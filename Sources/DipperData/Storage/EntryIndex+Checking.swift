@@ -85,6 +85,17 @@ extension EntryIndex {
         }
     }
 
+    /// Notes that files and rows are to be compared from the beginning, and for which start of the machine: whoever comes
+    /// next within it goes on.
+    func beginSweep(boot: String) throws {
+        try transaction { db in
+            try db.execute(sql: "DELETE FROM sweep; DELETE FROM boot")
+            try db.execute(sql: "INSERT INTO boot VALUES (?)", arguments: [boot])
+            let start = SweepPosition()
+            try db.execute(sql: "INSERT INTO sweep VALUES (?, ?)", arguments: [start.phase.rawValue, start.last])
+        }
+    }
+
     /// Notes that files and rows have been compared since the machine was started.
     func endSweep(boot: String) throws {
         try transaction { db in
@@ -93,7 +104,7 @@ extension EntryIndex {
         }
     }
 
-    /// The start of the machine since which files and rows have been compared.
+    /// The start of the machine since which files and rows have been compared, or for which that has begun.
     func sweptBoot() throws -> String? {
         try read { try String.fetchOne($0, sql: "SELECT id FROM boot") }
     }
