@@ -137,7 +137,11 @@ final class FetchSession: Sendable {
 
     /// Runs commands to their end, also when interrupted, and returns the exit status.
     func run(_ body: @escaping @Sendable (FetchSession) async throws -> Void) async throws -> ExitCode {
-        let work = Task { try await body(self) }
+        let work = Task {
+            // Whoever asks once is to find what there is.
+            await cache.indexOpened()
+            try await body(self)
+        }
         let interrupt = Interrupt {
             self.interrupt()
             work.cancel()

@@ -36,11 +36,16 @@ struct ListCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await store.withCache { cache in
-            cache.forEachEntry { entry in
+            let isWhole = cache.listEntries { entry in
                 tell(store.json ? entry.json : entry.line)
             }
+            guard isWhole else { throw IncompleteList() }
         }
     }
+}
+
+struct IncompleteList: Error, CustomStringConvertible {
+    let description = "The index of the cache could not be read: entries may be missing from the list."
 }
 
 struct ShowCommand: AsyncParsableCommand {

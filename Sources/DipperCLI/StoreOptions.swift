@@ -39,6 +39,8 @@ struct StoreOptions: ParsableArguments {
             await cache.shutdown()
             throw UnusableFolder(problem: problem)
         }
+        // What is asked for once is looked for in all of the cache, also while another process holds it.
+        await cache.indexOpened()
         do {
             let result = try await body(cache)
             await cache.shutdown()

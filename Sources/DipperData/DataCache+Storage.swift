@@ -231,6 +231,13 @@ extension DataCache {
     /// Calls back with every entry on disk, in no meaningful order, on the caller's thread.
     public func forEachEntry(_ body: (CachedEntry) -> Void) { store.disk?.forEachEntry(body) }
 
+    /// Calls back with every entry on disk. False if that cannot be all of them: the index cannot be read, or had to be
+    /// made anew.
+    package func listEntries(_ body: (CachedEntry) -> Void) -> Bool { store.disk?.forEachEntry(body) ?? true }
+
+    /// Returns when the index of the disk tier is open, unless another process holds it for very long.
+    package func indexOpened() async { await store.disk?.indexOpened() }
+
     /// What the index knows of an entry on disk.
     public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
 

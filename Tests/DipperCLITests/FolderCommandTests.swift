@@ -54,6 +54,21 @@ struct FolderCommandTests {
         }
     }
 
+    @Test("a list that had to go without the index fails")
+    func lostIndex() async throws {
+        let folder = TemporaryFolder()
+        let cache = DataCache(DataCache.Configuration(directory: folder.url))
+        for (key, size) in [("small", 100), ("large", 9_000)] {
+            try await cache.addDataAndWait(Data(count: size), for: CacheKey(key))
+        }
+        await cache.shutdown()
+        let whole = try await Dipper.run(["list", "--cache-dir", folder.path])
+        #expect(whole.status == 0 && whole.lines.count == 2, "\(whole.errors)")
+        try Data(repeating: 7, count: 8_192).write(to: folder.url.appendingPathComponent("index.sqlite"))
+        let output = try await Dipper.run(["list", "--cache-dir", folder.path])
+        #expect(output.status == 1 && output.errors.contains("may be missing"), "\(output.errors)")
+    }
+
     @Test("nothing in a folder of mode 755 can be read by others, whatever the umask")
     func modes() async throws {
         let server = try await FaultServer.start()

@@ -93,6 +93,19 @@ struct FolderSafetyTests {
         await tier.shutdown()
     }
 
+    @Test("one without a marker is not empty if it has a file that only has the name of an unfinished marker")
+    func foreignMarker() async throws {
+        for text in ["somebody's text", "dipper-cache 3\nand more", "dipper-cache\t3"] {
+            let folder = TemporaryFolder()
+            try folder.put(".new.0123456789abcdef", text)
+            let before = snapshot(folder.path)
+            let tier = diskTier(folder)
+            #expect(tier.opened.problem?.isRefusal == true, "\(text)")
+            await useAll(tier)
+            #expect(snapshot(folder.path) == before, "\(text)")
+        }
+    }
+
     @Test(
         "a symbolic link in it is not followed, for reading, writing or removing",
         arguments: [
@@ -139,6 +152,7 @@ struct FolderSafetyTests {
         let theirs = [
             "blobs/notes.txt", "blobs/ab/notes.txt", "blobs/ab/abnotes.txt", "blobs/ab/deep/file", "partial/deep/file",
             "staging/notes.txt", "staging/config/app.yml", "notes.txt", "index-notes.sqlite",
+            "partial/notes.txt", "staging/0123456789abcdef/notes.txt", ".new.0123456789abcdef",
         ]
         for name in theirs { try folder.put(name, "theirs") }
         await useAll(diskTier(folder))

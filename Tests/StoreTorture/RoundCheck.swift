@@ -21,10 +21,13 @@ struct RoundCheck {
         // After a kill the file of an entry may stand for the small one that takes its place.
         await cache.reconcile()
         if mode == .kept {
-            for (ledger, log) in zip(ledgers, logs) {
+            let shared = SharedKeys(logs: logs).compare(cache)
+            problems += shared.problems
+            for (number, (ledger, log)) in zip(ledgers, logs).enumerated() {
                 let (found, wrong) = compare(ledger, cache)
                 problems += wrong
-                try WriteLedger.lines(of: found).write(to: log)
+                let others = number == 0 ? WriteLedger.lines(of: shared.found) : Data()
+                try (WriteLedger.lines(of: found) + others).write(to: log)
             }
         } else {
             for log in logs { try Data().write(to: log) }
@@ -40,7 +43,7 @@ struct RoundCheck {
     private func compare(_ ledger: WriteLedger, _ cache: DataCache) -> ([String: UInt64?], [String]) {
         var found: [String: UInt64?] = [:]
         var problems: [String] = []
-        for key in ledger.expected.keys.sorted() {
+        for key in ledger.expected.keys.sorted() where !SharedKeys.isShared(key) {
             let data = cache.data(for: CacheKey(key))
             let version = data.flatMap { Entries.version(of: $0, key: key) }
             if data != nil, version == nil { problems.append("\(key) has wrong bytes") }

@@ -85,25 +85,33 @@ final class BlobFiles: Sendable {
 
     /// How the body in a file is compressed; `nil` if there is no file or it is no record.
     func coding(of name: String) -> StorageCompression.Coding? {
-        guard let shard = try? folder(of: name), let (file, size) = try? shard.openFile(name) else { return nil }
+        (try? folder(of: name)).flatMap { Self.coding(of: name, in: $0) }
+    }
+
+    private static func coding(of name: String, in folder: Folder) -> StorageCompression.Coding? {
+        guard let (file, size) = try? folder.openFile(name) else { return nil }
         defer { close(file) }
         var footer = [UInt8](repeating: 0, count: min(size, EntryRecord.footerSize))
         guard pread(file, &footer, footer.count, off_t(size - footer.count)) == footer.count else { return nil }
         return footer.withUnsafeBytes { EntryRecord.layout($0, size: size)?.coding }
     }
 
-    /// Writes a record and puts it in place of the one of that name, in one step. A durable one is on
-    /// the device when this returns.
-    func write(
+    /// Writes a record where it is not seen yet. The bytes of a durable one are on the device when this returns.
+    func stage(
         _ name: String, body: Data, trailer: [UInt8], _ durability: Durability = .relaxed
     ) throws(FileError) {
         guard let staging else { throw FileError("write", name, EROFS) }
         try staging.write(name, body: body, trailer: trailer, durability)
+    }
+
+    /// Puts the record that was staged in place of the one of that name, in one step. A durable one stays there after a
+    /// power cut when this returns.
+    func place(_ name: String, _ durability: Durability = .relaxed) throws(FileError) {
+        guard let staging else { throw FileError("rename", name, EROFS) }
         do throws(FileError) {
-            let shard = try blobs.makeFolder(Self.shard(of: name))
-            try staging.folder.rename(name, to: shard, name)
+            try staging.place(name, in: blobs.makeFolder(Self.shard(of: name)))
         } catch {
-            staging.folder.remove(name)
+            staging.discard(name)
             throw error
         }
         if durability == .durable { try flushFolders(of: name) }
@@ -117,6 +125,9 @@ final class BlobFiles: Sendable {
         }
         try flushFolders(of: name)
     }
+
+    /// Removes a record that was staged and is not to be put in place.
+    func unstage(_ name: String) { staging?.discard(name) }
 
     /// Returns when what has been renamed or removed under this name will stay so after a power cut.
     func flushFolders(of name: String) throws(FileError) {
@@ -136,6 +147,11 @@ final class BlobFiles: Sendable {
 
     /// Whether the cache can have made the file: its name is a digest, or its bytes end as those of a record do.
     func isEntry(_ name: String) -> Bool { KeyDigest.isDigest(name) || coding(of: name) != nil }
+
+    /// The same for a file in another folder of records.
+    static func isEntry(_ name: String, in folder: Folder) -> Bool {
+        KeyDigest.isDigest(name) || coding(of: name, in: folder) != nil
+    }
 
     // MARK: All files
 

@@ -21,9 +21,11 @@ enum CacheFolder {
             let names = try folder.listing()
             // Another process may have marked it meanwhile.
             if names.contains(markerName) { continue }
-            guard names.allSatisfy(Folder.isTemporary) else { throw FolderRefusal(path, .notEmpty) }
+            guard names.allSatisfy({ isUnfinishedMarker($0, in: folder) }) else {
+                throw FolderRefusal(path, .notEmpty)
+            }
             do throws(FileError) {
-                try folder.makeFile(markerName, [UInt8]("dipper-cache \(format)\n".utf8), beside: folder)
+                try folder.makeFile(markerName, markerText, beside: folder)
                 // Left by processes that were killed here, or by those that find now that the folder is marked.
                 for name in names { folder.remove(name) }
             } catch {
@@ -31,6 +33,19 @@ enum CacheFolder {
             }
         }
         throw FileError("mark", path, EAGAIN)
+    }
+
+    private static let markerText = [UInt8]("\(markerName) \(format)\n".utf8)
+
+    /// Whether a process that was killed, or is at it now, can have made the file to mark the folder: its bytes are a
+    /// beginning of the marker's. True also for one that has just gone.
+    static func isUnfinishedMarker(_ name: String, in folder: Folder) -> Bool {
+        guard Folder.isTemporary(name) else { return false }
+        if folder.entry(name) == nil { return true }
+        guard let (file, size) = try? folder.openFile(name) else { return folder.entry(name) == nil }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: markerText.count)
+        return size <= bytes.count && pread(file, &bytes, size, 0) == size && markerText.starts(with: bytes[..<size])
     }
 
     /// - Throws: `FolderRefusal` if the marker is none of ours.

@@ -31,9 +31,10 @@ struct DerivedRemoval: DiskJob {
             names = files.names(inShard: shard)
             return true
         }
-        for name in names.suffix(64) {
-            guard let row = files.row(of: name), CacheKey(verbatim: row.key).isDerived(of: key) else { continue }
+        try index.compare(names.suffix(64)) { name, listed in
+            guard let row = files.row(of: name), CacheKey(verbatim: row.key).isDerived(of: key) else { return .keep }
             files.remove(name)
+            return listed?.isSmall == false ? .remove : .keep
         }
         names.removeLast(min(64, names.count))
         return true

@@ -11,7 +11,7 @@ protocol DiskJob: Sendable {
 /// The jobs that have not ended. A value; its owner locks it.
 struct DiskJobs {
     /// Whether those who wait for the disk wait for a job.
-    enum Kind { case asked, background }
+    enum Kind { case asked, background, opening }
 
     private var open: [(number: UInt64, kind: Kind)] = []
     private var next: UInt64 = 0
@@ -66,6 +66,10 @@ extension DiskTier {
     /// The job after its next step, and the number of attempts so far at the one after that; `nil` if it has ended.
     private func step<Job: DiskJob>(_ job: Job, attempts: Int) -> (Job, Int?) {
         var job = job
+        if opened.isIndexHeld, attempts < Self.mostAttempts {
+            reopen()
+            if opened.isIndexHeld { return (job, attempts + 1) }
+        }
         do {
             return try job.step(self) ? (job, 0) : (job, nil)
         } catch {
@@ -82,7 +86,7 @@ extension DiskTier {
     /// is due, as after a power cut.
     func reconcile() async { await jobsEnd(nil) }
 
-    private func jobsEnd(_ kind: DiskJobs.Kind?) async {
+    func jobsEnd(_ kind: DiskJobs.Kind?) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             // What was asked for before is in the queue before this.
             let isRunning = writer.run { self.resume(continuation, upTo: self.jobs.withLock { $0.latest }, kind) }

@@ -36,17 +36,21 @@ extension DiskTier {
         return nil
     }
 
-    /// Calls back with each entry, in the order of their names.
-    func forEachEntry(_ body: (CachedEntry) -> Void) {
-        guard let index = presentIndex else { return }
+    /// Calls back with each entry, in the order of their names. False if that cannot be all of them: the index could not
+    /// be read, or had to be made anew.
+    @discardableResult
+    func forEachEntry(_ body: (CachedEntry) -> Void) -> Bool {
+        guard let index = presentIndex else { return !opened.isIndexHeld }
         do {
             var last = ""
             while case let rows = try index.rows(after: last, limit: 256), let end = rows.last {
                 for row in present(rows) { body(CachedEntry(row)) }
                 last = end.name
             }
+            return !opened.isIndexNew
         } catch {
             indexFailed(error)
+            return false
         }
     }
 

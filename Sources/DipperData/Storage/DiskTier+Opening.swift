@@ -3,18 +3,31 @@ import GRDB
 
 /// Opening, and opening again when something was lost.
 extension DiskTier {
-    func reopen() {
+    /// - Parameter isWaiting: another process that holds the index is waited for a while. Otherwise, as on the caller's
+    ///   thread, the index is opened in the background.
+    func reopen(isWaiting: Bool = true) {
         let old = opened
         guard !old.isClosed else { return }
-        let new = open()
+        var new = open(isWaiting)
+        if old.isIndexHeld, old.foundAbandoned { new.foundAbandoned = true }
         if let problem = new.problem, problem.isRefusal, problem != old.problem {
             logger.error("the cache keeps nothing on disk: \(problem.description)")
         }
         replaceOpened(new)
         if new.index != nil { writer.run { self.sweepIfDue() } }
+        if new.isIndexHeld, !old.isIndexHeld { openIndexLater() }
     }
 
-    private func open() -> Opened {
+    private func openIndexLater() {
+        start(IndexOpening(), .opening) { _ in
+            if self.opened.isIndexHeld, !self.isClosed { self.openIndexLater() }
+        }
+    }
+
+    /// Returns when the index is open, unless another process holds it for very long.
+    func indexOpened() async { if opened.isIndexHeld { await jobsEnd(.opening) } }
+
+    private func open(_ isWaiting: Bool) -> Opened {
         var new = Opened()
         do {
             let folder = try CacheFolder.open(options.folder)
@@ -26,11 +39,14 @@ extension DiskTier {
                 new.problem = StoreProblem("\(error)", isReadable: new.files != nil)
             }
             guard let files = new.files else { return new }
+            new.foundAbandoned = files.foundAbandoned
             new.partials = PartialFiles(root: folder, files: files)
             guard let staging = files.staging else { return new }
-            (new.index, new.indexFile) = try openIndex(in: folder, staging.folder)
+            try openIndex(in: folder, staging.folder, isWaiting, &new)
         } catch let refusal as FolderRefusal {
             return Opened(problem: StoreProblem("\(refusal)", isRefusal: true))
+        } catch let error where IndexFailure(error) == .busy {
+            new.isIndexHeld = true
         } catch {
             complain("the folder or its index cannot be opened: nothing is kept on disk", error)
             new.problem = StoreProblem("\(error)")
@@ -38,21 +54,25 @@ extension DiskTier {
         return new
     }
 
-    private func openIndex(in folder: Folder, _ staging: Folder) throws -> (EntryIndex, IndexFile) {
+    private func openIndex(
+        in folder: Folder, _ staging: Folder, _ isWaiting: Bool, _ new: inout Opened
+    ) throws {
         let file = try IndexFile.current(in: folder, staging)
         do {
-            return (try index(file), file)
+            (new.index, new.indexFile) = (try index(file, isWaiting), file)
+            return
         } catch {
             guard [.damage, .suspicion].contains(IndexFailure(error)) else { throw error }
             logger.warning("the index cannot be read and is set aside", metadata: ["error": "\(error)"])
         }
         let next = try file.next(staging)
-        return (try index(next), next)
+        new.isIndexNew = true
+        (new.index, new.indexFile) = (try index(next, isWaiting), next)
     }
 
-    private func index(_ file: IndexFile) throws -> EntryIndex {
+    private func index(_ file: IndexFile, _ isWaiting: Bool) throws -> EntryIndex {
         do {
-            return try EntryIndex(path: file.path, boot: options.boot)
+            return try EntryIndex(path: file.path, boot: options.boot, isWaiting: isWaiting)
         } catch is EntryIndex.ForeignDatabase {
             throw FolderRefusal(options.folder, .otherIndex)
         }
@@ -107,11 +127,16 @@ extension DiskTier {
         guard let index = opened.index, let files = opened.files else { return }
         do {
             let isLost = try index.isNew ? !files.shards().isEmpty : index.sweptBoot() != options.boot
-            if isLost || files.foundAbandoned { try index.setSweepPosition(.init()) }
+            if isLost || opened.foundAbandoned { try index.beginSweep(boot: options.boot) }
             guard let position = try index.sweepPosition() else { return }
             start(Sweep(index, from: position, isNoted: true), .background)
         } catch {
             indexFailed(error)
         }
     }
+}
+
+/// Opens an index that another process holds: done before each step of any job (``DiskTier/start(_:_:whenDone:)``).
+struct IndexOpening: DiskJob {
+    mutating func step(_ tier: DiskTier) -> Bool { false }
 }

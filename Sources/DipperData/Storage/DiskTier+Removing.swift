@@ -2,30 +2,38 @@ import Foundation
 
 /// What the writer's thread removes, and whom it tells.
 extension DiskTier {
-    /// False if that cannot be done.
-    @discardableResult
-    func removeNow(_ names: [String]) -> Bool {
-        let opened = opened
-        guard let files = opened.files, !files.isReadOnly else { return false }
-        for name in names { files.remove(name) }
+    /// Removes an entry that was found damaged, unless another one has taken its place since: it is looked at again while
+    /// nobody else can change it.
+    func removeDamaged(_ name: String) {
         do {
-            try opened.index?.remove(names)
-            return true
+            guard try removeIfDamaged(name) else { return }
+            logger.warning("an entry was damaged and has been removed", metadata: ["file": "\(name)"])
         } catch {
             indexFailed(error)
-            return false
         }
     }
 
-    /// Removes a file and its row, unless the index has a record that the file was to replace.
-    func removeDamagedFile(_ name: String) {
+    /// - Parameter key: the entry counts as damaged, too, if the index has this key for it and its record another one.
+    /// - Returns: whether it was damaged.
+    func removeIfDamaged(_ name: String, of key: String? = nil) throws -> Bool {
         let opened = opened
-        guard let files = opened.files, !files.isReadOnly else { return }
-        files.remove(name)
-        do {
-            try opened.index?.compare([name]) { _, listed in listed?.isSmall == false ? .remove : .keep }
-        } catch {
-            indexFailed(error)
+        guard let files = opened.files, !files.isReadOnly, let index = opened.index else { return false }
+        return try index.remove(name) { listed, small in
+            let isWhole = { (bytes: UnsafeRawBufferPointer) in
+                guard let record = EntryRecord.decode(bytes, takeBody: { _ in Data() }) else { return false }
+                return key == nil || listed != key || record.key.string == key
+            }
+            do {
+                if let file = try files.read(name) {
+                    defer { free(file.bytes) }
+                    if isWhole(UnsafeRawBufferPointer(start: file.bytes, count: file.count)) { return true }
+                    files.remove(name)
+                }
+            } catch {
+                // It may be read another time.
+                return true
+            }
+            return small?.withUnsafeBytes(isWhole) ?? false
         }
     }
 

@@ -4,11 +4,13 @@ import Synchronization
 
 /// What the writer's thread does. Nothing here is called from elsewhere.
 extension DiskTier {
-    /// Carries out a batch of changes: first the files of large entries, then all rows, then the removal of files that are
-    /// out of date. So an entry is found until the one that takes its place is, and both are in step with what is flushed.
+    /// Carries out a batch of changes: the files of large entries are written; then, in one transaction, they are put in
+    /// place, other files are removed, and all rows are changed; then files that are out of date are removed. So an entry is
+    /// found until the one that takes its place is, and files are in step with rows whoever else writes.
     /// - Parameter hidden: keys whose versions on disk could not be removed before.
     func carryOut(_ batch: [StagingArea.Item], hidden: Set<CacheKey>) -> StagingArea.Outcome {
         reopenIfLost()
+        waitForIndex()
         var outcome = StagingArea.Outcome()
         guard let files = opened.files, !files.isReadOnly else {
             giveUp(batch, &outcome)
@@ -16,6 +18,8 @@ extension DiskTier {
         }
         var rows: [EntryIndex.Row] = []
         var small: [(item: StagingArea.Item, name: String)] = []
+        // Two keys may share a name by a custom rule: the later one has it.
+        var large: [String: StagingArea.Item] = [:]
         var removed = Set(hidden.map { options.naming.name($0) })
         let partials = opened.partials
         let time = now().timeIntervalSince1970
@@ -35,26 +39,48 @@ extension DiskTier {
             if size <= options.inlineLimit {
                 row.record = body + trailer
                 small.append((item, name))
-            } else if !write(item, name, body, trailer, files, &outcome) {
-                removed.insert(name)
-                continue
+            } else {
+                do {
+                    try files.stage(name, body: body, trailer: trailer, item.durability)
+                    large[name] = item
+                } catch {
+                    fail(item, error, &outcome)
+                    removed.insert(name)
+                    continue
+                }
             }
             rows.append(row)
         }
         removed.subtract(rows.map(\.name))
-        let isDurable = batch.contains { $0.durability == .durable }
-        guard commit(rows, removing: Array(removed), isDurable ? .durable : .relaxed) else {
+        let durability: Durability = batch.contains { $0.durability == .durable } ? .durable : .relaxed
+        let isCommitted = attempt { index in
+            try index.write(durability) {
+                // Emptied, should there be another attempt.
+                while let (name, item) = large.popFirst() {
+                    do {
+                        try files.place(name, item.durability)
+                    } catch {
+                        fail(item, error, &outcome)
+                        rows.removeAll { $0.name == name }
+                        removed.insert(name)
+                    }
+                }
+                for name in removed { files.remove(name) }
+                return (rows, Array(removed))
+            }
+        }
+        guard isCommitted else {
+            for name in large.keys { files.unstage(name) }
             giveUp(batch, &outcome)
             return outcome
         }
-        for name in removed { files.remove(name) }
+        removeReplaced(small, files, &outcome)
         outcome.freed = hidden.filter { !isFound($0) }
         outcome.stuck.formUnion(
             batch.filter { outcome.failed.contains($0.number) && isFound($0.key) }.map(\.key))
-        for (item, name) in small {
-            files.remove(name)
-            // A file that came back would stand for the small entry. What is found until then is the right one.
-            if item.durability == .durable, !flushFolders(of: name, files) { outcome.failed.insert(item.number) }
+        // A file that came back would stand for the small entry. What is found until then is the right one.
+        for (item, name) in small where item.durability == .durable && !flushFolders(of: name, files) {
+            outcome.failed.insert(item.number)
         }
         dropVanished(rows.filter { $0.record == nil })
         keepLimit()
@@ -65,20 +91,27 @@ extension DiskTier {
         return outcome
     }
 
-    /// Writes the file of a large entry. False if that fails: the earlier file must not stand for the entry.
-    private func write(
-        _ item: StagingArea.Item, _ name: String, _ body: Data, _ trailer: [UInt8], _ files: BlobFiles,
-        _ outcome: inout StagingArea.Outcome
-    ) -> Bool {
-        do {
-            try files.write(name, body: body, trailer: trailer, item.durability)
-            return true
-        } catch {
-            complain("an entry cannot be written and stays in memory only", error)
-            files.remove(name)
-            outcome.failed.insert(item.number)
-            return false
-        }
+    /// The file of a large entry cannot be written: the earlier file must not stand for the entry.
+    private func fail(_ item: StagingArea.Item, _ error: any Error, _ outcome: inout StagingArea.Outcome) {
+        complain("an entry cannot be written and stays in memory only", error)
+        outcome.failed.insert(item.number)
+    }
+
+    /// Removes files whose entries have become small, unless they have become large again meanwhile.
+    private func removeReplaced(
+        _ small: [(item: StagingArea.Item, name: String)], _ files: BlobFiles, _ outcome: inout StagingArea.Outcome
+    ) {
+        let replaced = small.filter { files.exists($0.name) }
+        let isDone =
+            replaced.isEmpty
+            || attempt { index in
+                try index.compare(replaced.map(\.name)) { name, listed in
+                    if listed?.isSmall == true { files.remove(name) }
+                    return .keep
+                }
+            }
+        // A file that stays stands for the small entry.
+        if !isDone { outcome.failed.formUnion(replaced.map(\.item.number)) }
     }
 
     /// Nothing of the batch can be carried out. What was to be replaced or removed must not be found any more.
@@ -95,7 +128,7 @@ extension DiskTier {
         let name = options.naming.name(key)
         if opened.files?.exists(name) == true { return true }
         // An index that cannot be read now may be read later.
-        guard let index = opened.index else { return opened.files?.isReadOnly != false }
+        guard let index = opened.index else { return opened.isIndexHeld || opened.files?.isReadOnly != false }
         do {
             return try index.smallRecord(name) != nil
         } catch {
@@ -130,13 +163,27 @@ extension DiskTier {
         }
     }
 
-    private func commit(_ rows: [EntryIndex.Row], removing names: [String], _ durability: Durability) -> Bool {
+    /// How often another process that holds the index is waited for. Once it has been held for so long, no more time is given
+    /// to the next batches.
+    private var attempts: Int { isStalled.load(ordering: .relaxed) ? 1 : isClosed ? 5 : 30 }
+
+    /// Opens the index once another process lets go of it.
+    private func waitForIndex() {
+        var attempts = attempts
+        while opened.isIndexHeld, attempts > 0 {
+            attempts -= 1
+            setStalled(true)
+            reopen()
+        }
+    }
+
+    /// Changes the index. False if that fails, or if another process holds it for too long.
+    private func attempt(_ change: (EntryIndex) throws -> Void) -> Bool {
         guard let index = opened.index else { return false }
-        // Once the index has been held for so long, no more time is given to the next batches.
-        var attempts = isStalled.load(ordering: .relaxed) ? 1 : isClosed ? 5 : 30
+        var attempts = attempts
         while true {
             do {
-                try index.write(rows, removing: names, durability)
+                try change(index)
                 setStalled(false)
                 return true
             } catch {
@@ -176,6 +223,7 @@ extension DiskTier {
     }
 
     func writeAccesses() {
+        if opened.isIndexHeld { return }
         let accesses = accesses.withLock { exchange(&$0, with: [:]) }
         guard !accesses.isEmpty, opened.files?.isReadOnly == false else { return }
         do {

@@ -22,14 +22,18 @@ import Synchronization
 // NAME is the key's SHA-256 unless configured otherwise; "ab" are its first two characters. Records may hold bodies that
 // are compressed; sizes are those on disk, and say which entries are small.
 //
-// Writing a large entry: (1) the file is written under staging, (2) renamed into place, (3) its row is committed.
+// Writing a large entry: (1) the file is written under staging; in one transaction of the index it is (2) renamed into
+//   place, and (3) its row is committed.
 //   Killed before 2: the staging folder's lock is gone; whoever opens the store next removes the folder.
 //   Killed before 3: a file without a row, or with the row of the entry before. Readers find it; the next sweep lists it.
-//   So no file is ever half written under its name. If another process clears or evicts at that very moment, a row may be
-//   without a file; the writer looks for that afterwards.
-// Writing a small entry: row and record are committed in one transaction, then a file of that name is removed.
+//   So no file is ever half written under its name.
+// Writing a small entry: row and record are committed in one transaction; a file of that name is removed in the next one,
+//   if the row is still that of a small entry.
 //   Killed in between: the file stands for the entry until the next sweep, which keeps what was stored last.
-// Removing: the row first, then the file.
+// Removing: the file, then the row, in one transaction.
+//   Killed in between: a row without a file; the next sweep removes it.
+// Files are renamed and removed only in transactions: of two processes that write one key, or of which one writes and one
+//   removes, whoever comes last finds the file that belongs to the row. What was found damaged is looked at again there.
 // Nothing is flushed to the device per entry, unless the request asks for it. After a power cut a file may be torn: its
 //   checksum says so, and it is removed. SQLite in WAL mode keeps the index consistent. The index notes for which start of
 //   the machine it has been compared with the files; after another start, and after a process was killed, they are compared
@@ -93,6 +97,12 @@ final class DiskTier: Sendable {
         var index: EntryIndex?
         /// Tells whether the index at the path is still the one that is open.
         var indexFile: IndexFile?
+        /// Another process holds the index, which is opened once that lets go. Files are read meanwhile.
+        var isIndexHeld = false
+        /// The index was damaged, and this is a new one.
+        var isIndexNew = false
+        /// A store that was open here has ended without closing.
+        var foundAbandoned = false
         /// Why nothing can be kept on disk, if that is so.
         var problem: StoreProblem?
         var isClosed = false
@@ -123,8 +133,8 @@ final class DiskTier: Sendable {
         self.now = now
         self.onBacklog = onBacklog
         self.onCleaned = onCleaned
-        state = Mutex(State(sizeLimit: options.sizeLimit))
-        reopen()
+        state = Mutex(State(sizeLimit: options.sizeLimit.map { max(0, $0) }))
+        reopen(isWaiting: false)
     }
 
     // MARK: Reading
@@ -214,8 +224,7 @@ final class DiskTier: Sendable {
         }
         if !isTaken { free(file.bytes) }
         if record == nil {
-            logger.warning("a file is damaged and is removed", metadata: ["file": "\(name)"])
-            writer.run { self.removeDamagedFile(name) }
+            writer.run { self.removeDamaged(name) }
         }
         return record
     }
@@ -226,7 +235,7 @@ final class DiskTier: Sendable {
             let record = data.withUnsafeBytes { bytes in
                 EntryRecord.decode(bytes, begun: begun) { data.prefix($0).withUnsafeBytes { Data($0) } }
             }
-            if record == nil { discard(name) }
+            if record == nil { writer.run { self.removeDamaged(name) } }
             return record
         } catch {
             indexFailed(error)
@@ -248,11 +257,6 @@ final class DiskTier: Sendable {
             return accesses.count
         }
         if count == 512 { writer.run { self.writeAccesses() } }
-    }
-
-    private func discard(_ name: String) {
-        logger.warning("an entry is damaged and is removed", metadata: ["file": "\(name)"])
-        writer.run { self.removeNow([name]) }
     }
 
     // MARK: Ending
@@ -285,7 +289,7 @@ final class DiskTier: Sendable {
     var sizeLimit: Int? {
         get { state.withLock { $0.sizeLimit } }
         set {
-            state.withLock { $0.sizeLimit = newValue }
+            state.withLock { $0.sizeLimit = newValue.map { max(0, $0) } }
             writer.run { self.keepLimit() }
         }
     }

@@ -38,6 +38,23 @@ extension EntryIndex {
         }
     }
 
+    /// Removes the row of an entry, unless it is found whole while nobody else can change the index.
+    /// - Parameter isWhole: called with key and record as far as the index has them.
+    /// - Returns: whether it was not.
+    func remove(_ name: String, unless isWhole: (_ key: String?, _ record: Data?) -> Bool) throws -> Bool {
+        var isRemoved = false
+        try transaction { db in
+            let row = try GRDB.Row.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT key, record FROM entry LEFT JOIN small ON small.id = entry.id WHERE name = ?"),
+                arguments: [name])
+            if isWhole(row.flatMap { Self.text($0, 0) }, row.flatMap { Data.fromDatabaseValue($0[1]) }) { return }
+            try Self.remove([name], db)
+            isRemoved = true
+        }
+        return isRemoved
+    }
+
     // MARK: Sweeping
 
     /// How far a sweep has come: in the folders of files, then in the rows.
@@ -68,6 +85,17 @@ extension EntryIndex {
         }
     }
 
+    /// Notes that files and rows are to be compared from the beginning, and for which start of the machine: whoever comes
+    /// next within it goes on.
+    func beginSweep(boot: String) throws {
+        try transaction { db in
+            try db.execute(sql: "DELETE FROM sweep; DELETE FROM boot")
+            try db.execute(sql: "INSERT INTO boot VALUES (?)", arguments: [boot])
+            let start = SweepPosition()
+            try db.execute(sql: "INSERT INTO sweep VALUES (?, ?)", arguments: [start.phase.rawValue, start.last])
+        }
+    }
+
     /// Notes that files and rows have been compared since the machine was started.
     func endSweep(boot: String) throws {
         try transaction { db in
@@ -76,7 +104,7 @@ extension EntryIndex {
         }
     }
 
-    /// The start of the machine since which files and rows have been compared.
+    /// The start of the machine since which files and rows have been compared, or for which that has begun.
     func sweptBoot() throws -> String? {
         try read { try String.fetchOne($0, sql: "SELECT id FROM boot") }
     }

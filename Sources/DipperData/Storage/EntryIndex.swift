@@ -37,11 +37,16 @@ final class EntryIndex: Sendable {
     /// Whether this call made the database.
     let isNew: Bool
 
-    /// - Parameter boot: names the time since the machine was started.
-    init(path: String, boot: String) throws {
+    // Who holds the lock for longer than that is waited for in several turns.
+    private static let patience = "PRAGMA busy_timeout = 2000"
+
+    /// - Parameters:
+    ///   - boot: names the time since the machine was started.
+    ///   - isWaiting: another process that holds the index is waited for a while; otherwise the call fails at once. The
+    ///     first to open an index writes to it.
+    init(path: String, boot: String, isWaiting: Bool = true) throws {
         var configuration = Configuration()
-        // Who holds the lock for longer than that is waited for in several turns.
-        configuration.busyMode = .timeout(2)
+        configuration.busyMode = isWaiting ? .timeout(2) : .immediateError
         configuration.maximumReaderCount = 2
         configuration.label = "dipper.index"
         configuration.prepareDatabase { db in
@@ -50,9 +55,10 @@ final class EntryIndex: Sendable {
                 sql: """
                     PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -1024
                     """)
+            if db.configuration.readonly { try db.execute(sql: Self.patience) }
         }
         pool = try DatabasePool(path: path, configuration: configuration)
-        let version = try pool.read { db -> Int? in
+        let version = try pool.writeWithoutTransaction { db -> Int? in
             guard try Int.fetchOne(db, sql: "PRAGMA application_id") == Self.applicationID else {
                 guard try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") == 0 else {
                     throw ForeignDatabase()
@@ -64,6 +70,7 @@ final class EntryIndex: Sendable {
         if let version, version != Self.version { throw ForeignDatabase() }
         isNew = version == nil
         if isNew { try pool.write { try Self.create($0, boot) } }
+        try pool.writeWithoutTransaction { try $0.execute(sql: Self.patience) }
     }
 
     /// Entries that were made from others are found by their keys. There are few of them in a cache of bytes, so that the
@@ -167,7 +174,7 @@ final class EntryIndex: Sendable {
         try read { db in
             try GRDB.Row.fetchOne(
                 db.cachedStatement(sql: "SELECT expires FROM entry WHERE name = ?"), arguments: [name]
-            ).map { try Self.time($0, 0) ?? .infinity }
+            ).map { Self.time($0, 0) ?? .infinity }
         }
     }
 
@@ -183,16 +190,16 @@ final class EntryIndex: Sendable {
 
     private static func row(_ row: GRDB.Row) throws -> Row {
         guard let name = String.fromDatabaseValue(row[0]), let key = text(row, 1),
-            let stored = try time(row, 4), let accessed = try time(row, 5)
+            let stored = moment(row, 4), let accessed = moment(row, 5)
         else { throw Damage() }
         return Row(
             name: name, key: key, url: text(row, 2) ?? key, size: try number(row, 3),
             stored: stored, accessed: accessed,
-            lifetime: Lifetime(expires: try time(row, 6) ?? .infinity, accessExtension: try time(row, 7)))
+            lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)))
     }
 
     /// Text of any kind, kept as bytes: what is bound as text ends with its first zero.
-    private static func text(_ row: GRDB.Row, _ column: Int) -> String? {
+    static func text(_ row: GRDB.Row, _ column: Int) -> String? {
         let value: DatabaseValue = row[column]
         if case .blob(let bytes) = value.storage { return String(decoding: bytes, as: UTF8.self) }
         return String.fromDatabaseValue(value)
@@ -206,12 +213,18 @@ final class EntryIndex: Sendable {
         return number
     }
 
-    /// Seconds; `nil` for NULL.
-    private static func time(_ row: GRDB.Row, _ column: Int) throws -> TimeInterval? {
+    /// Seconds; `nil` for NULL. What cannot be a time is the fault of its row alone, and counts as long ago; times from so
+    /// far ahead as earlier versions wrote them for "never" stay that.
+    private static func time(_ row: GRDB.Row, _ column: Int) -> TimeInterval? {
         let value: DatabaseValue = row[column]
         if value.isNull { return nil }
-        guard let time = TimeInterval.fromDatabaseValue(value), abs(time) < 1e15 else { throw Damage() }
-        return time
+        guard let time = TimeInterval.fromDatabaseValue(value), time > -1e15 else { return 0 }
+        return min(time, 1e15)
+    }
+
+    /// A moment that has been. `nil` for NULL.
+    private static func moment(_ row: GRDB.Row, _ column: Int) -> TimeInterval? {
+        time(row, column).map { $0 < Lifetime.longest ? $0 : 0 }
     }
 
     /// Entries in the order of their names, some at a time.
@@ -230,8 +243,13 @@ final class EntryIndex: Sendable {
     // MARK: Writing
 
     /// Adds rows or puts them in place of those of their names, in one transaction, and removes others.
-    func write(_ rows: [Row], removing names: [String] = [], _ durability: Durability = .relaxed) throws {
+    /// - Parameter change: called while nobody else can change the index, to put files in place and to remove others;
+    ///   names the rows to add and those to remove.
+    func write(
+        _ durability: Durability = .relaxed, _ change: () throws -> (rows: [Row], removed: [String])
+    ) throws {
         try transaction(durability) { db in
+            let (rows, names) = try change()
             let upsert = try db.cachedStatement(
                 sql: """
                     INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
@@ -270,13 +288,9 @@ final class EntryIndex: Sendable {
             row.url == row.key ? nil : row.url.isEmpty ? "" as (any DatabaseValueConvertible) : Data(row.url.utf8)
         return [
             row.name, Data(row.key.utf8), url, row.size, row.stored, row.accessed,
-            row.lifetime.expires.isFinite ? row.lifetime.expires : nil, row.lifetime.accessExtension,
+            row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
+            row.lifetime.accessExtension.map { min($0, Lifetime.longest) },
         ]
-    }
-
-    func remove(_ names: [String]) throws {
-        guard !names.isEmpty else { return }
-        try transaction { db in _ = try Self.remove(names, db) }
     }
 
     @discardableResult

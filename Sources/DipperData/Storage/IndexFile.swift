@@ -20,7 +20,7 @@ struct IndexFile: Sendable {
     static func current(in folder: Folder, _ staging: Folder) throws -> IndexFile {
         let names = try folder.listing()
         // Left by a process that was killed while it marked the folder.
-        for name in names where Folder.isTemporary(name) { folder.remove(name) }
+        for name in names where CacheFolder.isUnfinishedMarker(name, in: folder) { folder.remove(name) }
         return try IndexFile(folder, names.compactMap(number(of:)).max() ?? 1, staging)
     }
 

@@ -46,9 +46,9 @@ final class PartialFiles: Sendable {
         for name in removed { folder.remove(name) }
         try staging.write(name, body: record.value.data, trailer: trailer, .relaxed)
         do throws(FileError) {
-            try staging.folder.rename(name, to: folder, name)
+            try staging.place(name, in: folder)
         } catch {
-            staging.folder.remove(name)
+            staging.discard(name)
             throw error
         }
         update(folder, now: now) { $0.note(name, size: size, written: now) }
@@ -92,7 +92,7 @@ final class PartialFiles: Sendable {
     private static func list(_ folder: Folder, now: TimeInterval) -> PartialAccount {
         var account = PartialAccount(listedAt: now)
         for name in folder.names() where KeyDigest.isPlainFileName(name) {
-            guard let status = folder.file(name) else { continue }
+            guard BlobFiles.isEntry(name, in: folder), let status = folder.file(name) else { continue }
             let written = TimeInterval(status.st_mtim.tv_sec) + TimeInterval(status.st_mtim.tv_nsec) / 1e9
             account.note(name, size: Int(status.st_size), written: written)
         }

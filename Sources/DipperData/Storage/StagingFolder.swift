@@ -56,8 +56,9 @@ final class StagingFolder: Sendable {
         close(lock)
     }
 
-    /// Writes a record under a name that is not seen yet.
+    /// Writes a record that is to have this name in another folder.
     func write(_ name: String, body: Data, trailer: [UInt8], _ durability: Durability) throws(FileError) {
+        let name = Self.stagedName(name)
         let file = try folder.createFile(name, O_WRONLY | O_TRUNC)
         var failure = FileWriting.write(body, trailer, to: file, name)
         if failure == nil, durability == .durable, fdatasync(file) != 0 { failure = FileError("fdatasync", name) }
@@ -66,6 +67,19 @@ final class StagingFolder: Sendable {
             folder.remove(name)
             throw failure
         }
+    }
+
+    /// Moves a record that was written to its folder.
+    func place(_ name: String, in other: Folder) throws(FileError) {
+        try folder.rename(Self.stagedName(name), to: other, name)
+    }
+
+    /// Removes a record that was written.
+    func discard(_ name: String) { folder.remove(Self.stagedName(name)) }
+
+    /// Names of a rule of the caller's could be anybody's: a half-written file has nothing else to be known by.
+    private static func stagedName(_ name: String) -> String {
+        KeyDigest.isDigest(name) ? name : KeyDigest.sha256(CacheKey(verbatim: name))
     }
 
     /// Whether another store that may write is open on the folder, in this process or in another.
@@ -89,15 +103,19 @@ final class StagingFolder: Sendable {
             defer { if lock >= 0 { close(lock) } }
             if lock >= 0, flock(lock, LOCK_EX | LOCK_NB) != 0 { continue }
             Self.empty(folder)
-            if lock >= 0 { folder.remove(Self.lockName) }
+            if lock >= 0 {
+                folder.remove(Self.lockName)
+                found = true
+            }
+            // Stays if somebody has put files of theirs there.
             if all.removeFolder(other) { found = true }
         }
         return found
     }
 
-    /// Removes files that a store can have written.
+    /// Removes files that have names which a store gives them here.
     private static func empty(_ folder: Folder) {
-        for name in folder.names() where KeyDigest.isPlainFileName(name) || Folder.isTemporary(name) {
+        for name in folder.names() where KeyDigest.isDigest(name) || Folder.isTemporary(name) {
             folder.remove(name)
         }
     }

@@ -65,8 +65,7 @@ struct Verification: DiskJob {
             return
         }
         guard let record, record.key.string == row.key else {
-            report.damaged += 1
-            tier.removeNow([row.name])
+            if try tier.removeIfDamaged(row.name, of: row.key) { report.damaged += 1 }
             return
         }
         report.sound += 1
