@@ -41,22 +41,50 @@ struct SharedBytesTests {
         let data = buffer.takeData()
         #expect(data == whole)
         let (count, rest) = (buffer.count, buffer.takeData())
-        #expect(count == 0 && rest.isEmpty)
+        #expect(count == 0 && rest?.isEmpty == true)
     }
 
     @Test("what is handed over at the end can be changed without a change to what was shown")
-    func handedOver() {
+    func handedOver() throws {
         var buffer = ByteBuffer()
         append(Array(repeating: 1, count: 5_000), to: &buffer)
         let shown = buffer.snapshot()
-        var data = buffer.takeData()
+        let taken = buffer.takeData()
+        var data = try #require(taken)
         data[0] = 9
         #expect(shown == Data(repeating: 1, count: 5_000))
         // With nobody looking the memory itself is handed over.
         append(Array(repeating: 3, count: 5_000), to: &buffer)
         let place = place(buffer.snapshot())
         let handed = buffer.takeData()
-        #expect(self.place(handed) == place)
+        #expect(try self.place(#require(handed)) == place)
+    }
+
+    @Test("a body for which the system has no memory is refused, and what has come of it stays")
+    func refused() async {
+        // In a process of its own, which is left without memory.
+        await #expect(processExitsWith: .success) {
+            var buffer = ByteBuffer()
+            let piece = [UInt8](repeating: 1, count: 1 << 20)
+            var isTaken = piece.withUnsafeBytes { buffer.append($0) }
+            let hasRoom = [Int.max, .max / 2, 1 << 60].map { buffer.reserve($0) }
+            #expect(isTaken && hasRoom == [false, false, false])
+            var limit = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+            let pages = try #require(
+                String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ").first.flatMap { Int($0) })
+            limit.rlim_cur = rlim_t(pages * 4096 + (100 << 20))
+            setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+            while isTaken, buffer.count < 1 << 30 { isTaken = piece.withUnsafeBytes { buffer.append($0) } }
+            let count = buffer.count
+            // To be copied, because somebody looks at it.
+            let shown = buffer.snapshot()
+            let data = buffer.takeData()
+            limit.rlim_cur = limit.rlim_max
+            setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+            #expect(!isTaken && data == nil && buffer.count == 0)
+            #expect(count > 16 << 20 && shown.count == count && shown.last == 1)
+        }
     }
 
     @Test("of a body that is continued only what is new is copied")

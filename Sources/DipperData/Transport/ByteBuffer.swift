@@ -52,9 +52,13 @@ struct ByteBuffer: ~Copyable {
     /// False, and nothing has changed, if there is no memory for more.
     mutating func append(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let source = bytes.baseAddress, bytes.count > 0 else { return true }
-        let needed = count + bytes.count
+        let (needed, overflows) = count.addingReportingOverflow(bytes.count)
+        guard !overflows else { return false }
         let capacity = storage?.capacity ?? 0
-        if needed > capacity, !reserve(max(needed, capacity * 2)), !reserve(needed) { return false }
+        let roomy = capacity.multipliedReportingOverflow(by: 2)
+        if needed > capacity, roomy.overflow || !reserve(max(needed, roomy.partialValue)), !reserve(needed) {
+            return false
+        }
         storage?.start.advanced(by: count).copyMemory(from: source, byteCount: bytes.count)
         count = needed
         return true
@@ -63,8 +67,8 @@ struct ByteBuffer: ~Copyable {
     /// The bytes so far, shared and not copied. They must not be changed in place.
     func snapshot() -> Data { storage.map { $0.data(count: count) } ?? Data() }
 
-    /// Hands the bytes over and is empty afterwards.
-    mutating func takeData() -> Data {
+    /// Hands the bytes over and is empty afterwards; `nil` if they would have to be copied, and there is no memory.
+    mutating func takeData() -> Data? {
         defer {
             storage = nil
             count = 0
@@ -72,7 +76,11 @@ struct ByteBuffer: ~Copyable {
         let isAlone = isKnownUniquelyReferenced(&storage)
         guard let current = storage, count > 0 else { return Data() }
         // Whoever gets the bytes may change them, which somebody else's snapshot must not see.
-        guard isAlone else { return Data(bytes: current.start, count: count) }
+        guard isAlone else {
+            guard let copy = Storage(capacity: count) else { return nil }
+            copy.start.copyMemory(from: current.start, byteCount: count)
+            return copy.data(count: count)
+        }
         // What was reserved in vain goes back.
         if current.capacity > count + count / 8 + 64, let smaller = realloc(current.start, count) {
             current.start = smaller

@@ -272,12 +272,13 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         }
         switch result {
         case .failure(let error):
-            if body.count > 0, !isTooLarge { receive(.interrupted(response(metrics))) }
+            if body.count > 0, !isTooLarge, let part = response(metrics) { receive(.interrupted(part)) }
             body = ByteBuffer()
             receive(.finished(.failure(error)))
         case .success:
             readStatus()
-            receive(.finished(.success(response(metrics))))
+            let response = response(metrics)
+            receive(.finished(response.map { .success($0) } ?? .failure(.tooLarge.with(detail: "there is no memory"))))
         }
     }
 
@@ -285,8 +286,10 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if let handle { answer.readStatus(handle) }
     }
 
-    private func response(_ metrics: TransferMetrics) -> TransferResponse {
-        TransferResponse(
-            status: answer.status, headers: answer.fields, body: body.takeData(), metrics: metrics)
+    /// The answer, with the body; `nil` if there is no memory for it.
+    private func response(_ metrics: TransferMetrics) -> TransferResponse? {
+        body.takeData().map {
+            TransferResponse(status: answer.status, headers: answer.fields, body: $0, metrics: metrics)
+        }
     }
 }
