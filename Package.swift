@@ -60,7 +60,7 @@ let package = Package(
         .target(
             name: "DipperData",
             dependencies: [
-                "CCrypto", "CCurl", "CMnl", "CXXHash", "CZlib",
+                "CCrypto", "CCurl", "CMnl", "CXXHash", "CZlib", "ProcessShims",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),

@@ -57,3 +57,8 @@ int dipper_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC); }
 int dipper_event(void) { return eventfd(0, EFD_CLOEXEC); }
 
 int dipper_memory_file(void) { return memfd_create("dipper-video", MFD_CLOEXEC); }
+
+void *dipper_remap(void *start, size_t length, size_t wanted) {
+    void *moved = mremap(start, length, wanted, MREMAP_MAYMOVE);
+    return moved == MAP_FAILED ? NULL : moved;
+}

@@ -172,7 +172,7 @@ struct EngineTurnTests {
         transfers[2].finish(with: Data(count: 300))
         for task in tasks { _ = try await task.value }
         #expect(await waiting.error == .rejected)
-        #expect(test.cache.engine.budget.withLock { $0.used } == 0)
+        #expect(test.cache.engine.bodies.used == 0)
         await test.cache.shutdown()
     }
 }

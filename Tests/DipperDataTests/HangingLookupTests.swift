@@ -31,8 +31,8 @@ private final class NameServer: Sendable {
 
     func stop() { end.signal() }
 
-    func resolver(timeToLive: Duration = .seconds(60)) -> HostResolver {
-        HostResolver(timeToLive: timeToLive) { self.lookUp($0) }
+    func resolver(mostThreads: Int = 32, timeToLive: Duration = .seconds(60)) -> HostResolver {
+        HostResolver(mostThreads: mostThreads, timeToLive: timeToLive) { self.lookUp($0) }
     }
 }
 
@@ -117,17 +117,21 @@ struct HangingLookupTests {
     @Test("a prefetch that is held back during its look-up does not begin before it may")
     func heldBack() async throws {
         let server = try await FaultServer.start()
-        let names = NameServer(["slow.test": ["127.0.0.1"]], hanging: ["slow.test"])
-        let transport = CurlTransport(.init(), resolver: names.resolver())
+        let addresses = ["127.0.0.1"]
+        let names = NameServer(["slow.test": addresses, "next.test": addresses], hanging: ["slow.test"])
+        let transport = CurlTransport(.init(), resolver: names.resolver(mostThreads: 1))
         let run = try Run(transport, "http://slow.test:\(server.port)/bytes/10/a")
         #expect(await settle { names.asked.value == ["slow.test"] })
         run.transfer.setThrottled(true)
         names.stop()
-        // In the same pool, behind the answer.
-        let other = try Run(transport, server.url("/bytes/10/b").absoluteString)
+        // The one thread looks this name up after it has told the first name's address; in the pool it comes second, too.
+        let other = try Run(transport, "http://next.test:\(server.port)/bytes/10/b")
         _ = try await other.result.get()
+        #expect(names.asked.value == ["slow.test", "next.test"])
+        #expect(server.requests.map(\.target) == ["/bytes/10/b"], "it was sent while it was held back")
         run.transfer.setThrottled(false)
         #expect(try await run.result.get().status == 200)
+        #expect(server.requests.map(\.target) == ["/bytes/10/b", "/bytes/10/a"])
         await transport.shutdown()
         await server.stop()
     }

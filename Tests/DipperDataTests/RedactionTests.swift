@@ -166,4 +166,17 @@ struct RedactionTests {
         let long = "http://h/?" + String(repeating: "a%25b&token=x%3D&", count: 20_000)
         #expect(Redaction.standard.text(long).hasPrefix("http://h/?a%25b&token=***&a%25b"))
     }
+
+    @Test("a name that is encoded more often than names are decoded counts as secret")
+    func encodedNames() {
+        func encoded(_ name: String, levels: Int) -> String {
+            (0..<levels).reduce(name) { name, _ in name.utf8.map { "%" + String($0, radix: 16) }.joined() }
+        }
+        #expect((0...PercentCoding.mostLevels).allSatisfy { !Redaction.standard.isSecret(encoded("size", levels: $0)) })
+        #expect((0...5).allSatisfy { Redaction.standard.isSecret(encoded("token", levels: $0)) })
+        #expect(Redaction.standard.isSecret(encoded("size", levels: PercentCoding.mostLevels + 1)))
+        // One level for every two digits.
+        let deep = "%" + String(repeating: "25", count: 100_000)
+        #expect(Redaction.standard.text("http://h/a?\(deep)=1").hasSuffix("=***"))
+    }
 }

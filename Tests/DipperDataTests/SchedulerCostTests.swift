@@ -30,8 +30,19 @@ struct SchedulerCostTests {
         for number in 0..<100_000 {
             tasks.append(bench.get("a", number % 2 == 0 ? .fast : .slow, priority: number % 3 == 0 ? .high : .low).task)
         }
-        for task in tasks { bench.apply { $0.setPriority(.normal, of: task, into: &$1) } }
-        for task in tasks { bench.apply { $0.cancel(task, into: &$1) } }
+        let steps = StepCounter()
+        bench.scheduler.slots.steps = steps
+        var mostActions = 0
+        for task in tasks {
+            bench.apply { $0.setPriority(.normal, of: task, into: &$1) }
+            mostActions = max(mostActions, bench.actions.count)
+        }
+        for task in tasks {
+            bench.apply { $0.cancel(task, into: &$1) }
+            mostActions = max(mostActions, bench.actions.count)
+        }
+        #expect(steps.count == 0, "the others that share the fetch were gone through")
+        #expect(mostActions <= 2)
         #expect(bench.scheduler.waiters(of: job).count == 1)
         #expect(bench.scheduler.counts.fastRunning == 1)
     }

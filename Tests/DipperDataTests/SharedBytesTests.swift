@@ -89,6 +89,66 @@ struct SharedBytesTests {
         }
     }
 
+    @Test("large bodies go back to the system when they are freed, whatever lies behind them")
+    func givenBack() async {
+        // In a process of its own, whose memory is its own as well.
+        await #expect(processExitsWith: .success) {
+            func resident() throws -> Int {
+                let fields = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")
+                return try #require(Int(fields[1])) * Int(sysconf(Int32(_SC_PAGESIZE)))
+            }
+            // Teaches glibc to serve this size from its heap.
+            for _ in 0..<3 { free(malloc(30 << 20)) }
+            let piece = [UInt8](repeating: 1, count: 16 << 10)
+            var (bodies, small): ([Data], [UnsafeMutableRawPointer?]) = ([], [])
+            let before = try resident()
+            for _ in 0..<20 {
+                var buffer = ByteBuffer()
+                while buffer.count < 10 << 20 { _ = piece.withUnsafeBytes { buffer.append($0) } }
+                let body = buffer.takeData()
+                bodies.append(try #require(body))
+                small.append(malloc(2_000))
+            }
+            let full = try resident()
+            #expect(full - before >= 200 << 20)
+            let places = bodies.map { $0.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) } }
+            bodies = []
+            #expect(try resident() - before < 20 << 20)
+            // Nothing is mapped there any more.
+            for place in places {
+                var state: UInt8 = 0
+                errno = 0
+                #expect(mincore(UnsafeMutableRawPointer(bitPattern: place), 1, &state) == -1 && errno == ENOMEM)
+            }
+            for place in small { free(place) }
+        }
+    }
+
+    @Test("memory keeps its bytes as it grows and shrinks, from malloc to mappings and back")
+    func resized() throws {
+        guard var memory = BufferMemory(100) else { throw DipperError.tooLarge }
+        func fill(_ count: Int) {
+            for place in 0..<count {
+                memory.start.storeBytes(of: UInt8(place % 251), toByteOffset: place, as: UInt8.self)
+            }
+        }
+        func holds(_ count: Int) -> Bool {
+            (0..<count).allSatisfy { memory.start.load(fromByteOffset: $0, as: UInt8.self) == UInt8($0 % 251) }
+        }
+        fill(100)
+        var count = 100
+        for size in [5_000, BufferMemory.smallestMapped - 1, BufferMemory.smallestMapped, 1 << 20, 300_000, 70_000, 64]
+        {
+            let isResized = memory.resize(size, keeping: count)
+            #expect(isResized && memory.capacity >= size && memory.capacity < size + 65_536)
+            #expect(holds(min(count, size)), "\(size)")
+            fill(size)
+            count = size
+        }
+        let isRefused = !memory.resize(.max, keeping: count)
+        #expect(isRefused && holds(count))
+    }
+
     @Test("of a body that is continued only what is new is copied")
     func joined() throws {
         let body = JoinedBody(Data(repeating: 1, count: 100_000))

@@ -56,6 +56,14 @@ final class DataStore: Sendable {
         return nil
     }
 
+    /// What an earlier attempt has left on disk, on a reader's thread.
+    /// - Returns: false, and nobody is told, if there is no thread that reads.
+    func readPartial(
+        of key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (PartialBody?) -> Void
+    ) -> Bool {
+        readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
+    }
+
     /// False, and nothing is run, if there is no thread that reads.
     func runOnReader(_ work: @escaping @Sendable () -> Void) -> Bool {
         readers?.add(.init(.slow, .normal), work) != nil

@@ -206,7 +206,7 @@ extension FetchEngine {
         // Those who asked with other fields may have to be answered with another variant, or with an answer of their own
         // where this one is not to be kept for anybody else; those with a validation of their own with another answer.
         // The one it was fetched for takes it in any case.
-        let isForAll = mayStore && store.mayKeep(value.info, call) && !value.info.headers.list("Vary").contains("*")
+        let isForAll = mayStore && store.mayKeep(value.info, call) && !value.info.headers.varying.contains("*")
         let isFor: @Sendable (Call) -> Bool = { other in
             if other === call { return true }
             // Who has named nobody to stand in waits for the real one.

@@ -7,9 +7,9 @@ extension FetchEngine {
         let isOffline = error.mayPass && error.status == nil && !canReach(job)
         let (found, gaveWay, earlier) = job.withState { state in
             // The server may have lost patience with a transfer that was held back: that is nobody's failure.
-            let isLonger = state.partial.map { $0.bytes.count > state.inherited } ?? false
-            let gaveWay =
-                state.wasThrottled && !isOffline && isLonger && error.isBrokenOff && state.mayGiveWay()
+            let known = max(state.inherited, state.longestDropped)
+            let isLonger = state.partial.map { $0.bytes.count > known } ?? false
+            let gaveWay = state.wasThrottled && !isOffline && isLonger && error.isBrokenOff && state.mayGiveWay()
             state.isTransferring = false
             if isOffline { state.unreachable = state.attempt?.sentURL ?? state.unreachable }
             state.attempt = nil
@@ -17,6 +17,7 @@ extension FetchEngine {
             return (state.found, gaveWay, state.earlierFailures)
         }
         if gaveWay {
+            park(job)
             apply { $0.failed(id, ending: [], parking: .backOff(.zero), isSilent: true, into: &$1) }
             return
         }
@@ -59,6 +60,7 @@ extension FetchEngine {
         let parking: Scheduler.Parking? =
             goesOn
             ? .backOff(.zero) : !error.mayPass ? nil : isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
+        if parking != nil { park(job) }
         apply { [ending, answered] in
             $0.failed(id, ending: ending, answered: answered, parking: parking, into: &$1)
         }

@@ -4,6 +4,7 @@ import Foundation
 extension FetchEngine {
     /// One attempt.
     func transfer(_ id: JobID, _ job: FetchJob, lane: Lane, isThrottled: Bool) {
+        unpark(job)
         claim(job)
         let kept = job.withState { state in
             state.lane = lane
@@ -31,6 +32,17 @@ extension FetchEngine {
         }
         // Where there is no way no attempt is made, and none is counted.
         guard canReach(job) else { return failed(id, job, .unreachable) }
+        let isReading = readPartial(of: job) {
+            guard !job.withState({ $0.isAborted }) else { return }
+            // The entry may have been removed meanwhile.
+            self.claim(job)
+            self.begin(id, job)
+        }
+        if !isReading { begin(id, job) }
+    }
+
+    /// Makes the attempt, with what is there of the body.
+    private func begin(_ id: JobID, _ job: FetchJob) {
         let time = time.now()
         let isReady = job.withState { state in
             guard let url = state.sourceURL else { return false }
@@ -40,7 +52,7 @@ extension FetchEngine {
             state.previews = Pacing()
             state.isLost = false
             state.budget.run(at: time)
-            if isThrottled { state.budget.hold(at: time) }
+            if state.isThrottled { state.budget.hold(at: time) }
             let stored = state.insistsOnNetwork ? nil : state.storedAnswer
             state.attempt = Attempt(
                 url, insteadOf: state.lead.request.url ?? url, headers: state.lead.request.headers,
@@ -63,6 +75,7 @@ extension FetchEngine {
             let isRevoked = state.claim?.isRevoked == true
             if isRevoked || state.found.map({ !history.admits($0.value.info) }) == true { state.found = nil }
             let partial = isRevoked ? exchange(&state.partial, with: nil) : nil
+            if isRevoked { state.isLeftOnDisk = false }
             // A whole entry has been kept since: nothing of the past will be part of what is fetched now.
             if isRevoked || state.claim?.allowsPartial != true { return (exchange(&state.claim, with: fresh), partial) }
             return (nil, nil)
@@ -156,12 +169,14 @@ extension FetchEngine {
         let asksForRange = request.headers["Range"] != nil
         let url = request.url
         let provider = job.withState { $0.provider }
+        let continues = request.offset > 0
         let begun = job.withState { state -> (number: Int, lane: Lane, isThrottled: Bool, JoinedBody?)? in
             guard !state.isAborted else { return nil }
             let joined = exchange(&state.joined, with: state.partial.map { JoinedBody($0.bytes) })
             state.transferNumber += 1
             state.wasThrottled = state.isThrottled
             state.inherited = state.partial?.bytes.count ?? 0
+            job.besides.store(continues ? 0 : state.inherited, ordering: .relaxed)
             state.unreachable = nil
             state.attempt?.sent(to: url)
             state.attempt?.asksForRange = asksForRange
@@ -220,7 +235,10 @@ extension FetchEngine {
         case .progress(let received, let expected):
             job.expected.store(expected ?? -1, ordering: .relaxed)
             job.received.store(received, ordering: .relaxed)
-            hold(received, for: job)
+            let inherited = job.withState { $0.inherited }
+            // The server sends the whole instead of the rest.
+            if received <= inherited { job.besides.store(inherited, ordering: .relaxed) }
+            hold(received + job.besides.load(ordering: .relaxed), for: job)
             if job.wantsBytes.load(ordering: .relaxed) { showBytes(id, job) }
             if job.wantsProgress.load(ordering: .relaxed) { report(id, job) }
         case .interrupted(let response):
@@ -241,10 +259,10 @@ extension FetchEngine {
         }
     }
 
-    /// Counts what a transfer holds. Only its own thread does so.
-    private func hold(_ bytes: Int, for job: FetchJob) {
+    /// Counts what a transfer holds, and what an earlier one has left for it.
+    func hold(_ bytes: Int, for job: FetchJob) {
         let change = bytes - job.held.exchange(bytes, ordering: .relaxed)
-        guard change != 0, let notice = budget.withLock({ $0.take(change) }) else { return }
+        guard change != 0, let notice = bodies.take(change) else { return }
         apply { $0.budgetChanged(notice, into: &$1) }
     }
 

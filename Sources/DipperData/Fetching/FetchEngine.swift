@@ -52,8 +52,8 @@ final class FetchEngine: Sendable {
     private let observation = Mutex<ChangeObservation?>(nil)
     private let pauseTimer = Mutex<TimerQueue.ID?>(nil)
     let revalidations = Mutex<[Revalidation: DataTask]>([:])
-    /// What the transfers hold.
-    let budget: Mutex<ByteBudget>
+    /// What the bodies hold.
+    let bodies: BodyBudget
 
     init(
         scheduler: Scheduler, store: DataStore, transport: any Transport, network: any NetworkMonitor,
@@ -68,9 +68,10 @@ final class FetchEngine: Sendable {
         self.now = now
         self.options = options
         self.reporter = reporter
-        budget = Mutex(ByteBudget(limit: options.inFlightLimit))
+        bodies = BodyBudget(limit: options.inFlightLimit)
         let observation = network.observe { [weak self] in self?.networkChanged() }
         self.observation.withLock { $0 = observation }
+        bodies.listen { [weak self] notice in self?.apply { $0.budgetChanged(notice, into: &$1) } }
     }
 
     // MARK: Events
@@ -171,7 +172,7 @@ final class FetchEngine: Sendable {
         let call = task.call
         let (job, id) = scheduler.submit(
             call.key, task, lane: lane, priority: priority, reads: reads, fetches: call.mayFetch,
-            makeWork: { FetchJob(call) }, into: &actions)
+            makeWork: { FetchJob(call, bodies) }, into: &actions)
         guard let work = scheduler.work(of: job) else { return nil }
         work.withState { state in
             if call.insistsOnNetwork { state.insistsOnNetwork = true }
@@ -311,6 +312,7 @@ final class FetchEngine: Sendable {
         case .end(let task, let job, let ending, let lane):
             let detached = task.detach(in: lane)
             for timer in detached.timers { timers.cancel(timer) }
+            dropParked(job)
             end(task, job, ending, &toFlush)
         case .tellFailure(let task, let job):
             if let failure = job.withState({ $0.failure }), task.tellFailure(failure) {

@@ -12,6 +12,9 @@ final class FetchJob: SchedulableWork {
     let received = Atomic<Int>(0)
     /// Bytes that count towards what all transfers may hold.
     let held = Atomic<Int>(0)
+    /// Bytes that an earlier attempt has left and the present transfer does not continue.
+    let besides = Atomic<Int>(0)
+    private let bodies: BodyBudget
     /// How many bytes the present transfer's body will have; negative if nobody has said.
     let expected = Atomic<Int>(-1)
     private let state: Mutex<State>
@@ -65,6 +68,12 @@ final class FetchJob: SchedulableWork {
         /// The beginning of the body, left by an attempt that was broken off.
         var partial: PartialBody?
         var hasPartialOnDisk = false
+        /// Bytes of ``partial`` that count while the job waits.
+        var parked = 0
+        /// There was no room for the beginning of the body while the job waited: the disk has it.
+        var isLeftOnDisk = false
+        /// The most bytes for which there was no room.
+        var longestDropped = 0
         /// Someone will have nothing but what the network says now.
         var insistsOnNetwork = false
         var keepsOnDisk = false
@@ -96,11 +105,14 @@ final class FetchJob: SchedulableWork {
         var revalidation: DataTask?
     }
 
-    init(_ call: Call) {
+    init(_ call: Call, _ bodies: BodyBudget) {
         key = call.key
+        self.bodies = bodies
         host = Self.host(call)
         state = Mutex(State(lead: call))
     }
+
+    deinit { bodies.end(held: held.load(ordering: .relaxed), parked: state.withLock { $0.parked }) }
 
     /// Of the source asked first.
     let host: String

@@ -64,9 +64,20 @@ struct PartialBody: Sendable {
         let range = response.headers["Content-Range"].flatMap { ContentRange($0) }
         if self.total == nil, let total = range?.total { headers["Content-Length"] = "\(total)" }
         let news = response.headers.fields.filter { Self.isRefreshed($0.name) }
-        for field in news { headers[field.name] = nil }
+        // A server may say a thing a thousand times.
+        let replaced = Set(news.map(\.name.asciiLowercased))
+        headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
-        return PartialBody(bytes: bytes + response.body, headers: headers, url: url, validator: validator)
+        return PartialBody(bytes: joined(with: response.body), headers: headers, url: url, validator: validator)
+    }
+
+    /// In memory that goes back to the system, as a body's does.
+    private func joined(with rest: Data) -> Data {
+        var whole = ByteBuffer()
+        let isWhole =
+            whole.reserve(bytes.count + rest.count) && bytes.withUnsafeBytes { whole.append($0) }
+            && rest.withUnsafeBytes { whole.append($0) }
+        return (isWhole ? whole.takeData() : nil) ?? bytes + rest
     }
 
     /// What a partial answer says of the whole (RFC 9110, section 15.3.7).

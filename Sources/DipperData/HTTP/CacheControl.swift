@@ -26,13 +26,19 @@ struct CacheControl: Sendable, Hashable {
     var onlyIfCached = false
 
     init(response: HTTPHeaders) {
-        for directive in response.list("Cache-Control").map(Directive.init) {
+        let list = response.fieldList("Cache-Control")
+        // What was not read may have forbidden it.
+        if list.isCut { noStore = true }
+        var named: Set<String> = []
+        for directive in list.members.map(Directive.init) {
             switch directive.name {
             case "max-age": Self.lower(&maxAge, to: directive.seconds ?? 0)
             case "no-cache":
                 let fields = directive.fieldNames
-                if fields.isEmpty { noCache = true }
-                noCacheFields += fields.filter { !noCacheFields.contains($0) }
+                // More names than are looked at stand for all.
+                if fields.isEmpty || named.count + fields.count > FieldList.most { noCache = true }
+                guard named.count + fields.count <= FieldList.most else { break }
+                noCacheFields += fields.filter { named.insert($0).inserted }
             case "no-store": noStore = true
             case "must-revalidate": mustRevalidate = true
             case "must-understand": mustUnderstand = true
@@ -90,7 +96,8 @@ extension CacheControl {
 
         var fieldNames: [String] {
             guard let argument else { return [] }
-            return (argument.trimmingOptionalSpace.unquoted ?? argument).listMembers.map(\.asciiLowercased)
+            let list = FieldList([argument.trimmingOptionalSpace.unquoted ?? argument], most: FieldList.most + 1)
+            return list.members.map(\.asciiLowercased)
                 .filter { $0.utf8.allSatisfy(\.isTokenCharacter) }
         }
     }

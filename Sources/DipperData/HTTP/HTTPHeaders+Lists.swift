@@ -4,12 +4,6 @@ extension HTTPHeaders {
         fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
     }
 
-    /// The members of a list field, however they are spread over lines (RFC 9110, section 5.6.1). Commas within
-    /// quotes do not separate; empty members count for nothing.
-    func list(_ name: String) -> [String] {
-        values(name).flatMap(\.listMembers)
-    }
-
     /// These fields with the changes that make other fields of some.
     func changed(from old: HTTPHeaders, to new: HTTPHeaders) -> HTTPHeaders {
         var headers = self
@@ -44,34 +38,10 @@ extension String {
         return String(decoding: utf8[start...end], as: UTF8.self)
     }
 
-    /// The non-empty parts between commas. A quote that is never closed is an ordinary character: what follows it
-    /// must not be lost.
-    var listMembers: [String] {
-        let bytes = Array(utf8)
-        var members: [String] = []
-        var start = 0
-        var position = 0
-        func endMember(at end: Int) {
-            let member = String(decoding: bytes[start..<end], as: UTF8.self).trimmingOptionalSpace
-            if !member.isEmpty { members.append(member) }
-        }
-        while position < bytes.count {
-            if bytes[position] == UInt8(ascii: "\""), let end = Self.endOfQuotedString(bytes, from: position) {
-                position = end
-            } else if bytes[position] == UInt8(ascii: ",") {
-                endMember(at: position)
-                start = position + 1
-            }
-            position += 1
-        }
-        endMember(at: bytes.count)
-        return members
-    }
-
     /// What a quoted string says; `nil` if this is not one from end to end (RFC 9110, section 5.6.4).
     var unquoted: String? {
         let bytes = Array(utf8)
-        guard bytes.first == UInt8(ascii: "\""), let end = Self.endOfQuotedString(bytes, from: 0),
+        guard bytes.first == UInt8(ascii: "\""), let end = bytes.endOfQuotedString(from: 0),
             end == bytes.count - 1
         else { return nil }
         var plain: [UInt8] = []
@@ -85,19 +55,6 @@ extension String {
             }
         }
         return String(decoding: plain, as: UTF8.self)
-    }
-
-    /// Where the quote that opens at `start` closes.
-    private static func endOfQuotedString(_ bytes: [UInt8], from start: Int) -> Int? {
-        var position = start + 1
-        while position < bytes.count {
-            switch bytes[position] {
-            case UInt8(ascii: "\""): return position
-            case UInt8(ascii: "\\"): position += 2
-            default: position += 1
-            }
-        }
-        return nil
     }
 }
 

@@ -27,13 +27,15 @@ struct RedirectChain: Sendable {
         if isDowngraded { return false }
         if ignoresServer { return true }
         return hops.allSatisfy { hop in
-            !CacheControl(response: hop.headers).noStore && !hop.headers.list("Vary").contains("*")
+            !CacheControl(response: hop.headers).noStore && !hop.headers.varying.contains("*")
         }
     }
 
     /// The fields of requests that chose the redirects and the answer.
     func vary(with response: HTTPHeaders) -> HTTPHeaders {
-        let members = (hops.map(\.headers) + [response]).flatMap { $0.list("Vary") }
+        let lists = (hops.map(\.headers) + [response]).map { $0.fieldList("Vary") }
+        if lists.contains(where: \.isCut) { return ["Vary": "*"] }
+        let members = lists.flatMap(\.members)
         return members.isEmpty ? [:] : ["Vary": members.joined(separator: ", ")]
     }
 

@@ -11,7 +11,9 @@ enum Storing {
             return false
         }
         // Nothing would ever match it again.
-        guard !response.list("Vary").contains("*") else { return false }
+        guard !response.varying.contains("*") else { return false }
+        // Fields of the connection that were not read would be kept.
+        guard !response.fieldList("Connection").isCut else { return false }
 
         if control.isPublic || control.isPrivate || Freshness.isExplicit(in: response, control) { return true }
         guard Freshness.heuristicStatuses.contains(status) else { return false }

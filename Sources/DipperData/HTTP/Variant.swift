@@ -9,7 +9,7 @@ struct Variant: Sendable, Hashable {
 
     /// `nil` if the answer is the same for all requests.
     init?(vary response: HTTPHeaders, request: HTTPHeaders) {
-        let members = Set(response.list("Vary").map(\.asciiLowercased))
+        let members = response.varying
         guard !members.isEmpty else { return nil }
         isUnmatchable = members.contains("*")
         names = members.sorted()
@@ -35,7 +35,7 @@ struct Variant: Sendable, Hashable {
     /// A digest of all lines as one, with a comma and a space between the members: a value may be a secret.
     private static func value(_ name: String, of request: HTTPHeaders) -> String? {
         let lines = request.values(name)
-        return lines.isEmpty ? nil : CacheKey.digest(lines.flatMap(\.listMembers).joined(separator: ", "))
+        return lines.isEmpty ? nil : CacheKey.digest(FieldList(lines, most: .max).members.joined(separator: ", "))
     }
 }
 

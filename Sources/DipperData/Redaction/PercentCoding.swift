@@ -20,11 +20,18 @@ enum PercentCoding {
         return result.count == bytes.count ? nil : result
     }
 
-    /// Undoes all levels of encoding.
-    static func fullyDecoded(_ bytes: [UInt8]) -> [UInt8] {
+    /// Nobody encodes a name more often.
+    static let mostLevels = 4
+
+    /// Undoes all levels of encoding; `nil` if there are more than ``mostLevels``. Each takes a pass over the bytes, and
+    /// `%252525…` has one for every three of them.
+    static func fullyDecoded(_ bytes: [UInt8]) -> [UInt8]? {
         var bytes = bytes
-        while let next = decoded(bytes) { bytes = next }
-        return bytes
+        for _ in 0..<mostLevels {
+            guard let next = decoded(bytes) else { return bytes }
+            bytes = next
+        }
+        return decoded(bytes) == nil ? bytes : nil
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {

@@ -33,11 +33,14 @@ struct RedactionScanner {
     /// The line begins like a URL, so that values end and colons have no meaning of their own.
     private let isURL: Bool
     private var isInQuery = false
+    /// Where the last `@` of the line is. Looked for once: every `://` may have to know.
+    private let lastSign: Int?
 
     private init(line: [UInt8], names: SecretNames, depth: Int) {
         self.line = line
         self.names = names
         self.depth = depth
+        lastSign = line.lastIndex(of: UInt8(ascii: "@"))
         output.reserveCapacity(line.count)
         let scheme = Self.endOfScheme(line)
         isURL = scheme.map { line[$0...].starts(with: "//".utf8) } ?? line.starts(with: "//".utf8)
@@ -140,7 +143,7 @@ struct RedactionScanner {
         var sign = line[position..<end].lastIndex(of: UInt8(ascii: "@"))
         if sign == nil, hasSlashes, !hasPlausiblePort(line[position..<end]) {
             // A password with a slash, a question mark or a number sign.
-            sign = line[position...].lastIndex(of: UInt8(ascii: "@"))
+            sign = lastSign
         }
         guard let sign, sign > position else { return }
         output += Self.mark

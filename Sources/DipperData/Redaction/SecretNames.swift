@@ -13,9 +13,10 @@ struct SecretNames: Sendable, Hashable {
         reach = max(2, names.map(\.count).max() ?? 0)
     }
 
-    /// Tells whether a name contains a secret one.
+    /// Tells whether a name contains a secret one. A name that is encoded too often to be read counts as one.
     func contains(_ name: some Collection<UInt8>) -> Bool {
-        let words = Self.words(of: PercentCoding.fullyDecoded(Array(name)))
+        guard let decoded = PercentCoding.fullyDecoded(Array(name)) else { return true }
+        let words = Self.words(of: decoded)
         return words.indices.contains { start in
             var candidate = ""
             return words[start...].prefix(reach).contains { word in

@@ -73,6 +73,8 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
 
     var jobs: [Job] = []
     var tasks: [Task] = []
+    /// Counts the tasks that are gone through, for tests.
+    var steps: StepCounter?
     private var jobsByKey = KeyTable()
     private var freeJob: Int32 = -1
     private var freeTask: Int32 = -1
@@ -184,6 +186,7 @@ struct JobSlots<Waiter: Sendable, Work: Sendable> {
             indices.append(index)
             index = tasks[Int(index)].next
         }
+        steps?.add(indices.count)
         return indices
     }
 }

@@ -7,16 +7,16 @@ import Foundation
 struct ByteBuffer: ~Copyable {
     // The memory never changes below the count that a snapshot was made with, and is freed with its last owner.
     private final class Storage: @unchecked Sendable {
-        var start: UnsafeMutableRawPointer
-        var capacity: Int
+        private var memory: BufferMemory
+        var start: UnsafeMutableRawPointer { memory.start }
+        var capacity: Int { memory.capacity }
 
         init?(capacity: Int) {
-            guard let start = malloc(max(1, capacity)) else { return nil }
-            self.start = start
-            self.capacity = capacity
+            guard let memory = BufferMemory(capacity) else { return nil }
+            self.memory = memory
         }
 
-        deinit { free(start) }
+        func resize(_ wanted: Int, keeping count: Int) -> Bool { memory.resize(wanted, keeping: count) }
 
         func data(count: Int) -> Data {
             Data(bytesNoCopy: start, count: count, deallocator: .custom { _, _ in withExtendedLifetime(self) {} })
@@ -36,12 +36,7 @@ struct ByteBuffer: ~Copyable {
             return storage != nil
         }
         guard wanted > current.capacity else { return true }
-        if isAlone {
-            guard let grown = realloc(current.start, wanted) else { return false }
-            current.start = grown
-            current.capacity = wanted
-            return true
-        }
+        if isAlone { return current.resize(wanted, keeping: count) }
         // Somebody looks at the bytes: they stay where they are.
         guard let moved = Storage(capacity: wanted) else { return false }
         moved.start.copyMemory(from: current.start, byteCount: count)
@@ -82,10 +77,7 @@ struct ByteBuffer: ~Copyable {
             return copy.data(count: count)
         }
         // What was reserved in vain goes back.
-        if current.capacity > count + count / 8 + 64, let smaller = realloc(current.start, count) {
-            current.start = smaller
-            current.capacity = count
-        }
+        if current.capacity > count + count / 8 + 64 { _ = current.resize(count, keeping: count) }
         return current.data(count: count)
     }
 }

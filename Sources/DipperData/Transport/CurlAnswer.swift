@@ -66,8 +66,9 @@ struct CurlAnswer {
         isComplete = true
         isCoded = fields["Content-Encoding"] != nil
         // Lengths that differ, or are none, cannot be recovered from (RFC 9112, section 6.3).
-        let lengths = Set(fields.list("Content-Length"))
-        isMalformed = lengths.count > 1 || !lengths.allSatisfy { $0.utf8.allSatisfy(\.isDigit) }
+        let list = fields.fieldList("Content-Length")
+        let lengths = Set(list.members)
+        isMalformed = list.isCut || lengths.count > 1 || !lengths.allSatisfy { $0.utf8.allSatisfy(\.isDigit) }
     }
 
     mutating func readStatus(_ handle: UnsafeMutableRawPointer) {

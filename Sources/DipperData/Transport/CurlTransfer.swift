@@ -223,7 +223,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             isTooLarge = true
             return false
         }
-        if body.count == 0 { _ = body.reserve(min(answer.length ?? bytes.count, limit, Self.largestReservation)) }
         guard body.append(bytes) else {
             isTooLarge = true
             return false
@@ -244,8 +243,6 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// Bytes that the answer continues: none if it is a whole one.
     private var offset: Int { answer.status == 206 ? request.offset : 0 }
 
-    /// A server may announce what it likes: past this the buffer grows with what arrives.
-    private static let largestReservation = 16 << 20
     private static let longestErrorBody = 64 << 10
 
     /// The answer is an error, and what is missing of it is not wanted: its status is enough.

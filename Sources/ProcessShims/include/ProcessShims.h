@@ -21,3 +21,7 @@ int dipper_event(void);
 
 /* An empty file that is in memory only. */
 int dipper_memory_file(void);
+
+/* Gives a mapping another length, elsewhere if need be, without copying it. NULL where there is no room: the mapping is
+   as it was. */
+void *dipper_remap(void *start, size_t length, size_t wanted);
