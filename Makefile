@@ -22,7 +22,7 @@ TEST_WIDTH = $$($(SWIFT) test --help-hidden 2>/dev/null | grep -q -e $(WIDTH) &&
 
 TEST_PROGRAM = $$($(SWIFT) build --show-bin-path)/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH)
 
-# Runs $(1), and says at the end once more which tests failed and how.
+# Runs $(1), and repeats the failures at the end of the output.
 define tell-failures
 	log=$$(mktemp); trap 'rm -f $$log' EXIT; \
 	$(1) 2>&1 | tee $$log || { code=$$?; echo "== failed"; \
@@ -50,10 +50,10 @@ deps-test: deps
 deps-bench: deps-test
 	$(call install,$(BENCH_PACKAGES))
 
-build: deps ## build the library and the tool
+build: deps ## build all targets except the tests
 	$(SWIFT) build
 
-run: deps ## replay a person scrolling through pictures, from a server of the sample's own
+run: deps ## run the Scrolling sample against its own server, and draw .run/timeline.svg
 	$(SWIFT) build --product Scrolling
 	mkdir -p .run
 	$$($(SWIFT) build --show-bin-path)/Scrolling --timeline .run/timeline.svg
@@ -62,24 +62,24 @@ GALLERY_BUILD = cd Samples/Gallery && $(SWIFT) build -c release --product Galler
 GALLERY_TEST_BUILD = $(SWIFT) build -c release --scratch-path .build-test
 GALLERY = $$($(SWIFT) build -c release --show-bin-path)/Gallery
 
-gallery: deps ## open a window with a long list of photographs
+gallery: deps ## open the GTK 4 sample: a window with a long list of photographs
 	$(call install,$(GALLERY_PACKAGES))
 	@if [ -z "$${WAYLAND_DISPLAY:-}$${DISPLAY:-}" ]; then \
 		echo "There is no display to open a window on: neither WAYLAND_DISPLAY nor DISPLAY names one."; exit 3; fi
 	$(GALLERY_BUILD)
 	cd Samples/Gallery && $(GALLERY) $(GALLERY_OPTIONS)
 
-# A build of its own, and the test program directly: with tests, and after `swift test`, a release build compiles
-# everything anew.
-gallery-test: deps ## scroll the gallery on an X server without a screen, and look at it
+# Uses a separate build folder and runs the test program directly: after a build with tests or `swift test`, a release
+# build would compile everything again.
+gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	$(call install,$(GALLERY_TEST_PACKAGES))
 	cd Samples/Gallery && $(GALLERY_TEST_BUILD) --build-tests
 	@cd Samples/Gallery && $(call tell-failures,$$($(GALLERY_TEST_BUILD) --show-bin-path)/GalleryPackageTests.xctest \
 		--testing-library swift-testing)
 
-# The memory limit is one that is reached in the first half of a minute.
+# --memory 64 is reached within the first 30 seconds.
 gallery-bench: SECONDS ?= 60
-gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60), and measure frames and memory
+gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60); write frames and memory to .run/gallery.json
 	$(call install,$(GALLERY_TEST_PACKAGES))
 	$(GALLERY_BUILD)
 	mkdir -p .run
@@ -90,42 +90,42 @@ test: deps-test ## run all tests
 	$(SWIFT) build --build-tests
 	python3 Tests/Steady/steady.py --runs 1 --limit 600 -- $(TEST_PROGRAM)
 
-# A run that fails now and then lies: nothing lands that does not pass every time.
+# A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
 steady: RUNS ?= 20
 steady: LOAD ?= 0
-steady: deps-test ## run all tests RUNS times (20), beside LOAD busy processes (0), and name what failed or hung
+steady: deps-test ## run all tests RUNS times (20) beside LOAD busy processes (0), and list failed and hung tests
 	$(call install,$(if $(filter-out 0,$(LOAD)),stress-ng))
 	$(SWIFT) build --build-tests
 	python3 Tests/Steady/steady.py --runs $(RUNS) --load $(LOAD) --logs .run/steady -- $(TEST_PROGRAM)
 
 mutants: MUTANTS ?=
-mutants: deps-test ## break the library in one place after the other, those named like MUTANTS (all), and see tests fail
+mutants: deps-test ## break the library in one place at a time, those matching MUTANTS (all), and see a test fail
 	python3 Tests/Steady/mutants.py --swift $(SWIFT) --only '$(MUTANTS)'
 
-# Without tests the program alone is built; what it says is told as it comes.
+# Builds the program without the tests, and shows its output as it is printed.
 PROGRAM = $(SWIFT) build --product $(1) && $$($(SWIFT) build --show-bin-path)/$(1)
 
 torture: SECONDS ?= 600
-torture: deps ## kill eight processes that share folders, again and again, for SECONDS (600)
+torture: deps ## repeatedly kill eight processes that share cache folders, for SECONDS (600), and check the folders
 	$(call PROGRAM,StoreTorture) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 powercut: STATES ?= 10000
-powercut: deps ## open the store in STATES (10000) states that a power cut may leave
+powercut: deps ## open the store in STATES (10000) states that a power cut can leave on disk
 	$(call PROGRAM,PowerCut) --states $(STATES) $(if $(SEED),--seed $(SEED))
 
 soak: MINUTES ?= 60
-soak: deps ## call both caches at random for MINUTES (60), while everything fails, and look for leaks
+soak: deps ## make random calls to both caches for MINUTES (60) while resources fail, and look for leaks
 	$(call PROGRAM,Soak) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lint: ## check the form of the sources, and that every test has a time limit
+lint: ## check the format of the sources, and that every test has a time limit
 	$(call install,python3)
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
 	python3 Tests/Steady/time_limits.py Tests/*Tests Samples/Gallery/Tests/*
 
-format: ## bring the sources into form
+format: ## format the sources
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
 
-# Those that measure time or memory say nothing under a sanitizer that takes both, and ffmpeg is not watched by it.
+# Skips the tests that measure time or memory, which the sanitizer distorts, and those in network namespaces.
 TSAN_SKIP := Hostile|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)
 
 tsan: deps-test ## run the tests under Thread Sanitizer
@@ -145,14 +145,14 @@ ASAN_BUILD = $(SWIFT) build --build-tests --sanitize=address --scratch-path .bui
 	-Xlinker $$(ls $(SWIFT_FOLDER)/../lib/clang/*/lib/linux/libclang_rt.fuzzer_no_main-$$(uname -m).a) \
 	-Xlinker -u -Xlinker LLVMFuzzerRunDriver -Xlinker -lstdc++
 
-# The suites of the library alone; leaks of the test program and of Swift's runtime are not ours.
-asan: deps-test ## run the codec tests under Address Sanitizer
+# Only the library's suites; leaks.txt suppresses leaks of the test program and of Swift's runtime.
+asan: deps-test ## run the image tests (target DipperTests) under Address Sanitizer
 	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
 	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" \
 		LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt" SWIFT_BACKTRACE=enable=no \
 		.build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '^DipperTests\.' $(TEST_WIDTH))
 
-# Each begins with the pictures of the tests; those of other formats it leaves out. Two run at a time.
+# Each fuzzer starts from the tests' pictures of its own format. Two fuzzers run at a time.
 FUZZ_TARGETS ?= header jpeg png gif webp avif encode
 fuzz: SECONDS ?= 20
 fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
@@ -164,14 +164,14 @@ fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 		code=$$?; echo "== TARGET: $$(grep -ao "number_of_executed_units: .*" .fuzz/TARGET.log || echo failed)"; \
 		if [ $$code != 0 ]; then tail -60 .fuzz/TARGET.log; echo "the finding is in Fuzzing/findings"; exit 1; fi'
 
-# A folder of its own, so that the next build does not begin anew; CI names `.build`, whose dependencies it then shares.
+# A separate folder, so that the next ordinary build stays incremental; CI passes `.build` to reuse its dependencies.
 LEAN_FOLDER ?= .build-lean
 lean: deps-test ## build and test without the optional formats
 	$(SWIFT) build --build-tests --disable-default-traits --scratch-path $(LEAN_FOLDER)
 	@$(call tell-failures,$(SWIFT) test --skip-build --disable-default-traits --scratch-path $(LEAN_FOLDER) \
 		--filter '^DipperTests\.' $(TEST_WIDTH))
 
-bench: deps-bench ## measure against the peers and write Benchmarks/RESULTS.md
+bench: deps-bench ## compare speed with other libraries and programs, and write Benchmarks/RESULTS.md
 	cd Benchmarks && $(SWIFT) build -c release -Xswiftc -enable-testing
 	cd Benchmarks && $$($(SWIFT) build -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
 

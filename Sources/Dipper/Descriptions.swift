@@ -11,7 +11,7 @@ extension ImageRequest: RedactedStringConvertible {
 }
 
 extension ImageTask: RedactedStringConvertible {
-    /// The key without secrets, the lane, and what becomes of the task.
+    /// The key without secrets, the lane, and the state of the task.
     public var description: String { "\(key) \(lane.rawValue) \(state)" }
 }
 

@@ -23,8 +23,8 @@ extension ImageCache {
         public var limits = DecodeLimits()
         /// Threads that decode and process.
         public var decodingThreads = max(1, min(8, ProcessInfo.processInfo.activeProcessorCount))
-        /// The most that pictures take while they are decoded and processed, in bytes, for the whole cache. Those beyond it
-        /// wait, urgent ones first; a picture that alone takes more is made alone.
+        /// The most memory that all pictures together may take while they are decoded and processed, in bytes. Pictures
+        /// that do not fit wait, urgent ones first; a picture larger than the limit is decoded alone.
         public var decodingMemory = defaultDecodingMemory
         /// The most bytes of files that may wait in memory to be decoded, for the whole cache. Once so many wait no fetch
         /// begins, urgent or not, until a quarter of them is decoded; what was on its way still comes. Prefetches stop at
@@ -44,8 +44,8 @@ extension ImageCache {
             data.name = "images"
         }
 
-        /// An eighth of the machine's memory, or of what the control group allows if that is less; at least 64 MiB and at most
-        /// 1 GiB.
+        /// The default of ``decodingMemory``: an eighth of the machine's memory, or of what the control group allows if
+        /// that is less; at least 64 MiB and at most 1 GiB.
         public static var defaultDecodingMemory: Int {
             min(max(DataCache.Configuration.availableMemory / 8, 64 << 20), 1 << 30)
         }

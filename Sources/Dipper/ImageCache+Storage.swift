@@ -131,8 +131,8 @@ extension ImageCache {
         loader.forgetDerived(of: key, defaults)
     }
 
-    /// Removes all pictures of a URL, and its file, from both tiers, or from one of them. What is being fetched, decoded or
-    /// written now is handed to its callers, and not kept in these tiers.
+    /// Removes all pictures of a URL, and its file, from both tiers or from one of them. Calls that are being fetched,
+    /// decoded or written still receive their pictures, which are not kept in these tiers.
     public func removeImage(for url: URL, from tiers: DataCache.Tiers = .all) {
         removeImages(for: ImageRequest(url), from: tiers)
     }

@@ -170,11 +170,16 @@ public final class ImageCache: Sendable {
 
     // MARK: Local pictures
 
-    /// A picture among the program's files, through the same cache: looked for under its name, and the name with the
-    /// ending of each format that can be read, in the folders of ``Configuration/resourceFolders``. The files are looked for
-    /// on a thread of the cache's; each name is kept by itself.
-    /// - Parameter name: may hold folders (`icons/home`), but leads out of none. If there is no such picture, the task
-    ///   ends as `DipperError.unreadable`.
+    /// Loads a picture from the program's own files through the cache.
+    ///
+    /// The cache searches the folders of ``Configuration/resourceFolders``, on one of its threads, for a file with this
+    /// name, or with this name and the extension of a readable format. Each name has its own key.
+    ///
+    /// ```swift
+    /// let icon = try await cache.getImage(named: "icons/home").value
+    /// ```
+    /// - Parameter name: a file name, which may contain folders (`icons/home`) but not `..`. If there is no such file,
+    ///   the task fails with `DipperError.unreadable`.
     @discardableResult
     public func getImage(named name: String) -> ImageTask { getImage(Self.request(named: name, self)) }
 

@@ -22,8 +22,8 @@ extension DataCache {
         public var diskLimit: Int? = 512 << 20
         /// Bytes that may wait to be written before prefetching pauses; at twice as many nothing is started.
         public var stagingLimit = 8 << 20
-        /// The most that the beginnings of broken off bodies may take on disk, in bytes, beside ``diskLimit``. They are
-        /// kept for a week, so that what follows can be asked for; zero keeps none.
+        /// The most that partial bodies of interrupted transfers may take on disk, in bytes, in addition to
+        /// ``diskLimit``. They are kept for a week, so that a later transfer can resume; zero keeps none.
         public var partialLimit = 128 << 20
         /// Names the time since the machine was started. Files and index are compared when it has changed: what was not
         /// flushed before that may be lost.
@@ -38,8 +38,8 @@ extension DataCache {
         public var cachePolicy = DataRequest.CachePolicy.useCache
         /// What decides whether a stored answer may be used without asking the server.
         public var freshness = FreshnessPolicy.http()
-        /// How long entries, and pictures made of them, count as present in memory, counted from when they came there. May
-        /// be longer than on disk. `nil` for as long as on disk.
+        /// How long entries, and pictures decoded from them, stay valid in memory, counted from when they entered
+        /// memory. This time may be longer than ``diskExpiration``. With `nil` the disk's expiration applies.
         public var memoryExpiration: Expiration?
         /// How long entries count as present on disk, also where the server is silent. `nil`, the default: as long as
         /// there is room; whether they may be used is for ``freshness`` to say.
@@ -57,9 +57,9 @@ extension DataCache {
         /// The shortest time between two reports of a task's progress.
         public var progressInterval = Duration.milliseconds(100)
 
-        /// The most bytes of bodies that may be on their way at a time, all transfers together. Once so many have come, one
-        /// transfer goes on, an urgent one if there is one; the others pause and nothing begins, urgent or not, until a
-        /// quarter is free again. A body that is larger is fetched alone.
+        /// The most bytes of bodies that all running transfers together may have received. At the limit one transfer
+        /// continues, an urgent one if there is one; the others pause and no transfer starts, not even an urgent one,
+        /// until a quarter of the limit is free again. A body larger than the limit is fetched alone.
         public var inFlightLimit = Configuration.defaultInFlightLimit
 
         /// The rules of the fast lane at the start; see ``DataCache/fastLane``.
@@ -86,7 +86,7 @@ extension DataCache {
         public var now: @Sendable () -> Date = WallClock.coarse
         /// Told of requests, responses, the store and the lanes, each as a `category` in the metadata.
         public var logger = Logger(label: "dipper")
-        /// What is left out where keys and errors become text in the log.
+        /// The rule that removes secrets from keys and errors in the log.
         public var redaction = Redaction.standard
         /// Told of everything that happens, from any thread; must return at once. See ``Timeline``.
         public var observer: (@Sendable (CacheEvent) -> Void)?
@@ -102,12 +102,14 @@ extension DataCache {
         /// What there is for this process, in bytes: the machine's memory, or what the control group allows if that is less.
         package static var availableMemory: Int { MemoryLimit.available }
 
-        /// 15 % of the machine's memory, or of what the control group allows if that is less; at most 768 MiB.
+        /// The default of ``memoryLimit``: 15 % of the machine's memory, or of what the control group allows if that is
+        /// less; at most 768 MiB.
         public static var defaultMemoryLimit: Int {
             min(MemoryLimit.available / 100 * 15, 768 << 20)
         }
 
-        /// An eighth of the machine's memory, or of what the control group allows if that is less.
+        /// The default of ``inFlightLimit``: an eighth of the machine's memory, or of what the control group allows if
+        /// that is less.
         public static var defaultInFlightLimit: Int { MemoryLimit.available / 8 }
 
         /// The folder of the shared cache: `$XDG_CACHE_HOME`, or `~/.cache`, then the program's name, then

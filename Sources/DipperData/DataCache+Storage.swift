@@ -56,7 +56,7 @@ extension DataCache {
 
     // MARK: Adding and removing
 
-    /// Keeps bytes of the caller's own, in memory at once and on disk in the background.
+    /// Stores bytes of the caller's own, in memory at once and on disk in the background.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for url: URL) throws(DipperError) {
         try addData(data, for: DataRequest(url))
@@ -68,25 +68,29 @@ extension DataCache {
         add(data, request.cacheKey, request)
     }
 
-    /// The same by key, with the cache's defaults.
+    /// Stores bytes of the caller's own under a key, with the cache's default options.
     public func addData(_ data: Data, for key: CacheKey) throws(DipperError) {
         try check(key)
         add(data, key, DataRequest(string: ""))
     }
 
-    /// Keeps bytes of the caller's own, and returns when they are on disk, or the disk has failed.
+    /// Stores bytes of the caller's own, and returns when they are on disk or the disk has failed.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addDataAndWait(_ data: Data, for key: CacheKey) async throws(DipperError) {
         try await addAndWait(data, key, DataRequest(string: ""))
     }
 
-    /// Keeps bytes of the caller's own under a request's key, with its expirations, policy and ``DataRequest/durability``,
-    /// and returns when they are on disk.
+    /// Stores bytes of the caller's own under a request's key, with its expirations, policy and
+    /// ``DataRequest/durability``, and returns when they are on disk.
     ///
-    /// A durable entry is on the device when this returns. A disk that fails to take one that is not durable is no error:
-    /// it stays in memory.
-    /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is not on
-    ///   disk.
+    /// A durable entry has been flushed to the device when this method returns. If the disk fails to store an entry
+    /// that is not durable, the entry stays in memory and the method does not throw.
+    ///
+    /// ```swift
+    /// try await cache.addDataAndWait(draft, for: DataRequest(url).with(\.durability, .durable))
+    /// ```
+    /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
+    ///   not on disk.
     public func addDataAndWait(_ data: Data, for request: DataRequest) async throws(DipperError) {
         try await addAndWait(data, request.cacheKey, request)
     }
@@ -131,7 +135,7 @@ extension DataCache {
         public static let all: Tiers = [.memory, .disk]
     }
 
-    /// Removes the entry from both tiers, or from one of them. What is being fetched now is handed to its callers, and not
+    /// Removes the entry from both tiers or from one of them. A fetch in progress still answers its callers, and is not
     /// kept in these tiers.
     public func removeData(for url: URL, from tiers: Tiers = .all) { removeData(for: CacheKey(url), from: tiers) }
     /// The same by a request's key.
@@ -165,8 +169,8 @@ extension DataCache {
 
     // MARK: Keeping small
 
-    /// Removes entries that were stored longer ago than this, at once for readers, and those that have expired. Returns at
-    /// once; the files follow in the background.
+    /// Removes expired entries, and entries stored longer ago than this. Readers no longer see them when this method
+    /// returns; the files are deleted in the background.
     public func flush(olderThan age: Duration) {
         let limit = store.now().timeIntervalSince1970 - age.timeInterval
         store.flush(storedBefore: limit)
@@ -185,8 +189,8 @@ extension DataCache {
     /// Removes the least recently used entries until memory holds no more than this, in bytes. The limit stays.
     public func trimMemory(to size: Int) { store.memory.trim(toCost: max(0, size)) }
 
-    /// Removes everything, at once for readers; the files follow in the background. What is being fetched now is handed to
-    /// its callers, and not kept.
+    /// Removes all entries. Readers no longer see them when this method returns; the files are deleted in the
+    /// background. Fetches in progress still answer their callers, and are not kept.
     public func clear() { store.clear() }
 
     /// Removes everything from memory; the disk keeps what it has.
@@ -241,12 +245,13 @@ extension DataCache {
     /// What the index knows of an entry on disk.
     public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
 
-    /// The file that holds an entry: its bytes first, then a short trailer of the cache's own, which picture and
-    /// document viewers pass over. `nil` for small entries, which have no file, and for those that are kept compressed.
-    /// Its name ends with an extension if ``FileNaming/sha256(extension:)`` names it.
+    /// Returns the file of an entry, or `nil` for small entries, which have no file, and for compressed ones.
     ///
-    /// The trailer holds the key, the URL and fields of the answer; values of the request's header fields, passwords and
-    /// cookies are not among them. The user alone may read the file. To give the bytes to somebody else, write
+    /// The file begins with the entry's bytes and ends with a short trailer of the cache, which picture and document
+    /// viewers ignore. Its name ends with an extension if ``FileNaming/sha256(extension:)`` adds one.
+    ///
+    /// The trailer contains the key, the URL and the answer's header fields; it does not contain values of request
+    /// header fields, passwords or cookies. Only the user can read the file. To share the bytes, write
     /// ``data(for:)-(CacheKey)`` to a file of your own.
     public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
 

@@ -46,8 +46,8 @@ public struct DataRequest: Sendable {
     /// Fields to send. They are part of the default key, but for `Cache-Control` and `Pragma`, which tell the cache what
     /// will do (RFC 9111, section 5.2.1).
     public var headers: HTTPHeaders = [:]
-    /// The entry's identity; `nil` for the default one, made from URL and headers. Identities of ``credentials`` and
-    /// ``modifier`` are added to it.
+    /// The entry's key; `nil` for the default key, which is made from URL and headers. The identities of
+    /// ``credentials`` and ``modifier`` are added to either.
     public var key: CacheKey?
     /// The order inside the lane.
     public var priority = Priority.normal
@@ -58,8 +58,9 @@ public struct DataRequest: Sendable {
     public var cachePolicy: CachePolicy?
     /// What decides whether a stored answer may be used without asking the server.
     public var freshness: FreshnessPolicy?
-    /// How long the entry, or a picture made of it, counts as present in memory, counted from when it came there. May be
-    /// longer than on disk. `nil` in the cache's configuration, too: as long as on disk.
+    /// How long the entry, or a picture decoded from it, stays valid in memory, counted from when it entered memory.
+    /// This time may be longer than on disk. If this and the cache's configuration are `nil`, the disk's expiration
+    /// applies.
     public var memoryExpiration: Expiration?
     /// How long the entry counts as present on disk.
     public var diskExpiration: Expiration?
@@ -131,7 +132,7 @@ public struct DataRequest: Sendable {
         return copy
     }
 
-    /// The key this request is cached and deduplicated by: ``key``, or the default one, with the identities of
+    /// The key by which this request is cached and deduplicated: ``key`` or the default key, with the identities of
     /// ``credentials`` and ``modifier``.
     public var cacheKey: CacheKey {
         let plain = key ?? url.map { CacheKey($0, headers: headers) } ?? CacheKey(unparsed ?? "")

@@ -3,11 +3,18 @@ import Synchronization
 
 /// The handle of one call: await its ``value``, add hooks, cancel it, change its lane or priority.
 ///
-/// The handle may be let go of; the call goes on. Hooks added late hear what has happened already, of many failures and
-/// retries the last. A task ends exactly once, with a result or an error, and nothing is told after that.
+/// ```swift
+/// let task = cache.getData(url)
+/// task.onProgress { progress in bar.set(progress.fraction) }
+/// let data = try await task.value
+/// ```
 ///
-/// Hooks are called in the order of what happened, the end last. Whoever awaits ``value`` may go on before or after the
-/// hooks have been called: a hook may have to wait for its queue. To go on after them, use ``onEnd(_:)``.
+/// The call continues if the handle is released. Hooks that are added late receive the events that they missed; of many
+/// failures and retries only the latest 64. A task ends exactly once, with a result or an error, and calls no hook
+/// afterwards.
+///
+/// Hooks are called in the order of the events, the end last. Code that awaits ``value`` may continue before or after
+/// the hooks are called, because a hook may wait for its queue. To continue after all hooks, use ``onEnd(_:)``.
 public final class DataTask: Sendable {
     /// What a task is doing.
     public enum State: Sendable, Hashable {
@@ -83,8 +90,8 @@ public final class DataTask: Sendable {
     /// What was asked for.
     public var request: DataRequest { call.request }
 
-    /// The key the call is deduplicated and cached by. Where a request has a ``DataRequest/lowDataSource`` this becomes the
-    /// key of that source once it is known that the cache has nothing for the URL.
+    /// The key by which the call is deduplicated and cached. If the request has a ``DataRequest/lowDataSource`` that is
+    /// fetched in place of the URL, this is the key of that source, as soon as the cache has found nothing for the URL.
     public var key: CacheKey { call.key }
 
     // MARK: The result

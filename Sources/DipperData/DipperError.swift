@@ -64,7 +64,7 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let tooLarge = DipperError(.tooLarge)
     /// More redirects than allowed.
     public static let tooManyRedirects = DipperError(.tooManyRedirects)
-    /// A redirect leads from https to http, and the request has no ``RedirectHandler`` that allows it.
+    /// A redirect that leads from https to http, for a request without a ``RedirectHandler`` that allows it.
     public static let insecureRedirect = DipperError(.insecureRedirect)
     /// The server's answer is not HTTP, or its content coding is broken.
     public static let malformedResponse = DipperError(.malformedResponse)
@@ -82,8 +82,8 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let processingFailed = DipperError(.processingFailed)
     /// A local file cannot be read.
     public static let unreadable = DipperError(.unreadable)
-    /// The disk has not taken a durable entry: there is none, it is full or read-only, it is too far behind, or the entry was
-    /// removed before it was written.
+    /// A durable entry that could not be stored: the cache has no disk tier, the disk is full, read-only or too slow,
+    /// or the entry was removed before it was written.
     public static let notWritten = DipperError(.notWritten)
     /// Text that should hold bytes, such as a data URL or Base64, does not.
     public static let invalidData = DipperError(.invalidData)
@@ -97,7 +97,8 @@ public struct DipperError: Error, Sendable, Hashable {
     /// The server answered with a status other than success.
     public static func status(_ status: Int) -> DipperError { DipperError(.status(status)) }
 
-    /// Returns the error with more about this occurrence. Secrets in URLs are left out, as ``Redaction/standard`` has it.
+    /// Returns the error with a text that describes this occurrence. Secrets in URLs are removed by
+    /// ``Redaction/standard``.
     public func with(detail: String) -> DipperError {
         var copy = DipperError(code, detail: Redaction.standard.sentence(detail), retryAfter: retryAfter)
         copy.earlier = earlier

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The functions below take the place of the C library's for the whole process: for libsqlite3, too. */
+/* The functions below replace those of the C library in the whole process, including libsqlite3. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char **paths;

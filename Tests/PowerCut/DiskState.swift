@@ -1,31 +1,32 @@
 import Foundation
 import TortureSupport
 
-// What a power cut may leave.
+// The states that a power cut can leave on disk.
 //
-// The recording is cut behind one of its steps. What was flushed by then is there:
+// The recording is cut after one of its steps. Everything flushed before the cut is on disk:
 //
-//   - of a file, all writes and truncations before its last `fsync` or `fdatasync`; its size with them;
-//   - of a folder, all that was done to its entries (files created, moved in or out, removed; folders likewise) before the
-//     last `fsync` of that folder. To flush a file says nothing of its name, and to flush a folder nothing of the folders
-//     in it. A rename is there as a whole or not at all, as file systems with a journal promise; it is there for sure if
-//     one of its two folders was flushed afterwards.
+//   - for a file, all writes and truncations before its last `fsync` or `fdatasync`, and its size;
+//   - for a folder, all changes of its entries (files and folders created, moved in or out, removed) before the last
+//     `fsync` of that folder. Flushing a file does not flush its name, and flushing a folder does not flush the folders
+//     in it. A rename is on disk completely or not at all, as journaling file systems promise; it is certainly on disk
+//     if one of its two folders was flushed afterwards.
 //
-// Of all that came after, any part may be there:
+// Of the steps that were not flushed, any subset may be on disk:
 //
-//   - each write may be lost, whole, or torn: any of its sectors of 512 bytes may be there, the others are as they were;
-//     a sector that was never written reads as zeros, never as another file's bytes;
-//   - each truncation may be lost though later writes are there;
-//   - a file may already have the size of a later write whose bytes are lost: zeros stand in their place;
-//   - changes of folders are there up to some moment, as in a journal, or, as nothing promises that order, any of them
-//     without the others. What depends on what is lost is lost with it: all in a folder that was never made, a removal of
-//     what was not there.
+//   - each write may be lost, complete, or torn: any of its 512-byte sectors may be on disk, and the others keep their
+//     old bytes; a sector that was never written reads as zeros, never as bytes of another file;
+//   - each truncation may be lost even if later writes are on disk;
+//   - a file may already have the size of a later write whose bytes are lost; the missing bytes are zeros;
+//   - changes of folders may be on disk up to some moment, as with a journal, or, since nothing promises that order, in
+//     any combination. A change that depends on a lost change is lost too: everything in a folder that was never
+//     created, the removal of a name that was never there.
 //
-// `*-shm` is memory that SQLite's connections share; no connection survives, and the file is left out, or empty.
+// `*-shm` is memory shared by SQLite's connections. No connection survives a power cut, so the file is missing or
+// empty.
 
-/// The files and folders that one power cut leaves: made from a recording by a seed.
+/// The files and folders on disk after one power cut, made from a recording and a seed.
 struct DiskState {
-    /// How much of what was not flushed is there.
+    /// The share of unflushed changes that is on disk.
     private enum Survival {
         case all, none
         case some(Double)
@@ -53,7 +54,7 @@ struct DiskState {
     private var longest: [Int: Int] = [:]
     private var random: SeededRandom
 
-    /// A state of those that a cut behind `cut` steps may leave.
+    /// Makes one of the states that a cut after `cut` steps can leave.
     init(_ recording: Recording, cut: Int, seed: UInt64) {
         self.cut = cut
         random = SeededRandom(seed)
@@ -79,7 +80,7 @@ struct DiskState {
         }
     }
 
-    /// All of it: what is there if nothing goes wrong.
+    /// The state with every change on disk, flushed or not.
     init(whole recording: Recording) {
         cut = recording.steps.count
         random = SeededRandom(0)
@@ -115,7 +116,7 @@ struct DiskState {
         if case .makeFolder(let folder, _) = step, entries[folder] == nil { entries[folder] = [:] }
     }
 
-    /// Another may have the name by now.
+    /// Does nothing if another object has taken the name in the meantime.
     private mutating func remove(_ object: Int, _ place: Step.Place) {
         switch entries[place.folder]?[place.name] {
         case .file(object), .folder(object): entries[place.folder]?[place.name] = nil
@@ -175,7 +176,7 @@ struct DiskState {
 
     // MARK: On disk
 
-    /// Makes the files and folders in a folder that is there and empty.
+    /// Creates the files and folders in an existing, empty folder.
     func write(into folder: URL) throws {
         var random = random
         try write(1, folder.path, &random)
@@ -200,7 +201,7 @@ struct DiskState {
         }
     }
 
-    /// The files by their paths, those that connections share left out: to be compared with what is really there.
+    /// The contents of the files by path, without the `*-shm` files, to be compared with the real folder.
     var files: [String: [UInt8]] {
         var found: [String: [UInt8]] = [:]
         func walk(_ number: Int, _ path: String) {

@@ -1,16 +1,16 @@
-/// What the store may give for a key after a power cut, by what it had been asked and had said before.
+/// The answers that the store may give for a key after a power cut, derived from the recorded calls and their results.
 struct Expectation {
     /// The versions that may be there.
     private(set) var versions: Set<UInt64> = []
-    /// Whether nothing may be there.
+    /// Whether the key may be missing.
     private(set) var mayBeMissing = true
 
-    /// What holds for each key at a cut.
+    /// Returns the expectation for each key at a cut.
     ///
-    /// - A durable write that counted as written is there, or a later one is, unless a removal, a clearing or a write that
-    ///   need not be durable was asked for afterwards; then nothing may be there, too.
-    /// - No version is there that is older than the last durable one, and none that was never written.
-    /// - With a limit any entry may be missing.
+    /// - An acknowledged durable write, or a later write, is on disk, unless a removal, a clear or a write that is not
+    ///   durable was requested afterwards; in that case the key may also be missing.
+    /// - No version older than the last acknowledged durable one is found, and no version that was never written.
+    /// - With a size limit any entry may be missing.
     static func all(_ recording: Recording, cut: Int) -> [String: Expectation] {
         var all: [String: Expectation] = [:]
         for key in recording.keys { all[key] = Expectation() }

@@ -1,16 +1,16 @@
 import Foundation
 import TortureSupport
 
-/// Records workloads of the store, builds the states that a power cut can leave, and opens the store in each.
+/// Records workloads of the store, builds the states that a power cut can leave, and opens the store in each of them.
 ///
-/// `DiskState.swift` says what a power cut may leave, `Expectation.swift` what must then be there.
+/// `DiskState.swift` defines these states, `Expectation.swift` the entries that must then be found.
 ///
 ///     PowerCut [--states N] [--seed N] [--folder FOLDER] [--without records|index|folders]
 ///     PowerCut --replay FOLDER/RECORDING --state N
 ///
-/// With `--without` the states are those of a store that does not flush its records, its index or its folders: many of
-/// them must be found wrong. A state that is found wrong is kept in the folder, with the recording that it was made from; the second form makes it
-/// again from that recording and opens it.
+/// `--without` simulates a store that does not flush its records, its index or its folders; many of its states must be
+/// found wrong. A wrong state is kept in FOLDER together with its recording; the second form builds that state again
+/// from the recording and opens it.
 @main
 struct PowerCut {
     private static let statesOfWorkload = 50
@@ -57,7 +57,7 @@ struct PowerCut {
         return true
     }
 
-    /// The memory of the machine is the disk, where there is such a folder: nothing here waits for a device.
+    /// A folder in memory where possible, because nothing here depends on a real device.
     private static let scratch = URL(
         fileURLWithPath: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NSTemporaryDirectory()
     ).appendingPathComponent("powercut-\(getpid())")

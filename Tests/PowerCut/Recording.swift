@@ -2,15 +2,15 @@ import Foundation
 import Synchronization
 import WriteLog
 
-/// What a workload did to its folder, and what it was told and had asked for at which point.
+/// The file operations of a workload, with notes that mark when each call was made and when it was acknowledged.
 struct Recording: Codable {
     enum Note: Codable {
         /// A write was asked for.
         case writing(key: String, version: UInt64, isDurable: Bool)
-        /// It counts as written.
+        /// A write was acknowledged.
         case wrote(key: String, version: UInt64, isDurable: Bool)
         case removing(key: String)
-        /// Any entry may go.
+        /// A clear was requested; any entry may be gone.
         case removingAll
     }
 
@@ -24,12 +24,13 @@ struct Recording: Codable {
     /// Calls that failed though nothing explains it.
     var failures: [String] = []
 
-    /// What a store flushes.
+    /// The files and folders that a store flushes.
     enum Flushed: String {
         case records, index, folders
     }
 
-    /// The recording of a store that does not flush some of its files or folders: the check must find it.
+    /// Returns the recording of a store that does not flush some of its files or folders; the check must find its
+    /// errors.
     func without(_ flushed: Flushed) -> Recording {
         var kinds: [Int: Flushed] = [1: .folders]
         var copy = self

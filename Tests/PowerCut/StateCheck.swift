@@ -2,13 +2,13 @@ import DipperData
 import Foundation
 import TortureSupport
 
-/// Opens the store in a state that a power cut has left, and says what is wrong with it.
+/// Opens the store in a state left by a power cut and lists its errors.
 struct StateCheck {
     /// Holds the cache's folder.
     let folder: URL
     let recording: Recording
     let cut: Int
-    /// Whether entries are asked for at once, or when the store has put itself right.
+    /// Whether entries are read at once, or only after the store has compared its index with its files.
     let readsAtOnce: Bool
     /// Serves what is fetched.
     let server: BreakingServer
@@ -19,7 +19,7 @@ struct StateCheck {
         if readsAtOnce { problems += read(cache) }
         problems += await settle(cache)
         problems += read(cache)
-        // Who was asked for and was damaged is removed in the background.
+        // A damaged entry that was read is removed in the background.
         await cache.synchronize()
         problems += await verify(cache)
         problems += await write(cache)
@@ -47,7 +47,7 @@ struct StateCheck {
         return problems
     }
 
-    /// Waits until the store has put its accounting right by itself.
+    /// Waits until the store has compared its index with its files.
     private func settle(_ cache: DataCache) async -> [String] {
         await cache.reconcile()
         return accounting(cache)
@@ -92,7 +92,7 @@ struct StateCheck {
         return []
     }
 
-    /// The store takes new entries.
+    /// Checks that the store accepts new entries.
     private func write(_ cache: DataCache) async -> [String] {
         var problems: [String] = []
         for size in [100, 9_000] {
@@ -128,7 +128,7 @@ struct StateCheck {
         return problems
     }
 
-    /// What a store that is closed must not leave.
+    /// Returns the files that must not remain after the store was closed.
     private func strayFiles() -> [String] {
         let cache = folder.appendingPathComponent("cache")
         return (FileManager.default.subpaths(atPath: cache.path) ?? []).filter { path in

@@ -1,7 +1,7 @@
 import Foundation
 import WriteLog
 
-/// A change in the recorded folder. Files and folders are known by numbers; the recorded folder is 1.
+/// A change in the recorded folder. Numbers identify files and folders; the recorded folder is 1.
 enum Step: Codable {
     case create(file: Int, Place)
     case makeFolder(folder: Int, Place)
@@ -10,9 +10,9 @@ enum Step: Codable {
     case rename(object: Int, Place, to: Place)
     case write(file: Int, offset: Int, Data)
     case truncate(file: Int, size: Int)
-    /// All that was done to the file, or to the entries of the folder, is on the device.
+    /// A flush: all earlier changes of the file, or of the folder's entries, are on the device.
     case flush(object: Int)
-    /// A note of the workload's, by its number.
+    /// A note of the workload, by its number.
     case mark(Int)
 
     struct Place: Codable, Hashable {
@@ -20,7 +20,7 @@ enum Step: Codable {
         var name: String
     }
 
-    /// The folders whose entries it changes.
+    /// The folders whose entries this step changes.
     var folders: [Int] {
         switch self {
         case .create(_, let place), .makeFolder(_, let place), .unlink(_, let place), .removeFolder(_, let place):
@@ -30,7 +30,7 @@ enum Step: Codable {
         }
     }
 
-    /// The file whose bytes it changes.
+    /// The file whose bytes this step changes.
     var writtenFile: Int? {
         switch self {
         case .write(let file, _, _), .truncate(let file, _): file
@@ -39,7 +39,7 @@ enum Step: Codable {
     }
 }
 
-/// A call that changes files and that the model does not know.
+/// A file-changing call that the model does not support.
 struct UnknownCall: Error {
     let name: String
 }

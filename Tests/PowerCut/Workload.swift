@@ -4,13 +4,13 @@ import Foundation
 import TortureSupport
 import WriteLog
 
-/// Some dozens of calls, chosen by a seed, on a cache in a folder of its own, whose writes are recorded.
+/// A few dozen seeded calls on a cache in its own folder, whose writes are recorded.
 ///
-/// A key is written and removed by one call at a time, so that the order of what is asked for it is known; calls for
-/// different keys are under way together, so that they share batches.
+/// Only one call at a time writes or removes a key, so that the order of changes to a key is known. Calls for different
+/// keys run at the same time, so that they share batches.
 struct Workload {
     let seed: UInt64
-    /// An empty folder; that of the cache is made in it by the cache itself.
+    /// An empty folder, in which the cache creates its own folder.
     let folder: URL
 
     func record() async throws -> Recording {
@@ -125,8 +125,8 @@ struct Workload {
 }
 
 extension DataCache.Configuration {
-    /// A cache as simple as can be: what it gives comes from the disk.
-    /// - Parameter boot: names the run of the machine, which ends with the cut.
+    /// A minimal cache without a memory tier, so that every answer comes from the disk.
+    /// - Parameter boot: identifies the boot of the machine, which the power cut ends.
     static func forPowerCut(in folder: URL, limit: Int?, boot: String, server: BreakingServer) -> Self {
         var configuration = DataCache.Configuration(directory: folder.appendingPathComponent("cache"))
         configuration.memoryLimit = 0

@@ -1,12 +1,12 @@
 import CZlib
 import Foundation
 
-/// What the server has: the tests' pictures, and files that are small and become large.
+/// The files on the server: the tests' pictures, and small files that decode to large ones.
 enum Pictures {
     static let names = ["/large.jpg", "/420.jpg", "/cmyk.jpg", "/large-progressive.jpg"]
-    /// A PNG of 4 million pixels, one that says it has 3.6 thousand million, a JPEG that ends too early.
+    /// A PNG with 4 million pixels, a PNG that declares 3.6 billion, and a truncated JPEG.
     static let bombs = ["/bomb.png", "/huge.png", "/cut.jpg"]
-    /// To be served as gzip: 64 MiB of zeros.
+    /// 64 MiB of zeros, served with gzip encoding.
     static let gzipBomb = "/zeros"
 
     static func files() -> [String: Data] {
@@ -21,7 +21,7 @@ enum Pictures {
         return files
     }
 
-    /// A black picture, 8 bits of grey a pixel.
+    /// Makes a black greyscale picture with 8 bits a pixel.
     private static func png(width: Int, height: Int, rows: Int? = nil) -> Data {
         var file = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
         file += chunk("IHDR", bigEndian(width) + bigEndian(height) + [8, 0, 0, 0, 0])
@@ -30,14 +30,15 @@ enum Pictures {
         return file
     }
 
-    /// So many zeros (RFC 1952). The checksum is left out: who has come to it has taken the whole.
+    /// Compresses a number of zeros as gzip (RFC 1952). The checksum is wrong; a client that reaches it has read
+    /// everything.
     private static func gzip(_ count: Int) -> Data {
         Data(
             [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255] + zlib(count).dropFirst(2).dropLast(4)
                 + [UInt8](repeating: 0, count: 8))
     }
 
-    /// So many zeros (RFC 1950).
+    /// Compresses a number of zeros as zlib (RFC 1950).
     private static func zlib(_ count: Int) -> [UInt8] {
         var size = compressBound(uLong(count))
         var bytes = [UInt8](repeating: 0, count: Int(size))

@@ -1,10 +1,10 @@
 import Foundation
 
-/// What the process holds at a quiet moment: no call is under way, and the caches have emptied their memory.
+/// The resources of the process at a quiet moment: no call is running, and the caches have emptied their memory.
 struct Sample {
-    /// From the start.
+    /// Seconds since the start of the run.
     var seconds: Double
-    /// Resident memory.
+    /// The resident memory, in bytes.
     var bytes: Int
     var descriptors: Int
     var threads: Int
@@ -27,11 +27,12 @@ struct Sample {
     private var mebibytes: Double { Double(bytes) / 1_048_576 }
 }
 
-/// Whether what is held at the end is what was held after the warming up.
+/// Compares the resources at the end with those after the warm-up.
 ///
-/// Compared are the medians of the first and of the last third of the samples after it. At the end there may be at most
-/// 24 MiB or a tenth more of resident memory (pages of malloc's that are not empty, connections that are kept), 24 more
-/// descriptors (connections that are kept), and 4 more threads (those that Dispatch and Swift start as they see fit).
+/// The verdict compares the medians of the first and the last third of the samples taken after the warm-up. At the end
+/// the process may use at most 24 MiB or 10 % more resident memory, whichever is more (malloc's partly used pages, open
+/// connections), 24 more descriptors (open connections), and 4 more threads (Dispatch and Swift start threads as they
+/// see fit).
 struct SampleVerdict {
     private(set) var problems: [String] = []
     private(set) var summary = ""
@@ -61,7 +62,7 @@ struct SampleVerdict {
             """
     }
 
-    /// Bytes a second, by least squares.
+    /// The growth of resident memory in bytes a second, by least squares.
     private static func slope(_ samples: [Sample]) -> Double {
         let count = Double(samples.count)
         let time = samples.reduce(0) { $0 + $1.seconds } / count

@@ -2,7 +2,7 @@ import FaultServer
 import Foundation
 import TortureSupport
 
-/// A fault server in a process of its own, which is killed and started again on the same port.
+/// A fault server in a separate process, which is killed and restarted on the same port.
 final class Server {
     let port: Int
     private var child: Child?
@@ -31,7 +31,7 @@ final class Server {
     /// Returns when it accepts connections.
     func startAndWait() async {
         start()
-        // The kernel tells nobody that another process listens: it is asked again and again.
+        // The kernel gives no notification when another process starts to listen, so this polls.
         while !isListening { try? await Task.sleep(for: .milliseconds(5)) }
     }
 

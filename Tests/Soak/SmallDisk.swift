@@ -1,7 +1,7 @@
 import Foundation
 import TortureSupport
 
-/// A file system of its own for the caches, small enough to be filled; an ordinary folder for who may not mount.
+/// A small file system for the caches that can be filled up; an ordinary folder if the user may not mount one.
 final class SmallDisk {
     let folder: URL
     let isMounted: Bool
@@ -18,7 +18,7 @@ final class SmallDisk {
         try? FileManager.default.removeItem(at: folder)
     }
 
-    /// Takes all the room there is.
+    /// Fills the file system.
     func fill() {
         guard isMounted else { return }
         let file = open(ballast.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)

@@ -1,10 +1,10 @@
 import Foundation
 
-/// Random calls on both caches, for a long time, on a machine that treats them badly; and whether anything is left of it.
+/// Makes random calls to both caches for a long time while resources fail, and checks that nothing leaks.
 ///
 ///     Soak [--minutes N] [--seed N]
 ///
-/// `SoakRun.swift` says what is called and what goes wrong meanwhile, `Sample.swift` what may be left.
+/// `SoakRun.swift` lists the calls and the failures, `Sample.swift` the allowed growth.
 @main
 struct Soak {
     static func main() async throws {

@@ -3,12 +3,12 @@ import DipperTesting
 import Foundation
 import TortureSupport
 
-/// The calls and what goes wrong meanwhile.
+/// The calls, and the failures that happen while they run.
 ///
-/// Some hundreds of calls are begun, then all are waited for, again and again. While they are under way the network goes
-/// and comes, the server is killed and started again, memory gets short, the disk is filled, entries are removed, the
-/// stores cleared; and among what is fetched are bodies that break off, that come slowly or never, and files that are small
-/// and become large. Before each sample all that is taken back, and the calls end: each of them once.
+/// Each round starts some hundreds of calls and waits for all of them. Meanwhile the network goes down and up, the
+/// server is killed and restarted, memory pressure rises, the disk fills up, entries are removed and the stores
+/// cleared. Some bodies break off, arrive slowly or never, and some small files decode to large ones. Before each
+/// sample these failures end, and each call must have ended exactly once.
 final class SoakRun {
     private let minutes: Double
     private var numbers: SeededRandom
@@ -55,7 +55,7 @@ final class SoakRun {
         return configuration
     }
 
-    /// True if nothing is left.
+    /// Runs the test; returns `true` if nothing leaked.
     func run() async throws -> Bool {
         let length = minutes * 60
         let warmUp = minutes >= 10 ? 300 : length / 4
@@ -92,7 +92,7 @@ final class SoakRun {
         return problems.isEmpty
     }
 
-    /// Ends the program if it stands still, and says by what.
+    /// Ends the program if no call begins or ends for a minute, and prints the running calls.
     private func watch(_ start: ContinuousClock.Instant) -> Task<Void, Never> {
         let tally = tally
         return Task.detached {
@@ -131,7 +131,7 @@ final class SoakRun {
         network.isUp = true
     }
 
-    /// Nothing is under way, and nothing is in memory that need not be.
+    /// Waits until no call is running and the memory tiers are empty.
     private func settle() async {
         await restore()
         await tally.idle()
@@ -202,7 +202,7 @@ final class SoakRun {
         }
     }
 
-    /// What changes the stores.
+    /// Makes a random change to the stores.
     private func change() {
         let one = url("/bytes/3000/\(numbers.below(300))")
         switch numbers.below(12) {

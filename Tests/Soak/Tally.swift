@@ -6,14 +6,14 @@ final class Tally: Sendable {
         var names: [Int: String] = [:]
         var next = 0
         var answered = 0
-        /// Calls that ended once more.
+        /// Calls that ended a second time.
         var again: [String] = []
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state = Mutex(State())
 
-    /// Called by the one who begins a call; what it returns is to be called at its end.
+    /// Registers a call; the caller must call the returned closure when the call ends.
     func begin(_ name: String) -> @Sendable (_ isAnswered: Bool) -> Void {
         let number = state.withLock { state in
             state.next += 1
@@ -34,7 +34,7 @@ final class Tally: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Returns when no call is under way.
+    /// Waits until no call is running.
     func idle() async {
         await withCheckedContinuation { continuation in
             let isIdle = state.withLock { state in
@@ -47,7 +47,7 @@ final class Tally: Sendable {
     }
 
     var begun: Int { state.withLock { $0.next } }
-    /// Those that ended well.
+    /// The number of calls that ended with an answer.
     var answered: Int { state.withLock { $0.answered } }
     var open: [String] { state.withLock { Array($0.names.values) } }
     var endedAgain: [String] { state.withLock { $0.again } }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Changes the library in one place after the other, and tells whether the tests notice.
+"""Breaks the library in one place at a time, and reports whether a test fails.
 
     mutants.py [--only PATTERN] [--swift swift]
 
 The changes are in mutants.txt. The package is built once. For each change the changed file alone is compiled, with the
 command that the build has for it, and the programs that hold it are linked anew in .mutants, so that neither the sources
 nor the build are touched. Then the suites concerned are run: a test must fail, crash or hang. The exit status is 1 if all
-pass, or if a change does not fit the sources any more.
+pass, or if a change does not fit fit the sources.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Mutant:
         self.old, self.new, self.suites = parts["- "], parts["+ "], parts["? "]
 
     def applied(self):
-        """The source with the change; nothing if the text to replace is not there exactly once."""
+        """Returns the changed source, or None if the text to replace does not occur exactly once."""
         source = (PACKAGE / self.file).read_text() if self.file else ""
         return source.replace(self.old, self.new) if source.count(self.old) == 1 else None
 
@@ -158,7 +158,7 @@ def test(suites):
 
 
 def judge(mutant, commands):
-    """What became of a change, and whether that is as it should be."""
+    """Returns whether the tests caught a change, and a description of the result."""
     source = mutant.applied()
     if source is None:
         return False, "DOES NOT APPLY: its text is not in the file exactly once"
@@ -185,7 +185,7 @@ def main():
         sys.exit("the package does not build")
     commands = Commands()
     products()
-    # A suite that fails by itself would catch everything.
+    # A suite that fails without a change would seem to catch every change.
     for suites in sorted({mutant.suites for mutant in mutants}):
         result = test(suites)
         if not result.passed or not result.tests:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the tests again and again, and tells which runs failed, which hung, and where.
+"""Runs the tests repeatedly, and reports which runs failed or hung, and where.
 
     steady.py [--runs 20] [--load 0] [--limit 300] [--logs FOLDER] -- PROGRAM ARGUMENT...
 
-PROGRAM is the built test program. With --load, stress-ng keeps that many processes busy beside it. A run that takes
-longer than --limit seconds hangs: the tests that were running and the stacks of all threads are shown, and it is ended.
+PROGRAM is the built test program. With --load, stress-ng keeps that many processes busy meanwhile. A run that takes
+longer than --limit seconds counts as hung: its running tests and the stacks of all threads are shown, and it is killed.
 The exit status is 1 if a run failed or hung.
 """
 
@@ -33,7 +33,7 @@ def busy(count):
 
 
 def tell(run):
-    """What went wrong in a run, at length."""
+    """Prints the failures of a run in detail."""
     for test, issues in sorted(run.failures.items()):
         print(f"   failed: {test}")
         for issue in issues[:5]:

@@ -1,4 +1,4 @@
-"""One run of the test program, watched: what runs, what failed, and what hangs."""
+"""Runs the test program once and records running, failed and hung tests."""
 
 import json
 import os
@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 
 
-# What runs ends with whoever started it, by Ctrl-C and by a signal.
+# On SIGTERM, exit as on Ctrl-C, so that the running test program is ended too.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 class SuiteRun:
-    """Starts the test program and ends with it, or when it takes longer than it may.
+    """Starts the test program and waits until it ends or exceeds its time limit.
 
-    The program tells what it does in an event stream, a file of JSON lines, so that a test that never ends has a name.
+    The program writes an event stream, a file of JSON lines, so that a hung test can be named.
     """
 
     def __init__(self, command, limit, log=None, folder=None, shows_stacks=True):
@@ -69,7 +69,7 @@ class SuiteRun:
         self.status = process.returncode
         self.seconds = time.monotonic() - start
         if self.status != 0 and not self.failures and not self.hung:
-            # A crash: the tests that had begun are all that is known.
+            # After a crash only the tests that were running are known.
             how = f"ended by signal {-self.status}" if self.status < 0 else f"status {self.status}"
             self.failures = {name: [how] for name in self._running.values()} or {"(the program)": [how]}
         return self
@@ -114,7 +114,7 @@ def name(test):
 
 
 def stacks(process):
-    """The stacks of all threads of a process, by gdb."""
+    """Returns the stacks of all threads of a process, from gdb."""
     if not shutil.which("gdb"):
         return "gdb is not installed: no stacks"
     command = ["gdb", "-batch", "-nx", "-p", str(process), "-ex", "set print frame-arguments none",
@@ -129,7 +129,7 @@ def stacks(process):
 
 
 def demangled(text):
-    """The text with names as they are in the source, where Swift is at hand."""
+    """Returns the text with Swift names demangled, if the swift command is installed."""
     if not shutil.which("swift"):
         return text
     result = subprocess.run(["swift", "demangle", "--simplified"], input=text, capture_output=True, text=True)

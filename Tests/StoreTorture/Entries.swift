@@ -3,12 +3,11 @@ import FaultServer
 import Foundation
 import TortureSupport
 
-/// The two kinds of entries: those that are made (`…k7`), in versions, and those that are fetched (`…f7`), which are
-/// always the same.
+/// The two kinds of entries: added ones (`…k7`), which have versions, and fetched ones (`…f7`), which never change.
 enum Entries {
     static func isFetched(_ key: String) -> Bool { key.contains("f") }
 
-    /// The version of what is found under a key; `nil` if these bytes were never written under it.
+    /// Returns the version of bytes found under a key; `nil` if these bytes were never written under it.
     static func version(of data: Data, key: String) -> UInt64? {
         if !isFetched(key) { return TortureEntry.version(of: data, key: key) }
         return data == FaultServer.body(of: path(key), size: size(key)) ? 0 : nil
@@ -30,10 +29,10 @@ enum Entries {
     /// Whether the server breaks every answer off.
     static func breaksOff(_ request: DataRequest) -> Bool { request.url?.query() == breaking }
 
-    /// A request for a fetched entry, with some fault on its way.
+    /// Makes a request for a fetched entry, with a random fault on the server's side.
     static func request(_ key: String, port: Int, _ random: inout SeededRandom) -> DataRequest? {
         let faults = ["", "gzip=1", "cut=100&times=1", "status=503&times=1", "chunked=1", "etag=a&cut=50&times=2"]
-        // A target of its own for each call: faults count by target. Bodies that are broken off each time are continued by
+        // Each call needs its own target, because the server counts faults by target. Bodies that are broken off each time are continued by
         // the next call, also after a kill.
         let query =
             random.oneIn(3)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What lies in a cache's folder, as anybody can see it.
+/// The files in a cache's folder, read without the cache.
 struct FolderFiles {
     private(set) var records: [String] = []
     private(set) var recordBytes = 0
@@ -8,7 +8,7 @@ struct FolderFiles {
     private(set) var indexFiles: [String] = []
     private(set) var hasBrokenIndex = false
     private(set) var indexIdentity: UInt64?
-    /// Files and folders that others than the owner may use.
+    /// Files and folders that users other than the owner can access.
     private(set) var open: [String] = []
 
     init(_ folder: URL) {

@@ -1,7 +1,7 @@
 import DipperData
 import Foundation
 
-/// What a process is to do, as its command line tells.
+/// The task of one process, passed on its command line.
 struct Orders {
     enum Mode: String, CaseIterable {
         case kept, limited, damaged
@@ -9,12 +9,12 @@ struct Orders {
 
     var mode: Mode
     var folder: URL
-    /// Where it notes what it does.
+    /// The file in which the process logs its actions.
     var log: URL
-    /// Its place among the processes; keys that are its own begin with it.
+    /// The number of the process; the keys that only this process changes contain it.
     var place: Int
     var seed: UInt64
-    /// That of the server.
+    /// The port of the server.
     var port: Int
 
     var arguments: [String] { ["worker", mode.rawValue, folder.path, log.path, "\(place)", "\(seed)", "\(port)"] }
@@ -34,19 +34,19 @@ struct Orders {
 
     // MARK: Sizes
 
-    /// The limit of the folders that have one, in bytes.
+    /// The size limit of the folders that have one, in bytes.
     static let limit = 2 << 20
     /// Calls of one process that are under way at once, and the longest body of each.
     static let lanes = 4
     static let longestBody = 30_000
 
-    /// The most by which a folder may exceed its limit: what is being written, each with what goes with it, by processes
-    /// that live, and by those just killed, whose staging folders nobody has removed yet.
+    /// The most by which a folder may exceed its limit, in bytes: entries that running processes are writing, with
+    /// their overhead, and staging folders of killed processes that have not been removed yet.
     static func staged(by processes: Int) -> Int { 2 * processes * lanes * (longestBody + 1_024) }
 
     static func configuration(_ mode: Mode, _ folder: URL) -> DataCache.Configuration {
         var configuration = DataCache.Configuration(directory: folder)
-        // What is given comes from the disk.
+        // Every answer comes from the disk.
         configuration.memoryLimit = 0
         configuration.diskLimit = mode == .kept ? nil : limit
         configuration.networkMonitor = AlwaysReachable()

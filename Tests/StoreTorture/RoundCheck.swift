@@ -2,13 +2,13 @@ import DipperData
 import Foundation
 import TortureSupport
 
-/// Looks at a folder after all its processes were killed.
+/// Checks a folder after all its processes were killed.
 struct RoundCheck {
     let mode: Orders.Mode
     let folder: URL
     let logs: [URL]
 
-    /// What is wrong, and how many lines of each kind the logs had; the logs begin anew.
+    /// Returns the problems found and the number of log lines of each kind, and starts new logs.
     func problems() async throws -> ([String], [Character: Int]) {
         var problems: [String] = []
         var counts: [Character: Int] = [:]
@@ -62,7 +62,7 @@ struct RoundCheck {
         }
     }
 
-    /// The store is as large as it says, and as it may be.
+    /// Checks that the counted sizes match the files and respect the limit.
     private func settle(_ cache: DataCache) async -> [String] {
         guard mode != .damaged else { return [] }
         await cache.reconcile()
@@ -80,7 +80,7 @@ struct RoundCheck {
         return problems
     }
 
-    /// Once it was verified all is well, and it takes new entries.
+    /// Checks that after `verify()` the store is sound and accepts new entries.
     private func recovers(_ cache: DataCache) async -> [String] {
         var problems: [String] = []
         _ = await cache.verify()

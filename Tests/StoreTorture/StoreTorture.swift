@@ -1,25 +1,25 @@
 import Foundation
 import TortureSupport
 
-/// Processes that share folders and are killed at random, again and again, and what must hold nevertheless.
+/// Kills processes that share folders at random times, and checks the folders.
 ///
 ///     StoreTorture [--seconds N] [--processes N] [--seed N] [--folder FOLDER]
 ///
-/// The processes work in rounds, all of them on one of three folders; at the end of a round all are killed, and the folder
-/// is looked at before the next one:
+/// The processes work in rounds, each round on one of three folders. At the end of a round all processes are killed and
+/// the folder is checked:
 ///
-/// - *kept*: without a limit, a clearing, or anything else that takes entries away but a removal by key. Every process has
-///   keys of its own, which it writes, fetches and removes, and which the others read. It notes in a log of its own, outside
-///   of the folder, by one `write` a line, what it is about to do and what has been acknowledged (`WriteLedger.swift`). So it
-///   is known of each key what must be there: what was acknowledged last, or what was being done when the process was killed.
-///   Each process that starts looks for what the one before it left, among the others; so does the end of the round.
-/// - *limited*: with a size limit; all write, fetch, remove, evict, flush, clear and verify whatever they like. No bytes are
-///   served that were not written whole under their key; the sizes of the files and of the entries that are counted never
-///   exceed the limit by more than what the processes are writing at that moment.
-/// - *damaged*: as *limited*, while bytes of records and of the index are flipped. No wrong bytes are served, nobody crashes,
-///   and afterwards the store puts itself right and takes new entries.
+/// - *kept*: a folder without a size limit, in which entries are only removed by key. Every process has its own keys,
+///   which it writes, fetches and removes, and which the others only read. Before and after each change it appends a
+///   line to its own log outside of the folder, with a single `write` (`WriteLedger.swift`). So the expected content of
+///   each key is known: the last acknowledged change, or the change that was running when the process was killed. Each
+///   process that starts checks the keys of its predecessor, and so does the check at the end of the round.
+/// - *limited*: a folder with a size limit, in which all processes write, fetch, remove, evict, flush, clear and verify
+///   at random. The store must serve only bytes that were completely written under the key, and the sizes of files and
+///   of counted entries must not exceed the limit by more than the bytes that the processes are writing.
+/// - *damaged*: like *limited*, while bytes of records and of the index are flipped. The store must serve no wrong
+///   bytes, no process may crash, and afterwards the store must repair itself and accept new entries.
 ///
-/// In the first two the index is never set aside: its file is the same from the first round to the last.
+/// In the first two folders the index must never be replaced: its file stays the same from the first round to the last.
 @main
 struct StoreTorture {
     private var seconds = 600.0

@@ -2,7 +2,7 @@ import FaultServer
 import Foundation
 import TortureSupport
 
-/// The rounds, and what they have shown.
+/// The rounds and their results.
 final class TortureRun {
     private let folder: URL
     private let processes: Int
@@ -33,7 +33,7 @@ final class TortureRun {
     private func url(_ mode: Orders.Mode) -> URL { folder.appendingPathComponent(mode.rawValue) }
     private func log(_ place: Int, _ mode: Orders.Mode) -> URL { folder.appendingPathComponent("logs/\(mode)\(place)") }
 
-    /// True if all held.
+    /// Runs all rounds; returns `true` if no problem was found.
     func run(for duration: Duration) async throws -> Bool {
         say("torture: seed \(seed), \(processes) processes, \(duration), in \(folder.path)")
         let end = ContinuousClock.now + duration
@@ -80,7 +80,7 @@ final class TortureRun {
             tick += 1
             if tick.isMultiple(of: 10) { measure(mode) }
             if mode == .damaged { flip() }
-            // The pace of the kills; nothing is waited for.
+            // Sets the pace of the kills; no event is awaited.
             try? await Task.sleep(for: .milliseconds(20))
         }
         for (place, (child, _)) in living {
@@ -111,7 +111,7 @@ final class TortureRun {
         checkIndex(mode)
     }
 
-    /// The index is that of the first round.
+    /// Checks that the index is still the file of the first round.
     private func checkIndex(_ mode: Orders.Mode) {
         guard mode != .damaged else { return }
         let files = FolderFiles(url(mode))

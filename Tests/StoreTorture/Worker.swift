@@ -26,7 +26,7 @@ struct Worker {
         exit(70)
     }
 
-    /// What the process before left.
+    /// Checks the entries that the previous process left.
     private func lookForOwn() {
         let ledger = WriteLedger(log: orders.log)
         for key in ledger.expected.keys where !SharedKeys.isShared(key) {
@@ -130,7 +130,7 @@ struct Worker {
     private func tidy() async {
         var random = SeededRandom(orders.seed &+ 99)
         while true {
-            // Nobody is left who would kill it.
+            // The parent process, which would kill this one, is gone.
             if getppid() != parent { exit(0) }
             await tidyOnce(&random)
             await cache.synchronize()

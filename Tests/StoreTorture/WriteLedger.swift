@@ -11,12 +11,12 @@ import Synchronization
 //     ! TEXT            something is wrong
 //     # TEXT            how often something was done without effect on what must be there
 //
-// A process that is killed loses no line that it has written, and writes none by half: each is one `write` to a file
-// that is opened with O_APPEND.
+// A killed process loses no line that it has written and leaves no partial line: each line is one `write` to a file
+// opened with O_APPEND.
 
-/// What must be there, by what was acknowledged.
+/// The expected content of each key, derived from the acknowledged changes.
 struct WriteLedger {
-    /// What may be found under a key: one of the versions, or nothing.
+    /// The versions that may be found under a key, and whether it may be missing.
     struct Expected: Equatable {
         var versions: Set<UInt64> = []
         var mayBeMissing = true
@@ -24,7 +24,7 @@ struct WriteLedger {
 
     private(set) var expected: [String: Expected] = [:]
     private(set) var complaints: [String] = []
-    /// How many lines of each kind there are.
+    /// The number of log lines of each kind.
     private(set) var counts: [Character: Int] = [:]
 
     init() {}
@@ -56,7 +56,7 @@ struct WriteLedger {
         }
     }
 
-    /// What is wrong with what is found under a key.
+    /// Returns a description of the problem if the version found under a key is not expected.
     func problem(with found: UInt64?, for key: String) -> String? {
         let expected = expected[key, default: Expected()]
         guard let found else { return expected.mayBeMissing ? nil : "\(key) is lost: \(expected.versions.sorted())" }
@@ -64,7 +64,7 @@ struct WriteLedger {
         return "\(key) has version \(found), which is not of \(expected.versions.sorted())"
     }
 
-    /// A log that begins with what was found.
+    /// Returns the first lines of a log: the entries that were found.
     static func lines(of found: [String: UInt64?]) -> Data {
         Data(found.map { key, version in version.map { ". \(key) \($0)\n" } ?? ". \(key)\n" }.joined().utf8)
     }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A value that closures on any thread change and the test reads.
+/// A thread-safe value that closures change and the test reads.
 package final class Box<Value: Sendable>: Sendable {
     private let state: Mutex<Value>
 

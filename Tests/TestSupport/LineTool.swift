@@ -1,6 +1,6 @@
 package import Foundation
 
-/// A program that runs, and what it prints line by line.
+/// A running program and the lines that it prints.
 package final class LineTool {
     private let process = Process()
     private let input = Pipe()
@@ -17,7 +17,7 @@ package final class LineTool {
         lines = stream.makeAsyncIterator()
         try process.run()
         let handle = output.fileHandleForReading
-        // Reading blocks, which a thread of Swift's concurrency must not.
+        // Reading blocks, so it needs a thread outside of Swift concurrency.
         Thread {
             var rest = Data()
             while case let data = handle.availableData, !data.isEmpty {
@@ -37,10 +37,11 @@ package final class LineTool {
         input.fileHandleForWriting.write(Data(text.utf8))
     }
 
-    /// `nil` once it has ended.
+    /// The next line of output; `nil` when the program has ended.
     package func nextLine() async -> String? { await lines.next(isolation: #isolation) }
 
-    /// Ends the program. Children of Dispatch's threads are born with all other signals blocked.
+    /// Kills the program. SIGKILL is needed because children of Dispatch's threads start with all other signals
+    /// blocked.
     package func end() {
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
         process.waitUntilExit()

@@ -1,16 +1,16 @@
-/// Waits for what other threads do, until the condition holds.
+/// Waits until a condition on the work of other threads holds.
 ///
-/// Write `#expect(await settle { … })`, or `try #require(…)` where the rest of the test makes no sense without it: a
-/// failure then shows the condition that was waited for.
+/// Write `#expect(await settle { … })`, or `try #require(…)` if the rest of the test depends on it, so that a failure
+/// shows the condition.
 ///
-/// - Returns: `false` if the condition does not hold within 40 seconds, or by the time limit of the test.
+/// - Returns: `false` if the condition does not hold within 40 seconds or within the test's time limit.
 package func settle(isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool) async -> Bool {
     let end = ContinuousClock.now + .seconds(40)
     var rounds = 0
     while !condition() {
         if Task.isCancelled || ContinuousClock.now > end { return condition() }
         rounds += 1
-        // In the end the processor is left to what is waited for.
+        // After many rounds, sleep, so that the other threads get the processor.
         if rounds < 1_000 { await Task.yield() } else { try? await Task.sleep(for: .milliseconds(1)) }
     }
     return true

@@ -1,6 +1,6 @@
 package import Foundation
 
-/// A new, empty folder for its owner alone, deleted when the test lets go of it.
+/// A new, empty folder that only the user can read, deleted when the test releases it.
 package final class TemporaryFolder: Sendable {
     package let url: URL
 
@@ -14,7 +14,7 @@ package final class TemporaryFolder: Sendable {
 
     package var path: String { url.path }
 
-    /// All files in it, with paths relative to it.
+    /// All files in the folder, as relative paths.
     package var files: [String] {
         (FileManager.default.subpaths(atPath: path) ?? []).filter { name in
             var isFolder: ObjCBool = false
@@ -23,7 +23,7 @@ package final class TemporaryFolder: Sendable {
         }
     }
 
-    /// The text of a file in it; `nil` without such a file.
+    /// Returns the text of a file in the folder; `nil` if there is no such file.
     package func text(_ name: String) -> String? {
         try? String(contentsOf: url.appendingPathComponent(name), encoding: .utf8)
     }

@@ -30,11 +30,11 @@ package struct TestCache {
     }
 }
 
-/// A URL of a host that no network has.
+/// Returns a URL whose host does not exist.
 package func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)").unsafelyUnwrapped }
 
 extension DataTask {
-    /// The error it ends with; `nil` if it ends well.
+    /// The error with which the task ends; `nil` if it succeeds.
     package var error: DipperError? {
         get async {
             do throws(DipperError) {
@@ -46,9 +46,9 @@ extension DataTask {
         }
     }
 
-    /// Waits for an event of the task that meets the condition.
+    /// Waits for the first event of the task that meets the condition.
     ///
-    /// - Returns: `false` if the task ended without one.
+    /// - Returns: `false` if the task ended without such an event.
     package func reaches(_ condition: @escaping @Sendable (Event) -> Bool) async -> Bool {
         for await event in events where condition(event) { return true }
         return false

@@ -1,10 +1,10 @@
 import Foundation
 
-/// A process that is started by a test's program.
+/// A process started by a test program.
 public struct Child: Sendable {
     public let process: pid_t
 
-    /// Starts this program anew, with other arguments.
+    /// Starts this program again, with other arguments.
     public init?(again arguments: [String]) {
         self.init("/proc/self/exe", arguments)
     }
@@ -22,14 +22,14 @@ public struct Child: Sendable {
         texts.map { strdup($0) } + [nil]
     }
 
-    /// How it ended, if it did so by itself.
+    /// Returns how the process ended, or `nil` if it is still running.
     public func endedByItself() -> String? {
         var status: Int32 = 0
         guard waitpid(process, &status, WNOHANG) == process else { return nil }
         return Self.text(status)
     }
 
-    /// Kills it, and returns when it is gone; tells how it had ended if it was gone already.
+    /// Kills the process and waits for its end; returns how it had ended if it was already gone.
     @discardableResult
     public func end() -> String? {
         if let reason = endedByItself() { return reason }
@@ -38,7 +38,7 @@ public struct Child: Sendable {
         return nil
     }
 
-    /// Returns when it has ended: true if it says that all went well.
+    /// Waits for the end of the process; returns whether its exit status is zero.
     public func succeeds() -> Bool { wait() == 0 }
 
     private func wait() -> Int32 {

@@ -1,4 +1,4 @@
-/// SplitMix64: numbers that follow from a seed, so that a run can be repeated.
+/// A random number generator with a seed (SplitMix64), so that a run can be repeated.
 public struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
@@ -14,12 +14,12 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
         return word ^ (word &>> 31)
     }
 
-    /// A number from zero up to, but not including, this one.
+    /// Returns a number from zero up to, but not including, `count`.
     public mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &self) }
 
-    /// True in one of so many cases.
+    /// Returns `true` in one of `count` cases.
     public mutating func oneIn(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
 
-    /// True with a probability.
+    /// Returns `true` with the given probability.
     public mutating func chance(_ probability: Double) -> Bool { Double.random(in: 0..<1, using: &self) < probability }
 }

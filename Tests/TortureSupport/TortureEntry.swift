@@ -1,8 +1,8 @@
 import Foundation
 
-/// Entries whose bytes say what they must be, so that any of them can be checked whoever wrote it and whenever.
+/// Entries whose bytes follow from key and version, so that any process can check them at any time.
 public enum TortureEntry {
-    /// Bytes made from a key and a version: both first, then a sequence that follows from them.
+    /// Makes bytes from a key and a version: a first line with both, then a sequence that follows from them.
     public static func body(key: String, version: UInt64, size: Int) -> Data {
         var body = Data("\(key) \(version) \(size)\n".utf8)
         var state = version &* 0x9E37_79B9_7F4A_7C15 &+ UInt64(key.utf8.count)
@@ -14,7 +14,7 @@ public enum TortureEntry {
         return body
     }
 
-    /// The version of the bytes, if they are whole and were once written under the key.
+    /// Returns the version of the bytes, if they are complete and were written under the key.
     public static func version(of data: Data, key: String) -> UInt64? {
         guard let end = data.firstIndex(of: UInt8(ascii: "\n")) else { return nil }
         let words = String(decoding: data[..<end], as: UTF8.self).split(separator: " ")
@@ -24,6 +24,6 @@ public enum TortureEntry {
         return version
     }
 
-    /// Whether these are bytes that were once written under the key.
+    /// Returns whether the bytes are complete and were written under the key.
     public static func isWhole(_ data: Data, key: String) -> Bool { version(of: data, key: key) != nil }
 }

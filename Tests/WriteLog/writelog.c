@@ -14,8 +14,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The functions below take the place of the C library's for the whole process: for libsqlite3, too. While a recording is
-   under way each change is made under the lock, so that the log has the order in which they happened. */
+/* The functions below replace those of the C library in the whole process, including libsqlite3. During a recording,
+   each change is made under the lock, so that the log has the order of the changes. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int is_recording;
@@ -23,7 +23,7 @@ static atomic_int is_recording;
 static struct write_log_step *steps;
 static size_t count, room;
 
-/* The files and folders that are there, by what the kernel calls them; it uses its numbers again, the log does not. */
+/* The existing files and folders by device and inode number. The kernel reuses inode numbers; the log's are unique. */
 static struct object {
     dev_t device;
     ino_t inode;
@@ -74,7 +74,7 @@ static uint64_t number_of_file(int file) {
     return fstat(file, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) ? number_of(&status) : 0;
 }
 
-/* The folder of a path, 0 if it is not of the recorded ones, and the last part of the path. */
+/* Finds the folder of a path (0 if it is not recorded) and the last component of the path. */
 static uint64_t folder_of(int base, const char *path, const char **name) {
     char folder[4096];
     const char *slash = strrchr(path, '/');
@@ -153,7 +153,7 @@ static ssize_t written(int file, const struct iovec *parts, int part_count, off_
         pthread_mutex_lock(&lock);
         object = number_of_file(file);
         holds = object != 0;
-        /* Others, such as pipes, may wait; nobody is to wait with them. */
+        /* Writes to other objects, such as pipes, may block, so they are made without the lock. */
         if (!holds) pthread_mutex_unlock(&lock);
     }
     off_t place = offset;

@@ -38,20 +38,21 @@ public struct VideoFrameProvider: DataProvider {
 
     private let source: VideoSource
 
-    /// A picture of a video in a file.
+    /// Creates a provider for one frame of a video file.
     ///
-    /// Nothing is read here: the video is known by its URL, and a file that has changed is seen after its pictures were
-    /// removed, or with the policy `ignoreCache`. With ``key(of:)`` a file that has changed is another video.
+    /// The initializer does not read the file. With the default key, which is the file's URL, a changed file is not
+    /// noticed until its pictures are removed or requested with the policy `ignoreCache`. With a key from ``key(of:)``
+    /// a changed file counts as another video.
     /// - Parameters:
     ///   - video: a file URL.
-    ///   - time: the time in the video.
-    ///   - bounds: what the picture fits into, in pixels; `nil` leaves its size.
-    ///   - key: what the video is known by, to which time and bounds are added; by default the file's URL.
+    ///   - time: the position of the frame in the video.
+    ///   - bounds: the size into which the frame is fitted, in pixels; `nil` keeps its size.
+    ///   - key: identifies the video; time and bounds are added to it. The default is the file's URL.
     public init(_ video: URL, at time: Duration, fitting bounds: PixelSize? = nil, key: CacheKey? = nil) {
         self.init(.file(video), key ?? CacheKey(video.standardizedFileURL), time, bounds)
     }
 
-    /// A key made of a file's URL, its size and the time of its last change, which are read on a thread of the cache's.
+    /// Returns a key made of a file's URL, size and modification time, which are read on a thread of the cache.
     ///
     /// ```swift
     /// let key = await VideoFrameProvider.key(of: video)
@@ -59,12 +60,12 @@ public struct VideoFrameProvider: DataProvider {
     /// ```
     public static func key(of video: URL) async -> CacheKey { await runners.run { VideoSource.key(of: video) } }
 
-    /// A picture of a video in memory.
+    /// Creates a provider for one frame of a video in memory.
     /// - Parameters:
-    ///   - video: the video's file.
-    ///   - key: what the video is known by, to which time and bounds are added.
-    ///   - time: the time in the video.
-    ///   - bounds: what the picture fits into, in pixels; `nil` leaves its size.
+    ///   - video: the contents of the video file.
+    ///   - key: identifies the video; time and bounds are added to it.
+    ///   - time: the position of the frame in the video.
+    ///   - bounds: the size into which the frame is fitted, in pixels; `nil` keeps its size.
     public init(_ video: Data, key: CacheKey, at time: Duration, fitting bounds: PixelSize? = nil) {
         self.init(.bytes(video), key, time, bounds)
     }

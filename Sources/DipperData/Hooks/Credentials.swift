@@ -1,9 +1,10 @@
 import Foundation
 
-/// Who the request is made for. Sent to the origin of the request's URL alone, never along with a redirect to another.
+/// The credentials of a request. They are sent only to the origin of the request's URL, never to another origin after a
+/// redirect.
 ///
-/// Credentials have an identity, which is a part of the entry's key: requests with different ones never share bytes,
-/// neither in flight nor in memory nor on disk, and pictures made of them no more.
+/// Credentials have an identity, which is part of the entry's key: requests with different identities never share bytes
+/// in flight, in memory or on disk, nor pictures decoded from them.
 ///
 /// ```swift
 /// let credentials = Credentials.provider(identity: account.id) { challenge in
@@ -24,19 +25,20 @@ public struct Credentials: Sendable {
     let canAnswer: Bool
     let identity: HookIdentity
 
-    /// A name and a password (RFC 7617).
+    /// Returns credentials with a user name and a password (RFC 7617).
     /// - Parameters:
-    ///   - user: The name.
-    ///   - password: The password.
-    ///   - identity: The account, as text; `nil` for name and password themselves.
+    ///   - user: the name.
+    ///   - password: the password.
+    ///   - identity: the account, as text; `nil` uses the name and the password as the identity.
     public static func basic(user: String, password: String, identity: String? = nil) -> Credentials {
         fixed("Basic \(Data("\(user):\(password)".utf8).base64EncodedString())", identity)
     }
 
-    /// A token (RFC 6750).
+    /// Returns credentials with a bearer token (RFC 6750).
     /// - Parameters:
-    ///   - token: The token.
-    ///   - identity: The account, as text, which keeps its answers when it gets another token; `nil` for the token itself.
+    ///   - token: the token.
+    ///   - identity: the account, as text, so that the account's entries survive a change of token; `nil` uses the
+    ///     token as the identity.
     public static func bearer(_ token: String, identity: String? = nil) -> Credentials {
         fixed("Bearer \(token)", identity)
     }
@@ -45,13 +47,15 @@ public struct Credentials: Sendable {
         Credentials(field: { _ in field }, canAnswer: false, identity: HookIdentity(identity ?? field))
     }
 
-    /// Credentials from a closure, asked for before each attempt, and once more if the server answers 401: a token that
-    /// has expired can be made anew.
+    /// Returns credentials that a closure supplies.
+    ///
+    /// The cache calls the closure before each attempt, and once more if the server answers 401, so that an expired
+    /// token can be renewed.
     /// - Parameters:
-    ///   - identity: for whom the closure gives credentials, as text: an account, not a token. It is hashed and never
-    ///     written in clear. Without one the answers are shared by requests with this value or copies of it alone, and
-    ///     never go to disk.
-    ///   - field: the value of the `Authorization` field; `nil` sends none.
+    ///   - identity: the account for which the closure supplies credentials, as text; not a token. The cache hashes it
+    ///     and never writes it in clear. Without an identity the answers are not written to disk, and only requests
+    ///     with this value or a copy of it share them.
+    ///   - field: returns the value of the `Authorization` field; `nil` sends none.
     public static func provider(
         identity: String? = nil, _ field: @escaping @Sendable (Challenge) async -> String?
     ) -> Credentials {

@@ -1,7 +1,9 @@
-/// Is asked before each redirect is followed. Only http and https are ever followed; to another origin only fields that say
-/// which kind of answer is wanted go along, such as `Accept` and `User-Agent`. Without a handler a redirect from https to
-/// http ends the call with ``DipperError/insecureRedirect``. A handler that returns the request allows it; the answer is
-/// handed out then, and not kept.
+/// A closure that is called before each redirect is followed.
+///
+/// The cache only follows redirects to http and https. To another origin it sends only fields that describe the wanted
+/// kind of answer, such as `Accept` and `User-Agent`. Without a handler, a redirect from https to http ends the call
+/// with ``DipperError/insecureRedirect``. A handler that returns the request allows such a redirect; the answer is then
+/// delivered but not kept.
 public struct RedirectHandler: Sendable {
     /// The answer that redirects, without its body.
     public struct Redirection: Sendable {

@@ -43,13 +43,13 @@ struct RequestHooks: Sendable {
 }
 
 extension DataRequest {
-    /// Has the last word on what is sent. Its identity is part of the key.
+    /// A closure that may change each request before it is sent. Its identity is part of the key.
     public var modifier: RequestModifier? {
         get { hooks.modifier }
         set { hooks.modifier = newValue }
     }
 
-    /// Is asked before redirects are followed.
+    /// A closure that is called before redirects are followed.
     public var redirectHandler: RedirectHandler? {
         get { hooks.redirectHandler }
         set { hooks.redirectHandler = newValue }
@@ -61,15 +61,18 @@ extension DataRequest {
         set { hooks.followsRedirects = newValue }
     }
 
-    /// Names of fields that do not go along to another origin, by a redirect or to one of ``alternatives``, even though they
-    /// are among those that do: `Accept`, `Accept-Charset`, `Accept-Encoding`, `Accept-Language`, `Cache-Control`,
-    /// `Pragma`, `Priority`, `Range`, `Save-Data`, `User-Agent` and the conditions (`If-…`). All others stay behind anyway.
+    /// Names of header fields that are not sent to another origin, neither after a redirect nor to one of
+    /// ``alternatives``.
+    ///
+    /// Without this set, another origin receives `Accept`, `Accept-Charset`, `Accept-Encoding`, `Accept-Language`,
+    /// `Cache-Control`, `Pragma`, `Priority`, `Range`, `Save-Data`, `User-Agent` and the conditional fields (`If-…`).
+    /// All other fields are never sent to another origin.
     public var sensitiveHeaders: Set<String> {
         get { hooks.sensitiveHeaders }
         set { hooks.sensitiveHeaders = newValue }
     }
 
-    /// Who the request is made for. Their identity is part of the key.
+    /// The credentials that are sent with the request. Their identity is part of the key.
     public var credentials: Credentials? {
         get { hooks.credentials }
         set { hooks.credentials = newValue }

@@ -1,8 +1,8 @@
-/// Has the last word on each request before it is sent, also on those after a redirect: signs it, adds fields, changes
-/// the URL.
+/// A closure that changes each request before it is sent, also after a redirect: it can sign the request, add fields or
+/// change the URL.
 ///
-/// A modifier has an identity, which is a part of the entry's key: requests with different ones never share bytes, neither
-/// in flight nor in memory nor on disk, and pictures made of them no more.
+/// A modifier has an identity, which is part of the entry's key: requests with different identities never share bytes
+/// in flight, in memory or on disk, nor pictures decoded from them.
 ///
 /// ```swift
 /// let signed = RequestModifier(identity: account.id) { request in
@@ -12,19 +12,20 @@
 /// }
 /// ```
 ///
-/// Lane, throttling and offset are the cache's. Each request that is sent is changed once, beginning from the URL that was
-/// asked for or that a redirect led to; so a URL may be signed anew each time. The `If-None-Match`, `Range` and `If-Range`
-/// that the cache has added are about what that URL has brought before: a modifier that leads to another resource removes
-/// them.
+/// The cache sets lane, throttling and offset; a modifier cannot change them. The modifier runs once for each request
+/// that is sent, and starts from the requested URL or the redirect's target, so that a URL can be signed anew each
+/// time. The fields `If-None-Match`, `Range` and `If-Range` that the cache has added refer to earlier answers for that
+/// URL: a modifier that changes the URL to another resource must remove them.
 public struct RequestModifier: Sendable {
     let modify: @Sendable (TransferRequest) async throws(DipperError) -> TransferRequest
     let identity: HookIdentity
 
+    /// Creates a modifier.
     /// - Parameters:
-    ///   - identity: whatever decides what the server answers, as text: an account, a tenant, a language. A constant where
-    ///     answers are the same for everyone. It is hashed and never written in clear. Without one the answers are shared
-    ///     by requests with this value or copies of it alone, and never go to disk.
-    ///   - modify: the request to send in place of the one given; what it throws ends the attempt.
+    ///   - identity: everything that decides the server's answer, as text: an account, a tenant, a language; a constant
+    ///     if the answers are the same for everyone. The cache hashes it and never writes it in clear. Without an
+    ///     identity the answers are not written to disk, and only requests with this value or a copy of it share them.
+    ///   - modify: returns the request to send in place of the given one. An error that it throws ends the attempt.
     public init(
         identity: String? = nil,
         _ modify: @escaping @Sendable (TransferRequest) async throws(DipperError) -> TransferRequest

@@ -21,9 +21,10 @@ public final class Timeline: Sendable {
     private let redaction: Redaction
     private let state = Mutex(State())
 
+    /// Creates an empty timeline.
     /// - Parameters:
-    ///   - limit: The most events to keep. Those that come later are only counted, and the picture says so.
-    ///   - redaction: What the names of the rows leave out.
+    ///   - limit: the most events to keep. Later events are only counted, and the picture shows their number.
+    ///   - redaction: the rule that removes secrets from the names of the rows.
     public init(limit: Int = 200_000, redaction: Redaction = .standard) {
         self.limit = max(0, limit)
         self.redaction = redaction

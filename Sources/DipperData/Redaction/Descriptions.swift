@@ -1,12 +1,12 @@
 // The text of each type that may hold secrets. Fields have their names and no values, URLs and keys are redacted.
 
 extension HTTPHeaders: RedactedStringConvertible {
-    /// The names of the fields in order; values, which may be secret, are left out.
+    /// The names of the fields, in order, without their values, which may be secret.
     public var description: String { "[\(fields.map(\.description).joined(separator: ", "))]" }
 }
 
 extension HTTPHeaders.Field: RedactedStringConvertible {
-    /// The name of the field; its value, which may be secret, is left out.
+    /// The name of the field without its value, which may be secret.
     public var description: String { "\(name): \(Redaction.mark)" }
 }
 
@@ -29,7 +29,7 @@ extension DataRequest.Source: RedactedStringConvertible {
 }
 
 extension Credentials: RedactedStringConvertible {
-    /// A word that tells nothing of the credentials.
+    /// The name of the type; no part of the credentials is printed.
     public var description: String { "Credentials" }
 }
 
@@ -39,7 +39,7 @@ extension Credentials.Challenge: RedactedStringConvertible {
 }
 
 extension DataTask: RedactedStringConvertible {
-    /// The key without secrets, the lane, and what becomes of the task.
+    /// The key without secrets, the lane, and the state of the task.
     public var description: String { "\(key) \(lane.rawValue) \(state)" }
 }
 
@@ -73,7 +73,7 @@ extension TransferResponse: RedactedStringConvertible {
 }
 
 extension CurlConfiguration: RedactedStringConvertible {
-    /// A word that tells nothing of proxies, keys and their passwords.
+    /// The name of the type; no proxies, keys or passwords are printed.
     public var description: String { "CurlConfiguration" }
 }
 

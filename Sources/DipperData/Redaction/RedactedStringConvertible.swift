@@ -3,9 +3,9 @@
 package protocol RedactedStringConvertible: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
 
 extension RedactedStringConvertible {
-    /// The description.
+    /// The value's `description`, so that a debugger prints no secrets either.
     public var debugDescription: String { description }
 
-    /// Without children, so that nothing is found by reflection.
+    /// A mirror without children, so that `dump` and reflection reveal no secrets.
     public var customMirror: Mirror { Mirror(self, children: EmptyCollection()) }
 }

@@ -3,13 +3,12 @@ import Foundation
 
 /// The identity of an entry, for deduplication and storage.
 ///
-/// The default key of a request is its URL without the fragment, followed by what else tells the request from others:
-/// its header fields, the user in its URL, and the identities of its ``Credentials`` and its ``RequestModifier``. Two
-/// requests with different fields or identities never share an entry. Names of fields stay readable; values and
-/// identities are in the key as digests (SHA-256), so that no secret is written to disk or shown with a key.
+/// The default key of a request consists of its URL without the fragment, its header fields, the user in its URL, and
+/// the identities of its ``Credentials`` and its ``RequestModifier``. Two requests with different fields or identities
+/// never share an entry. Field names are readable in the key; values and identities are SHA-256 digests, so that no
+/// secret is written to disk or shown with a key.
 ///
-/// A key may also be any string of the caller's own, to which identities are added; the empty one is refused by every
-/// call.
+/// A key may also be any string of the caller's own, to which identities are added. Every call refuses an empty key.
 public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
     /// The key as text.
     public let string: String
@@ -55,10 +54,11 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         }
     }
 
-    /// The key of a URL asked for with headers: the names of the fields, lower-cased and sorted, and a digest of names and
-    /// values, each preceded by its length in bytes, so that no choice of headers can be mistaken for another.
+    /// Creates the default key of a URL requested with headers.
     ///
-    /// `Cache-Control` and `Pragma` do not count: they tell what will do, not what is asked for.
+    /// The key contains the names of the fields, lower-cased and sorted, and a digest of names and values, each
+    /// preceded by its length in bytes, so that different headers always give different keys. `Cache-Control` and
+    /// `Pragma` are left out, because they control the cache and do not select a resource.
     public init(_ url: URL, headers: HTTPHeaders) {
         let counted = headers.isEmpty ? [] : headers.fields.filter { !Self.isDirective($0.name) }
         guard !counted.isEmpty else {
@@ -120,7 +120,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
 
     /// The key's first line without secrets; see ``Redaction``. ``string`` has the whole key.
     public var description: String { Redaction.standard.text(self) }
-    /// The SHA-256 of the key in hexadecimal digits: names an entry in lists and logs without telling what it is.
+    /// The SHA-256 of the key in hexadecimal digits. It identifies an entry in lists and logs without revealing its
+    /// URL.
     public var digest: String { KeyDigest.sha256(self) }
     /// True for the key that every call refuses.
     public var isEmpty: Bool { string.isEmpty }

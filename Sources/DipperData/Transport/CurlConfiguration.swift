@@ -2,22 +2,23 @@ import Foundation
 
 /// The limits and options of ``CurlTransport``.
 public struct CurlConfiguration: Sendable {
-    /// The longest to wait for a connection, the host's name looked up and TLS included.
+    /// The longest time to establish a connection, including name resolution and the TLS handshake.
     public var connectTimeout: Duration = .seconds(15)
-    /// A transfer that moves fewer than `lowSpeedLimit` bytes a second for `lowSpeedTime` without a break is given up, also
-    /// one whose server never answers.
+    /// The lowest speed of a transfer, in bytes a second. A transfer that stays below it for ``lowSpeedTime`` without a
+    /// break is aborted, also one whose server never answers.
     public var lowSpeedLimit = 64
-    /// See ``lowSpeedLimit``. Counted in whole seconds.
+    /// The time after which a transfer below ``lowSpeedLimit`` is aborted, in whole seconds.
     public var lowSpeedTime: Duration = .seconds(30)
-    /// A transfer that moves fewer than `minimumRate` bytes a second on average over any ``minimumRateWindow`` is given up,
-    /// with a failure that may pass: what has come is kept, and the next attempt asks for the rest. So servers that send a
-    /// few bytes now and then do not occupy all places. The default lets eight transfers at once share a line of 1 KB/s.
-    /// Zero for no limit.
+    /// The lowest average speed of a transfer over any ``minimumRateWindow``, in bytes a second; zero for no limit.
+    ///
+    /// A slower transfer is aborted with a transient failure: the received bytes are kept, and the next attempt asks
+    /// for the rest. So a server that sends a few bytes now and then does not occupy a slot of its lane for ever. With
+    /// the default of 128, eight transfers can share a link of 1 KB/s.
     public var minimumRate = 128
-    /// See ``minimumRate``. Only time in which the transfer is not held back counts.
+    /// The time over which ``minimumRate`` is averaged. Time in which the transfer is paused does not count.
     public var minimumRateWindow: Duration = .seconds(120)
-    /// The longest that one transfer may take, with a failure that may pass; only time in which it is not held back counts.
-    /// `nil` for no limit.
+    /// The longest duration of one transfer; `nil` for no limit. A longer transfer is aborted with a transient failure.
+    /// Time in which the transfer is paused does not count.
     public var transferTimeLimit: Duration? = .seconds(3_600)
     /// The largest body taken, in bytes after content decoding.
     public var maximumBodySize = 1 << 30
@@ -36,11 +37,11 @@ public struct CurlConfiguration: Sendable {
     /// The only public keys that a server may have: SHA-256 of the key in base64, as in RFC 7469. Empty for any key
     /// that the certificate authorities vouch for; a pinned key must be vouched for as well.
     public var pinnedPublicKeys: [String] = []
-    /// The file of a certificate in PEM form to identify this client by. It is offered to the origin that a request was made
-    /// for, and not where a redirect or an alternative leads elsewhere, unless ``clientCertificateOrigins`` says otherwise.
+    /// The path of a PEM file with the client certificate. The certificate is offered to the origin of the request, and
+    /// not to other origins after a redirect or to an alternative, unless ``clientCertificateOrigins`` lists them.
     public var clientCertificate: String?
-    /// The only origins that ``clientCertificate`` is offered to, such as `https://api.example.com`; `nil` for the one that
-    /// each request was made for.
+    /// The only origins to which ``clientCertificate`` is offered, such as `https://api.example.com`; `nil` for the
+    /// origin of each request.
     public var clientCertificateOrigins: [URL]?
     /// The file of the certificate's private key, in PEM form.
     public var clientKey: String?

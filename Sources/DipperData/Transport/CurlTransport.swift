@@ -1,13 +1,13 @@
 import CCurl
 import Foundation
 
-/// HTTP and HTTPS by libcurl.
+/// A transport for HTTP and HTTPS that uses libcurl.
 ///
-/// Each lane has a pool of connections and a thread of its own, so that what the slow lane moves never sits in a
-/// connection that the fast lane needs. The slow one's connections have a receive window near what the path holds: a
-/// transfer that is paused lets go of the link. Names of hosts are looked up on further threads: a name server that does
-/// not answer holds up only those who wait for it. Redirects are not followed. Bodies with `Content-Encoding` come decoded,
-/// as far as the installed libcurl knows the coding.
+/// Each lane has its own connection pool and thread, so that slow transfers never share a connection with fast ones.
+/// Connections of the slow lane have a receive window close to the bandwidth-delay product of the path, so that a
+/// paused transfer frees the link. Host names are resolved on separate threads: a name server that does not answer
+/// delays only the transfers that wait for it. This transport does not follow redirects. It decodes bodies with a
+/// `Content-Encoding` that the installed libcurl supports.
 public final class CurlTransport: Transport {
     private let fast: CurlPool
     private let slow: CurlPool

@@ -31,9 +31,10 @@ public protocol Transfer: Sendable {
     func setThrottled(_ isThrottled: Bool)
     /// Tells in which lane the transfer counts from now on.
     func setLane(_ lane: Lane)
-    /// Calls back once with what has come of the body so far and the place where it belongs: zero, or the request's
-    /// ``TransferRequest/offset``. Not at all if there is nothing yet or the transfer has ended. From any thread. The
-    /// bytes may be shared with the transfer: whoever gets them does not change them in place.
+    /// Calls back once with the bytes of the body received so far and their position: zero, or the request's
+    /// ``TransferRequest/offset``. Does not call back if nothing has been received or the transfer has ended.
+    ///
+    /// The callback may run on any thread. The bytes may share storage with the transfer: do not change them in place.
     func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void)
 }
 
@@ -64,7 +65,7 @@ public struct TransferRequest: Sendable {
     /// The body of an answer other than a success is wanted too. Else it is left out.
     public var keepsErrorBody = false
 
-    /// The request goes to the origin that the caller named: what identifies the client may be shown there.
+    /// Whether the request goes to the origin that the caller named, so that the client may identify itself there.
     public var isForOwnOrigin = true
 
     /// A transfer in the fast lane, unless said otherwise.

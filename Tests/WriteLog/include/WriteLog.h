@@ -2,11 +2,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Records what this process, by whichever library, changes in one folder and below it, in the order in which it happens.
-   Files and folders are known by numbers that are never used twice; the folder itself is 1. */
+/* Records all changes that this process and its libraries make in one folder and below it, in order.
+   Numbers, which are never reused, identify files and folders; the folder itself is 1. */
 
 enum write_log_kind {
-    WRITE_LOG_CREATE = 1,    /* object appears as folder/name, beside other names that it has */
+    WRITE_LOG_CREATE = 1,    /* object gets the name folder/name, in addition to its other names */
     WRITE_LOG_MAKE_FOLDER,   /* object appears as folder/name */
     WRITE_LOG_UNLINK,        /* object vanishes from folder/name */
     WRITE_LOG_REMOVE_FOLDER, /* object vanishes from folder/name */
@@ -15,7 +15,7 @@ enum write_log_kind {
     WRITE_LOG_TRUNCATE,      /* object gets the size offset */
     WRITE_LOG_FLUSH,         /* object was flushed to the device: fsync or fdatasync has returned */
     WRITE_LOG_MARK,          /* write_log_mark(offset) */
-    WRITE_LOG_UNKNOWN        /* a call that this log does not understand; name says which */
+    WRITE_LOG_UNKNOWN        /* a call that this log does not support; name contains it */
 };
 
 struct write_log_step {
@@ -26,9 +26,9 @@ struct write_log_step {
     size_t size;
 };
 
-/* Begins with an empty folder. Returns 0, or -1 if it cannot be read or another recording is under way. */
+/* Starts recording an empty folder. Returns 0, or -1 if it cannot be read or another recording is running. */
 int write_log_start(const char *folder);
 void write_log_mark(uint64_t number);
-/* Ends the recording and returns the number of steps, which stay until the next start. */
+/* Ends the recording and returns the number of steps, which remain available until the next start. */
 size_t write_log_stop(void);
 struct write_log_step write_log_step_at(size_t index);
