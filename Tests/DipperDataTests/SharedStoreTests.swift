@@ -119,11 +119,17 @@ struct SharedStoreTests {
         await fill(first, ["large"], size: 9_000)
         await first.shutdown()
         let release = await hold(folder)
+        // Whoever waits for the other process waits two seconds at least, each time; a busy machine is quicker once.
+        var quickest = Duration.seconds(60)
+        for _ in 0..<5 where quickest >= .seconds(2) {
+            let begin = ContinuousClock.now
+            let tier = diskTier(folder)
+            quickest = min(quickest, ContinuousClock.now - begin)
+            await tier.shutdown()
+        }
+        #expect(quickest < .seconds(2))
         let lines = LogLines()
-        let begin = ContinuousClock.now
         let tier = diskTier(folder, lines)
-        // Whoever waits for the other process waits two seconds at least.
-        #expect(ContinuousClock.now - begin < .seconds(2))
         #expect(tier.opened.problem == nil)
         #expect(tier.entry(for: "large")?.value.data.count == 9_000)
         tier.write(diskRecord("new small", size: 100))
