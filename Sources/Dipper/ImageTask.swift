@@ -8,7 +8,7 @@ import Synchronization
 public final class ImageTask: Sendable {
     /// What was asked for.
     public var request: ImageRequest { decided.load()?.request ?? askedRequest }
-    /// The key of the bytes, by which they are fetched once. Where a request has a ``DataRequest/lowDataSource`` this
+    /// The key of the bytes, by which they are fetched once. Where a request has a `DataRequest.lowDataSource` this
     /// becomes the key of that source once it is known that the cache has nothing for the URL.
     public var key: CacheKey { decided.load()?.key ?? ownKey }
     /// The key of the picture: that of the bytes, and what is made of them.
