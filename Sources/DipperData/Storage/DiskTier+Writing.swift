@@ -165,13 +165,16 @@ extension DiskTier {
 
     /// How often another process that holds the index is waited for. Once it has been held for so long, no more time is given
     /// to the next batches.
-    private var attempts: Int { isStalled.load(ordering: .relaxed) ? 1 : isClosed ? 5 : 30 }
+    private var attempts: Int { isStalled.load(ordering: .relaxed) ? 1 : mostAttempts }
+
+    /// A cache that is shut down meanwhile waits less.
+    private var mostAttempts: Int { isClosed ? 5 : 30 }
 
     /// Opens the index once another process lets go of it.
     private func waitForIndex() {
-        var attempts = attempts
-        while opened.isIndexHeld, attempts > 0 {
-            attempts -= 1
+        var left = attempts
+        while opened.isIndexHeld, left > 0 {
+            left = min(left, mostAttempts) - 1
             setStalled(true)
             reopen()
         }
@@ -180,15 +183,15 @@ extension DiskTier {
     /// Changes the index. False if that fails, or if another process holds it for too long.
     private func attempt(_ change: (EntryIndex) throws -> Void) -> Bool {
         guard let index = opened.index else { return false }
-        var attempts = attempts
+        var left = attempts
         while true {
             do {
                 try change(index)
                 setStalled(false)
                 return true
             } catch {
-                attempts -= 1
-                guard IndexFailure(error) == .busy, attempts > 0 else {
+                left = min(left, mostAttempts) - 1
+                guard IndexFailure(error) == .busy, left > 0 else {
                     indexFailed(error)
                     return false
                 }
