@@ -106,10 +106,3 @@ package struct LookUp: Sendable {
     /// Puts it in another place; without effect if it has begun.
     package func move(to place: LookUpQueue.Place) { queue.move(id, to: place) }
 }
-
-extension WorkOrder.Place {
-    /// The place of work that is done for a call.
-    package init(_ lane: Lane, _ priority: Priority, isLIFO: Bool = false) {
-        self.init(rank: lane == .fast ? .urgent : .slow, priority: priority, isLIFO: isLIFO)
-    }
-}

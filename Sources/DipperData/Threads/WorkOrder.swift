@@ -92,3 +92,10 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
         heap = Heap(heap.unordered.filter { waiting[$0.id]?.number == $0.number })
     }
 }
+
+extension WorkOrder.Place {
+    /// The place of work that is done for a call.
+    package init(_ lane: Lane, _ priority: Priority, isLIFO: Bool = false) {
+        self.init(rank: lane == .fast ? .urgent : .slow, priority: priority, isLIFO: isLIFO)
+    }
+}

@@ -1,0 +1,1 @@
+../../../../Sources/DipperData/Storage/MessageDigest.swift

@@ -1,0 +1,1 @@
+../../../../Sources/DipperData/Redaction/RedactionScanner.swift

@@ -1,0 +1,1 @@
+../../../../Sources/DipperData/Threads/WorkOrder.swift
