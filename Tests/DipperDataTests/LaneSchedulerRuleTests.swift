@@ -306,4 +306,20 @@ struct LaneSchedulerRuleTests {
         bench.apply { $0.finished(late.job, into: &$1) }
         #expect(bench.ended == [2: .fetched])
     }
+
+    @Test("the timer of an earlier wait does not end the present one")
+    func earlierTimer() {
+        var bench = Bench()
+        let a = bench.get("a", .fast)
+        bench.apply { $0.failed(a.job, ending: [], parking: .backOff(.seconds(9)), into: &$1) }
+        let first = bench.armed!
+        // It is woken before its time, and waits once more.
+        bench.get("a", .fast)
+        bench.apply { $0.failed(a.job, ending: [], parking: .backOff(.seconds(9)), into: &$1) }
+        let second = bench.armed!
+        bench.apply { $0.timerFired(a.job, token: first.token, into: &$1) }
+        #expect(bench.started.isEmpty)
+        bench.apply { $0.timerFired(a.job, token: second.token, into: &$1) }
+        #expect(bench.started == ["a"])
+    }
 }
