@@ -15,14 +15,15 @@ struct OpenFilesTests {
             getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
             limit.rlim_cur = min(limit.rlim_max, 4_096)
             setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            // They are made by Foundation's Process, so before the files are opened.
             let fake = try await FakeProgram("picture")
+            let endless = try await FakeProgram("echo $$ >>$HERE/ids; exec sleep 1000")
             var opened = 0
             while opened < 3_000, open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0 { opened += 1 }
             try #require(opened == 3_000 || limit.rlim_max < 3_100)
             let image = try await fake.frame().image
             #expect(image.pixels == Image.sample().pixels)
             // One that does not end by itself is ended and waited for.
-            let endless = try await FakeProgram("echo $$ >>$HERE/ids; exec sleep 1000")
             // On a busy machine it may not have come so far at first.
             var patience = Duration.milliseconds(200)
             while endless.lines("ids").isEmpty, patience < .seconds(30) {
