@@ -18,7 +18,8 @@ BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium
 
 # Hundreds of tests at once open more files than Foundation's Process can count without crashing.
 WIDTH := --experimental-maximum-parallelization-width
-TEST_WIDTH = $$($(SWIFT) test --help-hidden 2>/dev/null | grep -q -e $(WIDTH) && echo $(WIDTH) 16 || true)
+# Not by `grep -q`, which ends the pipe early: that counts as a failure.
+TEST_WIDTH = $$([[ "$$($(SWIFT) test --help-hidden 2>/dev/null)" == *$(WIDTH)* ]] && echo $(WIDTH) 16 || true)
 
 TEST_PROGRAM = $$($(SWIFT) build --show-bin-path)/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH)
 
