@@ -127,7 +127,7 @@ format: ## format the sources
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
 
 # Skips the tests that measure time or memory, which the sanitizer distorts, and those in network namespaces.
-TSAN_SKIP := Hostile|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)
+TSAN_SKIP := Hostile|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)|PixelMemoryTests/refusedMemory
 
 tsan: deps-test ## run the tests under Thread Sanitizer
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
