@@ -17,9 +17,10 @@ BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium
 	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
 
 # Hundreds of tests at once open more files than Foundation's Process can count without crashing.
+AT_ONCE := 16
 WIDTH := --experimental-maximum-parallelization-width
 # Not by `grep -q`, which ends the pipe early: that counts as a failure.
-TEST_WIDTH = $$([[ "$$($(SWIFT) test --help-hidden 2>/dev/null)" == *$(WIDTH)* ]] && echo $(WIDTH) 16 || true)
+TEST_WIDTH = $$([[ "$$($(SWIFT) test --help-hidden 2>/dev/null)" == *$(WIDTH)* ]] && echo $(WIDTH) $(AT_ONCE) || true)
 
 TEST_PROGRAM = $$($(SWIFT) build --show-bin-path)/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH)
 
@@ -129,6 +130,8 @@ format: ## format the sources
 # Skips the tests that measure time or memory, which the sanitizer distorts, and those in network namespaces.
 TSAN_SKIP := Hostile|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)|PixelMemoryTests/refusedMemory
 
+# Fewer at a time: each is ten times slower, and has the same time limit.
+tsan: AT_ONCE := 8
 tsan: deps-test ## run the tests under Thread Sanitizer
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
 	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \

@@ -142,7 +142,9 @@ let package = Package(
         .executableTarget(name: "DipperFuzz", dependencies: ["Dipper", "FuzzDriver"], path: "Fuzzing/DipperFuzz"),
         // What the tests of all three targets wait, count and keep files with.
         .target(
-            name: "TestSupport", dependencies: ["DipperData", "DipperTesting"], path: "Tests/TestSupport"),
+            name: "TestSupport",
+            dependencies: ["DipperData", "DipperTesting", .product(name: "Logging", package: "swift-log")],
+            path: "Tests/TestSupport"),
         .testTarget(
             name: "DipperDataTests",
             dependencies: [

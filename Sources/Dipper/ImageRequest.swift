@@ -85,3 +85,11 @@ public struct ImageRequest: Sendable {
         box.map { ResolvedOptions($0.options.over(defaults.options), home: defaults.home) } ?? defaults
     }
 }
+
+extension ImageRequest: RedactedStringConvertible {
+    /// The URL or key without secrets, the names of the fields, and the processors.
+    public var description: String {
+        let processors = (options.processors ?? []).map(\.identifier).joined(separator: " |> ")
+        return processors.isEmpty ? "\(data)" : "\(data) |> \(processors)"
+    }
+}

@@ -33,3 +33,8 @@ public struct ImageResponse: Sendable {
         newer = revalidation
     }
 }
+
+extension ImageResponse: RedactedStringConvertible {
+    /// The status, the size of the picture, and the tier that answered.
+    public var description: String { "\(status) \(image.size) pixels from \(source.rawValue)" }
+}

@@ -16,9 +16,9 @@ public final class ImageTask: Sendable {
     private let askedRequest: ImageRequest
     private let ownKey: CacheKey
     private let ownImageKey: CacheKey
-    /// What is called for in place of that.
+    /// The smaller source that is fetched in place of the request, once that is decided.
     private let decided = AtomicLazyReference<Names>()
-    /// What the picture is called in memory, and while it is made.
+    /// The key of the picture in memory and while it is made.
     @inline(__always)
     var memoryKey: CacheKey { options.inMemory(imageKey) }
     /// The lane the call was made in.
@@ -31,7 +31,7 @@ public final class ImageTask: Sendable {
     let queue: CallbackQueue
     private let link: Mutex<Link>
 
-    /// What is called for once that is known.
+    /// A request and the keys of its bytes and its picture.
     private final class Names: Sendable {
         let request: ImageRequest
         let key: CacheKey
@@ -54,7 +54,7 @@ public final class ImageTask: Sendable {
 
     /// Brings news to those who listen. Made with the first of them or the first news before the end: a call that memory
     /// answers often has neither.
-    private final class Feed: Sendable {
+    final class Feed: Sendable {
         let news = TaskFeed<Event>()
     }
 
@@ -108,59 +108,6 @@ public final class ImageTask: Sendable {
             }
             return try result.get()
         }
-    }
-
-    /// Called with the picture once it is there.
-    @discardableResult
-    public func then(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        onEnd { result in
-            if case .success(let response) = result { body(response.image) }
-        }
-    }
-
-    /// Called once with the end, good or bad.
-    @discardableResult
-    public func onEnd(_ body: @escaping @Sendable (Result<ImageResponse, DipperError>) -> Void) -> ImageTask {
-        add(.end(body))
-    }
-
-    // MARK: Hooks
-
-    /// Called just before each new attempt after a failure.
-    @discardableResult
-    public func onRetry(_ body: @escaping @Sendable () -> Void) -> ImageTask { add(.retry(body)) }
-
-    /// Called at each failure: with `false` if the call waits to try again, with `true` if that was its end.
-    @discardableResult
-    public func onFail(_ body: @escaping @Sendable (_ error: DipperError, _ isFatal: Bool) -> Void) -> ImageTask {
-        add(.failure(body))
-    }
-
-    /// Called as bytes arrive, at most once per interval of the cache's configuration, and at the last byte.
-    @discardableResult
-    public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> ImageTask {
-        wantProgress()
-        return add(.progress(body))
-    }
-
-    /// Called with coarse pictures while the bytes of a progressive one arrive, if ``ImageOptions/showsPreviews`` is set.
-    /// They are processed like the picture itself, and not kept.
-    @discardableResult
-    public func onPreview(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask { add(.preview(body)) }
-
-    /// Called if the call was answered with a picture that is out of date (`stale-while-revalidate`), once the newer one
-    /// is there, or could not be had. See ``ImageResponse/revalidation``.
-    @discardableResult
-    public func onRevalidate(_ body: @escaping @Sendable (Result<ImageResponse, DipperError>) -> Void) -> ImageTask {
-        onEnd { result in
-            if case .success(let response) = result { response.revalidation?.onEnd(body) }
-        }
-    }
-
-    /// All that happens from now on, after the present state. Ends with the task.
-    public var events: AsyncStream<Event> {
-        wantProgress()
-        return feed.news.events(present: state) { [weak self] in self?.feed.news.forget(stream: $0) }
     }
 
     // MARK: Changing one's mind
@@ -250,7 +197,7 @@ public final class ImageTask: Sendable {
 
     // MARK: The loader's side
 
-    /// What is called for is known now, once.
+    /// Decides, once, which request is fetched in place of the one that was made.
     func decide(_ request: ImageRequest) {
         let key = request.data.cacheKey
         _ = decided.storeIfNil(Names(request, key, options.key(key)))
@@ -259,7 +206,7 @@ public final class ImageTask: Sendable {
     /// The call is about to be started: it is the loader's until it ends.
     func attach(_ loader: ImageLoader) { link.withLock { $0.loader = loader } }
 
-    private var feed: Feed {
+    var feed: Feed {
         link.withLock { link in
             if let feed = link.feed { return feed }
             let feed = Feed()
@@ -401,7 +348,7 @@ public final class ImageTask: Sendable {
         if feed.news.retry(on: queue, { self.flush() }) { flush() }
     }
 
-    private func wantProgress() {
+    func wantProgress() {
         let task = link.withLock { link -> DataTask? in
             guard !link.wantsProgress else { return nil }
             link.wantsProgress = true
@@ -417,7 +364,7 @@ public final class ImageTask: Sendable {
         }
     }
 
-    private func add(_ hook: TaskHook<Event>) -> ImageTask {
+    func add(_ hook: TaskHook<Event>) -> ImageTask {
         if feed.news.add(hook, on: queue, { self.flush() }) { flush() }
         return self
     }

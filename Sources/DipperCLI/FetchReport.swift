@@ -13,7 +13,7 @@ struct Answer {
 
 /// One call that has ended.
 struct CallReport {
-    /// What was asked for, without secrets.
+    /// The URL that was asked for, without secrets.
     var url: String
     /// Names the entry where the URL alone does not, because something was left out of it.
     var key: String?

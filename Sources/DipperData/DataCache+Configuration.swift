@@ -99,7 +99,7 @@ extension DataCache {
             self.directory = directory
         }
 
-        /// What there is for this process, in bytes: the machine's memory, or what the control group allows if that is less.
+        /// Memory for this process, in bytes: the machine's, or what the control group allows if that is less.
         package static var availableMemory: Int { MemoryLimit.available }
 
         /// The default of ``memoryLimit``: 15 % of the machine's memory, or of what the control group allows if that is

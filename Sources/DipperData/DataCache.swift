@@ -208,7 +208,7 @@ public final class DataCache: Sendable {
         }
     }
 
-    /// What is fetched while the network is constrained, unless the cache has what was asked for.
+    /// The call for the smaller source while the network is constrained; it is made unless the cache has the larger one.
     private func substitute(for request: DataRequest) -> Call? {
         guard let small = request.lowDataSource, configuration.networkMonitor.conditions.isConstrained else {
             return nil

@@ -32,3 +32,13 @@ extension DataRequest {
     /// The source that is asked first.
     var source: Source? { provider.map { .provider($0) } ?? url.map { .url($0) } }
 }
+
+extension DataRequest.Source: RedactedStringConvertible {
+    /// The URL, or the provider's key, without secrets.
+    public var description: String {
+        switch self {
+        case .url(let url): Redaction.standard.text(url)
+        case .provider(let provider): provider.cacheKey.description
+        }
+    }
+}

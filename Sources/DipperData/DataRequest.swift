@@ -150,7 +150,7 @@ public struct DataRequest: Sendable {
         return .memoryOnly
     }
 
-    /// What is fetched, for what is kept of it: the URL without user and fragment.
+    /// The URL without user and fragment, as it is kept with an entry.
     var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
     /// The request's text, for logs and reports.
@@ -185,5 +185,13 @@ public struct DataRequest: Sendable {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: return true
         default: return false
         }
+    }
+}
+
+extension DataRequest: RedactedStringConvertible {
+    /// The URL or key without secrets, and the names of the fields.
+    public var description: String {
+        let fields = headers.isEmpty ? "" : " \(headers)"
+        return Redaction.standard.text(urlString.isEmpty ? cacheKey.string : urlString) + fields
     }
 }

@@ -75,3 +75,8 @@ public struct DataResponse: Sendable {
         self.init(data: value.data, info: value.info, source: source, revalidation: revalidation)
     }
 }
+
+extension DataResponse: RedactedStringConvertible {
+    /// The status, the number of bytes, and the tier that answered.
+    public var description: String { "\(status) \(data.count) bytes from \(source.rawValue)" }
+}

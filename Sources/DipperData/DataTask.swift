@@ -44,10 +44,10 @@ public final class DataTask: Sendable {
     /// Waits that end with the task.
     enum Timer: Hashable { case timeout, patience }
 
-    /// What is called for: what was asked for, or what is fetched in its place.
+    /// The call as it was made, or the one for the smaller source in its place.
     var call: Call { substituted.load() ?? asked }
     private let asked: Call
-    /// What is fetched if the cache has not what was asked for, until that is known.
+    /// The call for the smaller source, to be made if the cache does not have the larger one.
     private let substitute: Call?
     private let substituted = AtomicLazyReference<Call>()
     /// Fetches newer bytes for others, who have been answered.
@@ -326,4 +326,9 @@ extension DataTask.Event: TaskEvent {
     package typealias Output = DataResponse
     package typealias State = DataTask.State
     package typealias Preview = Never
+}
+
+extension DataTask: RedactedStringConvertible {
+    /// The key without secrets, the lane, and the state of the task.
+    public var description: String { "\(key) \(lane.rawValue) \(state)" }
 }

@@ -8,21 +8,6 @@ import Testing
 
 @Suite("Clients of the sample proxy get nothing that is another client's", .timeLimit(.minutes(5)))
 struct CacheProxySharingTests {
-    private func withProxy(
-        _ arguments: [String] = ["--allow-private"], _ body: (Proxy, FaultServer) async throws -> Void
-    ) async throws {
-        let server = try await FaultServer.start()
-        let proxy = try Proxy(arguments)
-        do {
-            try await body(proxy, server)
-        } catch {
-            _ = proxy.stop()
-            throw error
-        }
-        #expect(proxy.stop() == 0)
-        await server.stop()
-    }
-
     @Test("cookies pass in neither direction unless they are asked for")
     func cookies() async throws {
         try await withProxy { proxy, server in

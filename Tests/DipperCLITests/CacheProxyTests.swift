@@ -5,22 +5,6 @@ import Testing
 
 @Suite("The sample proxy against a real server", .timeLimit(.minutes(5)))
 struct CacheProxyTests {
-    /// Runs a proxy in front of a server.
-    private func withProxy(
-        _ arguments: [String] = ["--allow-private"], _ body: (Proxy, FaultServer) async throws -> Void
-    ) async throws {
-        let server = try await FaultServer.start()
-        let proxy = try Proxy(arguments)
-        do {
-            try await body(proxy, server)
-        } catch {
-            _ = proxy.stop()
-            throw error
-        }
-        #expect(proxy.stop() == 0)
-        await server.stop()
-    }
-
     @Test("what is fresh is fetched once, has an age from then on, and keeps its date")
     func hit() async throws {
         try await withProxy { proxy, server in
@@ -239,7 +223,7 @@ struct CacheProxyTests {
         let answer = try await proxy.get(target: "/bytes/10/a?cacheControl=max-age=60")
         #expect(answer.body == FaultServer.body(of: "/bytes/10/a", size: 10))
         #expect(try await proxy.get(target: "/nothing").status == 404)
-        #expect(proxy.stop() == 0)
+        #expect(await proxy.stop() == 0)
         await server.stop()
     }
 
@@ -262,7 +246,7 @@ struct CacheProxyTests {
         for _ in 0..<2 {
             let proxy = try Proxy(["--allow-private", "--cache-dir", folder.path])
             sources.append(try await proxy.get(url).fields["cache-status"])
-            #expect(proxy.stop() == 0)
+            #expect(await proxy.stop() == 0)
         }
         #expect(sources == ["dipper; fwd=miss", "dipper; hit; detail=disk"])
         #expect(server.requests.count == 1)

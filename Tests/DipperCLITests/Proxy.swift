@@ -1,3 +1,4 @@
+import FaultServer
 import Foundation
 import TestSupport
 import Testing
@@ -7,6 +8,7 @@ final class Proxy: Sendable {
     /// Such as `http://127.0.0.1:40000`.
     let address: String
     private let process = Process()
+    private let end = AsyncStream.makeStream(of: Never.self)
 
     /// Starts it on a free port; it takes connections when this returns.
     init(_ arguments: [String] = ["--allow-private"]) throws {
@@ -16,6 +18,7 @@ final class Proxy: Sendable {
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output
         process.standardError = FileHandle.nullDevice
+        process.terminationHandler = { [end] _ in end.continuation.finish() }
         try process.run()
         var line = ""
         while !line.hasSuffix("\n") {
@@ -28,10 +31,10 @@ final class Proxy: Sendable {
 
     /// Ends it as Ctrl-C does.
     /// - Returns: its exit status.
-    func stop() -> Int32 {
+    func stop() async -> Int32 {
         process.interrupt()
         // Foundation's own wait runs a loop of events, in which Thread Sanitizer's runtime was seen to crash.
-        while process.isRunning { usleep(10_000) }
+        for await _ in end.stream {}
         return process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
     }
 
@@ -82,4 +85,20 @@ final class Proxy: Sendable {
         // What precedes the answer proper.
         return answer.status == 100 ? try parse(answer.body) : answer
     }
+}
+
+/// Runs a proxy in front of a server.
+func withProxy(
+    _ arguments: [String] = ["--allow-private"], _ body: (Proxy, FaultServer) async throws -> Void
+) async throws {
+    let server = try await FaultServer.start()
+    let proxy = try Proxy(arguments)
+    do {
+        try await body(proxy, server)
+    } catch {
+        _ = await proxy.stop()
+        throw error
+    }
+    #expect(await proxy.stop() == 0)
+    await server.stop()
 }

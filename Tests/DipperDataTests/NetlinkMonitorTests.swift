@@ -12,23 +12,10 @@ import Testing
 struct NetlinkMonitorTests {
     static let isRefused = (try? NetlinkSocket(groups: NetlinkSocket.allChanges)) == nil
 
-    /// Keeps the lines of a log.
-    struct Lines: LogHandler {
-        let lines: Box<[String]>
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.trace
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
+    static func logger(_ lines: Box<[String]>) -> Logger {
+        .recording { event, metadata in
             lines.update { $0.append("\(event.level) \(metadata["category"] ?? "") \(event.message)") }
         }
-    }
-
-    static func logger(_ lines: Box<[String]>) -> Logger {
-        Logger(label: "test") { _ in Lines(lines: lines) }
     }
 
     static func quiet() -> Logger { logger(Box([])) }

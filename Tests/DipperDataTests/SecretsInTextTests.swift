@@ -43,9 +43,7 @@ struct SecretsInTextTests {
 
     private func configuration(_ ears: Ears, _ folder: TemporaryFolder?) -> DataCache.Configuration {
         var configuration = DataCache.Configuration(directory: folder?.url)
-        var logger = Logger(label: "test") { _ in RecordingLog(hear: ears.heard) }
-        logger.logLevel = .trace
-        configuration.logger = logger
+        configuration.logger = .recording(lines: ears.heard)
         configuration.observer = { event in
             ears.timeline.record(event)
             ears.heard(printing: event)
@@ -163,9 +161,7 @@ struct SecretsInTextTests {
         let url = try #require(URL(string: "https://h/a?ticket=\(Self.canary)&size=visible"))
         transport.script(url, [.failure(.transport.with(detail: "no answer from \(url)")), .body(Data("x".utf8))])
         var configuration = DataCache.Configuration()
-        var logger = Logger(label: "test") { _ in RecordingLog(hear: ears.heard) }
-        logger.logLevel = .trace
-        configuration.logger = logger
+        configuration.logger = .recording(lines: ears.heard)
         configuration.transport = transport
         configuration.redaction = Redaction(secretNames: ["ticket"])
         let cache = DataCache(configuration)
@@ -175,25 +171,6 @@ struct SecretsInTextTests {
         #expect(lines.contains { $0.contains("ticket=***&size=visible") })
         #expect(lines.contains { $0.contains("no answer from") })
         #expect(lines.allSatisfy { !$0.contains(Self.canary) }, "\(lines)")
-    }
-}
-
-private struct RecordingLog: LogHandler {
-    let hear: @Sendable (String) -> Void
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.trace
-
-    init(hear: @escaping @Sendable (String) -> Void) {
-        self.hear = hear
-    }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
-        hear("\(event.message) \(metadata) \(event.metadata ?? [:])")
     }
 }
 

@@ -1,5 +1,4 @@
 import Foundation
-import TestSupport
 import Logging
 import Synchronization
 import TestSupport
@@ -8,27 +7,18 @@ import TestSupport
 
 /// Keeps the messages of a log.
 final class LogLines: Sendable {
-    private struct Handler: LogHandler {
-        let lines: LogLines
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.notice
-
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
-            lines.state.withLock { $0.append("\(event.level): \(event.message)") }
-        }
-    }
-
     private let state = Mutex<[String]>([])
     var all: [String] { state.withLock { $0 } }
-    var logger: Logger { Logger(label: "test") { _ in Handler(lines: self) } }
+    var logger: Logger {
+        var logger = Logger.recording { event, _ in
+            self.state.withLock { $0.append("\(event.level): \(event.message)") }
+        }
+        logger.logLevel = .notice
+        return logger
+    }
 }
 
-/// What lies in a folder: paths, kinds, modes, times and contents.
+/// A list of all that lies in a folder: paths, kinds, modes, times and contents.
 func snapshot(_ path: String) -> [String] {
     (FileManager.default.subpaths(atPath: path) ?? []).sorted().map { name in
         var status = stat()

@@ -6,7 +6,7 @@ import Testing
 
 /// The first message of a TLS client.
 private struct ClientHello {
-    /// What the client offers to speak, such as 0x0303 for TLS 1.2 (RFC 8446, section 4.2.1).
+    /// The versions that the client offers to speak, such as 0x0303 for TLS 1.2 (RFC 8446, section 4.2.1).
     let versions: [Int]
 
     /// - Parameter bytes: the record it came in.

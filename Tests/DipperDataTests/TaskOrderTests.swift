@@ -9,7 +9,7 @@ import Testing
 struct TaskOrderTests {
     private typealias Log = TaskLog<DataTask.Event>
 
-    /// What hooks hear that are called only now.
+    /// The news that hooks hear when they are added late.
     private func heard(_ log: inout Log) -> [String] {
         let heard = Box<[String]>([])
         log.add(.failure { _, isFatal in heard.update { $0.append("failure \(isFatal)") } })

@@ -26,9 +26,7 @@ struct SecretsInImageLogTests {
         let folder = TemporaryFolder()
         let lines = Box<[String]>([])
         let test = TestImageCache(folder: folder) { configuration in
-            var logger = Logger(label: "test") { _ in HeardLog { line in lines.update { $0.append(line) } } }
-            logger.logLevel = .trace
-            configuration.data.logger = logger
+            configuration.data.logger = .recording(lines: { line in lines.update { $0.append(line) } })
             configuration.data.retryPolicy = .never
         }
         let cache = test.cache
@@ -68,24 +66,5 @@ struct SecretsInImageLogTests {
         }
         let bad = heard.filter { $0.contains(Self.canary) || $0.contains("YzRuNHJ5") }
         #expect(bad.isEmpty, "\(bad.prefix(5))")
-    }
-}
-
-private struct HeardLog: LogHandler {
-    let hear: @Sendable (String) -> Void
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.trace
-
-    init(hear: @escaping @Sendable (String) -> Void) {
-        self.hear = hear
-    }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
-        hear("\(event.message) \(metadata) \(event.metadata ?? [:])")
     }
 }

@@ -108,7 +108,7 @@ struct StateCheck {
         return problems
     }
 
-    /// What was fetched, whole or in part, is given or continued; nobody gets anything but one version of it.
+    /// Fetched bodies, whole or in part, are given or continued, and each is one version.
     private func fetch(_ cache: DataCache) async -> [String] {
         var problems: [String] = []
         let all = Expectation.all(recording, cut: cut)

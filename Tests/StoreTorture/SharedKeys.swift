@@ -5,7 +5,7 @@ import TortureSupport
 /// Keys that all processes of a folder write, in small and large versions, and that nobody removes: once one of them is
 /// acknowledged, one of those that were written must be there.
 struct SharedKeys {
-    /// What was about to be written or has been found, by key.
+    /// The versions that were about to be written or have been found, by key.
     private var versions: [String: Set<UInt64>] = [:]
     private var acknowledged: Set<String> = []
 
@@ -26,7 +26,7 @@ struct SharedKeys {
         }
     }
 
-    /// What is found in a folder on which nobody works, and what is wrong with it.
+    /// The versions in a folder that nobody works on, and the problems with them.
     func compare(_ cache: DataCache) -> (found: [String: UInt64?], problems: [String]) {
         var found: [String: UInt64?] = [:]
         var problems: [String] = []

@@ -65,7 +65,7 @@ final class DecodeBacklog: Sendable {
         if let notices { holds.tell(notices) }
     }
 
-    /// Bytes wait to be decoded from now on.
+    /// Counts bytes that wait to be decoded from now on.
     func take(_ bytes: Int) {
         let (notices, holds) = state.withLock { state -> (Notices, [Holds]) in
             let before = state.notices
@@ -77,6 +77,6 @@ final class DecodeBacklog: Sendable {
         for hold in holds { hold.tell(notices) }
     }
 
-    /// They wait no more.
+    /// Counts bytes that no longer wait to be decoded.
     func give(_ bytes: Int) { take(-bytes) }
 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What making a picture takes in memory, about, before it is made.
+/// An estimate of the memory that making a picture takes.
 enum DecodeCost {
     /// Bytes of pixels, by what the header says: the result, and what the codec holds whole on the way. Bytes whose header
     /// says nothing count themselves.

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Threads that decode and process, urgent work first. One thread at least is left to urgent work, if there are several.
 ///
-/// What is being made at a time takes no more than a number of bytes: work beyond it waits, in its order. One piece of work
-/// always runs, so that a picture larger than that is made alone.
+/// The pieces of work that run at a time take no more than a number of bytes together: further ones wait, in their order.
+/// One always runs, so that a picture larger than that is made alone.
 final class DecodeQueue: Sendable {
     typealias Place = WorkOrder<Int>.Place
     typealias Rank = WorkOrder<Int>.Rank

@@ -116,7 +116,7 @@ final class DecodeWork: Sendable {
     /// True the first time: the caller puts the work into the queue.
     func begin() -> Bool { !begun.exchange(true, ordering: .relaxed) }
 
-    /// It waits for the decoder. To be called once.
+    /// Counts its bytes as waiting for the decoder. To be called once.
     func count() {
         loader.backlog.take(source.size)
         // All may have left before it was counted.
@@ -127,7 +127,7 @@ final class DecodeWork: Sendable {
         if isLate { loader.backlog.give(source.size) }
     }
 
-    /// It no longer does, or never will. Without effect the second time.
+    /// Counts its bytes no more, or keeps them from being counted. Without effect the second time.
     func discount() {
         let wasCounted = state.withLock { exchange(&$0.backlog, with: .after) == .counted }
         if wasCounted { loader.backlog.give(source.size) }

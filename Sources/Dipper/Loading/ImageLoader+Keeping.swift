@@ -1,6 +1,6 @@
 import Foundation
 
-/// What is kept of a picture, and what is taken back.
+/// Keeps pictures in memory and on disk, and takes back those that were removed meanwhile.
 extension ImageLoader {
     /// Keeps a picture in memory, unless it was removed meanwhile: then it neither comes back nor takes the place of what
     /// was added since.

@@ -74,7 +74,7 @@ extension ImageLoader {
         work?.dropIfUnwanted()
     }
 
-    /// It is known whether the tiers have what was asked for.
+    /// Starts the calls that waited to know whether the tiers have the large source.
     private func decided(_ name: LookName, _ number: Int, isThere: Bool) {
         let look = underWay.withLock { $0.looked(for: name, number) }
         for task in look?.waiting.all ?? [] {

@@ -19,7 +19,7 @@ extension ImageLoader {
     struct Made {
         var image: Image
         var digest: UInt64
-        /// It was processed just now, or its file has been confirmed.
+        /// Whether the picture was processed just now, or its file has been confirmed.
         var isProcessed = false
         /// The file of a picture that was processed before.
         var file: Data?

@@ -14,9 +14,9 @@ final class ImageLoader: Sendable {
     let revalidations = Revalidations()
     let logger: Logger
     let redaction: Redaction
-    /// What is being looked for on disk, and what is being made.
+    /// Pictures that are being looked for on disk or made.
     let underWay = Mutex(UnderWay())
-    /// Those who read on a thread of the caller's.
+    /// Reads that are made on a caller's thread.
     let readers = Readers()
     let writes: PictureWrites
     let backlog: DecodeBacklog

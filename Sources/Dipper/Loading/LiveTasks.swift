@@ -6,7 +6,7 @@ final class LiveTasks: Sendable {
 
     private struct State: Sendable {
         var asked: Tasks = [:]
-        /// Those for which something smaller is fetched.
+        /// Tasks for which a smaller source is fetched, by the key that was asked for.
         var replaced: Tasks = [:]
     }
 

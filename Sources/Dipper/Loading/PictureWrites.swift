@@ -10,7 +10,7 @@ final class PictureWrites: Sendable {
         let undo: @Sendable (DataCache.Tiers) -> Void
         /// It will not be written.
         let dropped: @Sendable () -> Void
-        /// Of the answer that it was made of.
+        /// Metadata of the answer that the picture was made of.
         let info: EntryInfo
         /// What was removed since the picture was begun.
         var removals = Removals()
@@ -104,8 +104,8 @@ final class PictureWrites: Sendable {
         }
     }
 
-    /// What waits for keys like this does not come to the tiers it was removed from, what is being written is taken back from
-    /// them. What does not come to disk is not written at all.
+    /// Keeps waiting writes out of the tiers that their pictures were removed from, and takes running ones back from them. A
+    /// write that is kept out of the disk is not made at all.
     func revoke(_ removed: Removed, where condition: (CacheKey) -> Bool) {
         let (dropped, idle) = state.withLock { state -> ([Job], [CheckedContinuation<Void, Never>]) in
             var dropped: [Job] = []

@@ -9,7 +9,7 @@ final class PreviewDecoder: Sendable {
         var isBusy = false
         var viewers: [ObjectIdentifier: ImageTask] = [:]
         var latest: Image?
-        /// What has come and was not looked at.
+        /// Bytes that have arrived since the last look.
         var arrived: Data?
         /// Goes up when all viewers have left and another one comes: the bytes are those of another fetch then.
         var round = 0

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What happened to a picture in the tiers since a piece of work for it began: the work's result stays out of them.
+/// The removals of a picture since a piece of work for it began: the work's result stays out of those tiers.
 struct Removed: Sendable {
     /// The tiers that the picture was removed from.
     var tiers: DataCache.Tiers = []

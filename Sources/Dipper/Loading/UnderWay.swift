@@ -7,7 +7,7 @@ struct UnderWay {
     /// Pictures that are being made. The latest work for a name counts, an older one goes on for those who wait for it.
     private(set) var works: [CacheKey: DecodeWork] = [:]
 
-    /// What a look at the disk is for.
+    /// Names a look at the disk: its purpose, and the key that is looked for.
     struct LookName: Hashable {
         enum Purpose {
             /// Whether there are bytes for what was asked for, or something smaller is to be fetched.
@@ -30,15 +30,15 @@ struct UnderWay {
         fileprivate(set) var lookUp: LookUp?
     }
 
-    /// What a call does next.
+    /// The next step of a call.
     enum Step {
-        /// It joins this work, if that will do.
+        /// The call joins this work, if that will do.
         case join(DecodeWork)
-        /// It waits for the look at the disk that another call has begun.
+        /// The call waits for a look at the disk that another one has begun.
         case wait
-        /// It is the first, and begins the look with this number.
+        /// The call begins the look with this number.
         case look(Int)
-        /// It asks for the bytes.
+        /// The call asks for the bytes.
         case fetch
     }
 
@@ -65,7 +65,7 @@ struct UnderWay {
         return isFirst ? lookNumber : nil
     }
 
-    /// Those who wait for a look at the disk by now, the oldest first.
+    /// The tasks that wait for a look at the disk, the oldest first.
     func lookers(for name: LookName, _ number: Int) -> [ImageTask] {
         looks[name]?.number == number ? looks[name]?.waiting.all ?? [] : []
     }
@@ -85,7 +85,7 @@ struct UnderWay {
         return true
     }
 
-    /// What follows from a change of a task's.
+    /// The effect of a changed task on the look that it waits for.
     enum LookChange {
         case none
         /// Nobody waits for the look any more.

@@ -11,7 +11,7 @@ struct Wish: Urgency, Hashable {
     var priority: Priority
 }
 
-/// Who waits for a piece of work, and how urgent the most urgent of them is. A value; each change takes the same time,
+/// The waiters of a piece of work, and the urgency of the most urgent one. A value; each change takes the same time,
 /// however many wait.
 struct Wishes<Waiter: AnyObject & Sendable, Wish: Urgency>: Sendable {
     private struct Entry: Sendable {

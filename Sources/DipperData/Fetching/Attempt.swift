@@ -19,7 +19,7 @@ struct Attempt: Sendable {
 
     /// The source.
     let origin: URL
-    /// What is asked for now, before the modifier has had its say: what validators and partial bodies are of.
+    /// The present URL before the modifier changes it: the one that validators and partial bodies belong to.
     private(set) var url: URL
     /// Where the request that is under way, or the last one, went: the modifier may have changed it.
     private(set) var sentURL: URL

@@ -56,7 +56,7 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// What an earlier attempt has left on disk, on a reader's thread.
+    /// Reads the beginning of a body that an earlier attempt has left on disk, on a reader's thread.
     /// - Returns: false, and nobody is told, if there is no thread that reads.
     func readPartial(
         of key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (PartialBody?) -> Void

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What is told and shown of a transfer that is under way.
+/// Tells progress of running transfers, and shows the bytes that have arrived.
 extension FetchEngine {
     /// Tells how far the present transfer had come before anyone asked.
     func showProgress(of job: FetchJob) {

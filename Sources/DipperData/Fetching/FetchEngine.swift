@@ -30,7 +30,7 @@ final class FetchEngine: Sendable {
         var scheduler: Scheduler
         var outbox: [Scheduler.Action] = []
         var isCarryingOut = false
-        /// Who waits until everything is carried out.
+        /// Continuations that wait until everything is carried out.
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
@@ -52,7 +52,7 @@ final class FetchEngine: Sendable {
     private let observation = Mutex<ChangeObservation?>(nil)
     private let pauseTimer = Mutex<TimerQueue.ID?>(nil)
     let revalidations = Mutex<[Revalidation: DataTask]>([:])
-    /// What the bodies hold.
+    /// The budget for bodies in memory.
     let bodies: BodyBudget
 
     init(

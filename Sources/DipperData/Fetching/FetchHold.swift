@@ -1,14 +1,21 @@
+import Synchronization
+
 /// Holds back fetches that have not begun, while someone cannot take more of what is fetched. Nothing is held back any more
 /// once the last reference is gone; the cache is not kept by it.
 package final class FetchHold: Sendable {
-    // Set once. Any thread may read a weak reference.
-    private nonisolated(unsafe) weak var engine: FetchEngine?
+    private struct Target {
+        weak var engine: FetchEngine?
+    }
+
+    private let target: Mutex<Target>
     private let id: HolderID
 
     init(_ engine: FetchEngine, of lane: Lane) {
-        self.engine = engine
+        target = Mutex(Target(engine: engine))
         id = engine.apply { scheduler, _ in scheduler.addHolder(of: lane) }
     }
+
+    private var engine: FetchEngine? { target.withLock { $0.engine } }
 
     deinit { engine?.apply { [id] in $0.removeHolder(id, into: &$1) } }
 

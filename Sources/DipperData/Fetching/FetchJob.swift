@@ -46,7 +46,7 @@ final class FetchJob: SchedulableWork {
         var isLost = false
         /// The look at the disk that is under way.
         var lookUp: LookUp?
-        /// What ends the wait for the next attempt.
+        /// Ends the wait for the next attempt.
         var timer: TimerQueue.ID?
         var attempt: Attempt?
         /// The caller's fields, changed as the hooks have changed what was sent last: what `Vary` is judged by.
@@ -91,7 +91,7 @@ final class FetchJob: SchedulableWork {
         var progress = Pacing()
         /// When the bytes so far are shown next.
         var previews = Pacing()
-        /// What is shown of a body that is continued.
+        /// The earlier and the new bytes of a body that is continued, for those who look on.
         var joined: JoinedBody?
     }
 

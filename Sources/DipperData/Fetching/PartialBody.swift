@@ -85,3 +85,7 @@ struct PartialBody: Sendable {
         ["date", "cache-control", "expires", "age", "vary"].contains(name.lowercased())
     }
 }
+
+extension PartialBody: RedactedStringConvertible {
+    var description: String { "\(Redaction.standard.text(url)) \(bytes.count) bytes" }
+}

@@ -61,7 +61,7 @@ struct TaskLog<Event: TaskEvent> {
     private var entries: [Entry] = []
     private var forgotten = 0
     private var listeners: [Listener] = []
-    /// Of these only the latest counts, told after the entries that were there when it came.
+    /// The latest progress, told after the entries that were there when it came; earlier progress is dropped.
     private var progress: TaskProgress?
     private var progressNumber = 0
     private var progressPlace = 0

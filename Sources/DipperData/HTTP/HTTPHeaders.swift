@@ -88,3 +88,13 @@ extension UInt8 {
         }
     }
 }
+
+extension HTTPHeaders: RedactedStringConvertible {
+    /// The names of the fields, in order, without their values, which may be secret.
+    public var description: String { "[\(fields.map(\.description).joined(separator: ", "))]" }
+}
+
+extension HTTPHeaders.Field: RedactedStringConvertible {
+    /// The name of the field without its value, which may be secret.
+    public var description: String { "\(name): \(Redaction.mark)" }
+}

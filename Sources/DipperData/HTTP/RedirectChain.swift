@@ -13,7 +13,7 @@ struct RedirectChain: Sendable {
     }
 
     private(set) var hops: [Hop] = []
-    /// It led from https to http.
+    /// Whether a redirect led from https to http.
     private(set) var isDowngraded = false
 
     mutating func append(_ hop: Hop, from: URL, to: URL) {

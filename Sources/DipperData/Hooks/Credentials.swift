@@ -62,3 +62,13 @@ public struct Credentials: Sendable {
         Credentials(field: field, canAnswer: true, identity: HookIdentity(identity))
     }
 }
+
+extension Credentials: RedactedStringConvertible {
+    /// The name of the type; no part of the credentials is printed.
+    public var description: String { "Credentials" }
+}
+
+extension Credentials.Challenge: RedactedStringConvertible {
+    /// The URL without secrets.
+    public var description: String { Redaction.standard.text(url) }
+}

@@ -7,7 +7,7 @@ enum TimelineStyle {
     static let quiet = "#59636e"
     static let grid = "#d8dee4"
     static let failure = "#b3093c"
-    /// What was taken back is no failure.
+    /// Cancelled calls, which are no failures.
     static let taken = "#6f6f78"
     static let disk = "#8c959f"
 

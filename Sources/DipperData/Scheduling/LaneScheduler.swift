@@ -46,7 +46,7 @@ struct LaneScheduler<Waiter: Sendable, Work: SchedulableWork> {
     var budgetNumber: UInt64 = 0
     /// Urgent transfers are throttled because the budget is spent.
     var isHoldingFast = false
-    /// Those who may be unable to take more of what is fetched. Never many.
+    /// Consumers of fetched bytes that may be unable to take more. Never many.
     var holders: [HolderID: Holder] = [:]
     /// Holders so far.
     var holderNumber: UInt64 = 0

@@ -33,9 +33,6 @@ final class BlobFiles: Sendable {
 
     var isReadOnly: Bool { staging == nil }
 
-    /// Whether another store that may write is open on the folder, in this process or in another.
-    func hasOtherWriters() -> Bool { staging?.hasOthers() ?? false }
-
     // MARK: One file
 
     /// The whole file, in memory from `malloc` that the caller takes over; `nil` if there is no such file.

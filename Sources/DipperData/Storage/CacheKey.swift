@@ -167,14 +167,18 @@ extension URL {
     /// The URL's text without the fragment and without the user, which may be a secret.
     var withoutFragment: String { parts.address }
 
-    /// What a server is asked for, and the user in whose name, if the URL has one.
+    /// The URL without user and fragment, and the user, if it names one.
     fileprivate var parts: (address: String, user: Substring?) {
         let text = absoluteString
         let address = text.utf8.firstIndex(of: UInt8(ascii: "#")).map { text[..<$0] } ?? text[...]
-        guard let scheme = address.range(of: "://") else { return (String(address), nil) }
-        let rest = address[scheme.upperBound...]
-        let authority = rest.prefix { $0 != "/" && $0 != "?" }
-        guard let mark = authority.lastIndex(of: "@") else { return (String(address), nil) }
-        return (String(address[..<scheme.upperBound] + rest[rest.index(after: mark)...]), rest[..<mark])
+        // Byte by byte: this is done for each transfer.
+        let bytes = address.utf8
+        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: "://".utf8) else {
+            return (String(address), nil)
+        }
+        let start = bytes.index(colon, offsetBy: 3)
+        let authority = bytes[start...].prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
+        guard let mark = authority.lastIndex(of: UInt8(ascii: "@")) else { return (String(address), nil) }
+        return (String(address[..<start] + address[bytes.index(after: mark)...]), address[start..<mark])
     }
 }

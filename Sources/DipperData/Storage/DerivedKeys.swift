@@ -34,7 +34,7 @@ final class DerivedKeys: Sendable {
 }
 
 extension CacheKey {
-    /// What comes before the first mark of something made from an entry; `nil` in a key without one.
+    /// The part before the first mark of a derived entry; `nil` in a key without one.
     fileprivate var firstOrigin: Substring? {
         let text = string.utf8
         var rest = text[...]

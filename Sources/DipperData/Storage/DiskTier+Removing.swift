@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the writer's thread removes, and whom it tells.
+/// Removals and evictions, on the writer's thread.
 extension DiskTier {
     /// Removes an entry that was found damaged, unless another one has taken its place since: it is looked at again while
     /// nobody else can change it.

@@ -82,7 +82,6 @@ extension DiskTier {
         for (item, name) in small where item.durability == .durable && !flushFolders(of: name, files) {
             outcome.failed.insert(item.number)
         }
-        dropVanished(rows.filter { $0.record == nil })
         keepLimit()
         // It may have been removed at once to keep the limit, or by another process.
         for item in batch where item.durability == .durable {
@@ -209,21 +208,6 @@ extension DiskTier {
 
     /// Bytes that may wait before there is a backlog.
     var backlogLimit: Int { isStalled.load(ordering: .relaxed) ? 1 << 50 : options.stagingLimit }
-
-    /// Another process may have removed files before they had rows.
-    private func dropVanished(_ rows: [EntryIndex.Row]) {
-        let opened = opened
-        guard !rows.isEmpty, let index = opened.index, let files = opened.files, files.hasOtherWriters() else { return }
-        let vanished = rows.map(\.name).filter { !files.exists($0) }
-        guard !vanished.isEmpty else { return }
-        do {
-            try index.compare(vanished) { name, listed in
-                listed?.isSmall == false && !files.exists(name) ? .remove : .keep
-            }
-        } catch {
-            indexFailed(error)
-        }
-    }
 
     func writeAccesses() {
         if opened.isIndexHeld { return }

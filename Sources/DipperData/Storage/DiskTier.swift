@@ -115,7 +115,7 @@ final class DiskTier: Sendable {
         var opened = Opened()
         var sizeLimit: Int?
         var lastComplaint: TimeInterval = -.infinity
-        /// What was stored before was cleared, though it could not be removed.
+        /// Entries stored before this time do not count: they were cleared but could not be removed.
         var clearedBefore: TimeInterval = -.infinity
     }
 
@@ -195,7 +195,7 @@ final class DiskTier: Sendable {
         stored < history.storedBefore || stored < state.withLock { $0.clearedBefore }
     }
 
-    /// Those of the rows whose entries count.
+    /// The rows whose entries count.
     func present(_ rows: [EntryIndex.Row]) -> [EntryIndex.Row] {
         let rows = rows.filter { !isGone($0.stored) }
         return staged.withLock { staged in
@@ -294,7 +294,7 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// What lies on disk could not be cleared; it does not count all the same.
+    /// Makes the present entries not count, though they could not be removed.
     func hideAll() {
         let end = now().timeIntervalSince1970.nextUp
         state.withLock { $0.clearedBefore = max($0.clearedBefore, end) }

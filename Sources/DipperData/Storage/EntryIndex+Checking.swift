@@ -5,7 +5,7 @@ import GRDB
 extension EntryIndex {
     // MARK: Damage
 
-    /// What SQLite finds wrong with the file; empty if it is sound.
+    /// Problems that SQLite finds in the file; empty if it is sound.
     func integrityProblems() throws -> [String] {
         try read { db in
             try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
@@ -109,7 +109,7 @@ extension EntryIndex {
         try read { try String.fetchOne($0, sql: "SELECT id FROM boot") }
     }
 
-    /// What the index says of an entry whose file is looked at.
+    /// The row of an entry whose file is looked at.
     struct Listed {
         var size: Int
         var stored: TimeInterval
@@ -118,7 +118,7 @@ extension EntryIndex {
         var isSmall: Bool
     }
 
-    /// What is to become of an entry and its row.
+    /// The change to be made to an entry and its row.
     enum Correction {
         case keep
         case remove

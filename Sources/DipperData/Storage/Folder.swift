@@ -82,13 +82,13 @@ final class Folder: Sendable {
         return file
     }
 
-    /// What is known of a file; `nil` if there is none that is a regular file of the user's.
+    /// The status of a file; `nil` if there is none that is a regular file of the user's.
     func file(_ name: String) -> stat? {
         guard let status = entry(name), Self.isUsersFile(status) else { return nil }
         return status
     }
 
-    /// What is known of whatever has that name; links are not followed.
+    /// The status of a file, folder or link of that name; links are not followed.
     func entry(_ name: String) -> stat? {
         var status = stat()
         return fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status : nil
@@ -137,7 +137,7 @@ final class Folder: Sendable {
 
     // MARK: All of it
 
-    /// What lies in it. Empty if it cannot be listed.
+    /// The names in the folder; empty if it cannot be listed.
     func names() -> [String] { (try? listing()) ?? [] }
 
     func listing() throws(FileError) -> [String] {

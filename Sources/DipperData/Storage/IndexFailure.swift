@@ -1,16 +1,16 @@
 import GRDB
 
-/// What a failure of the index says about it.
+/// The kind of a failure of the index.
 enum IndexFailure {
     /// Another process or thread holds it: the same may succeed later.
     case busy
     /// The machine has failed: disk full, out of memory, no permission.
     case machine
-    /// It belongs to another program or another version.
+    /// The index belongs to another program or another version.
     case foreign
-    /// It cannot be read, or says what cannot be.
+    /// The index cannot be read, or holds impossible values.
     case damage
-    /// It may be damaged; whoever opens it anew and checks it knows.
+    /// The index may be damaged; opening it anew and checking it tells.
     case suspicion
 
     init(_ error: any Error) {

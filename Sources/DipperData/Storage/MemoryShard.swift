@@ -80,7 +80,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     /// Insertions and removals so far, also of keys that were not there.
     var changes: UInt64 { state.withLock { $0.changes } }
 
-    /// What is being read elsewhere may be out of date from now on.
+    /// Notes a change elsewhere: entries that are being read may be out of date.
     func noteChange() { state.withLock { $0.changes += 1 } }
 
     /// The entry that was there before, and whether the new one is there now: not if something has changed since

@@ -103,7 +103,7 @@ final class PartialFiles: Sendable {
     private static let longestLife: TimeInterval = 7 * 86_400
 }
 
-/// What lies in the folder of partial files, as far as this process knows. A value.
+/// The contents of the folder of partial files, as far as this process knows. A value.
 struct PartialAccount {
     /// More are not kept, however small they are.
     static let mostFiles = 1_024

@@ -18,7 +18,7 @@ struct StagingArea {
         fileprivate var place: UInt64?
     }
 
-    /// What came of a batch on disk.
+    /// The outcome of a batch on disk.
     struct Outcome {
         /// Numbers of items that were not carried out.
         var failed: Set<UInt64> = []
@@ -182,6 +182,6 @@ struct StagingArea {
 }
 
 extension StagingArea.Item {
-    /// What the change takes in memory while it waits, about.
+    /// An estimate of the memory that the change takes while it waits.
     var bytes: Int { StagingArea.bytes(change, key) }
 }

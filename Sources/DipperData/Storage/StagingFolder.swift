@@ -82,17 +82,6 @@ final class StagingFolder: Sendable {
         KeyDigest.isDigest(name) ? name : KeyDigest.sha256(CacheKey(verbatim: name))
     }
 
-    /// Whether another store that may write is open on the folder, in this process or in another.
-    func hasOthers() -> Bool {
-        all.names().contains { other in
-            guard other != name, Folder.isRandomName(other), let folder = try? all.folder(other) else { return false }
-            let lock = openat(folder.descriptor, Self.lockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
-            guard lock >= 0 else { return false }
-            defer { close(lock) }
-            return flock(lock, LOCK_EX | LOCK_NB) != 0
-        }
-    }
-
     /// Removes the folders of stores that have ended without closing. True if there were any.
     func removeAbandoned() -> Bool {
         var found = false

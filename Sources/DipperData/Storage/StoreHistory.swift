@@ -96,7 +96,7 @@ package final class StoreHistory: Sendable {
 /// The right of work that is under way to have its result kept under a key. Removals of the key take it away, tier by
 /// tier.
 final class Claim: Sendable {
-    /// What is left of a claim.
+    /// The tiers that a claim has lost, and whether a later write has taken its place.
     fileprivate final class Standing: Sendable {
         private let lost = Atomic<UInt8>(0)
         private static let superseded: UInt8 = 0x80

@@ -4,7 +4,7 @@ package struct StoreProblem: Sendable, Hashable {
     package let description: String
     /// The cache may not use the folder, whatever it could do there.
     package let isRefusal: Bool
-    /// What is there can still be read.
+    /// Whether the entries that are there can still be read.
     package let isReadable: Bool
 
     init(_ description: String, isRefusal: Bool = false, isReadable: Bool = false) {

@@ -10,8 +10,7 @@ package struct StoredData: Sendable {
         self.info = info
     }
 
-    /// What the entry takes in memory, in bytes: the data, the key, header fields and the like, and about what surrounds
-    /// them.
+    /// The memory that the entry takes, in bytes: data, key and header fields, and an estimate for what surrounds them.
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
@@ -71,10 +70,10 @@ package final class EntryInfo: Sendable {
     /// Two texts in an array, and the blocks that the texts lie in.
     private static let fieldCost = 96
 
-    /// What is known of an entry takes this much in memory with its key, in bytes, about.
+    /// An estimate of the memory that the metadata takes with its key, in bytes.
     func cost(for key: CacheKey) -> Int { key.string.utf8.count + textBytes + 256 }
 
-    /// What is known of the entry, with other header fields.
+    /// The same metadata with other header fields.
     func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
         EntryInfo(
             url: url, status: status, headers: headers, stored: stored, freshness: freshness, variant: variant,
@@ -135,4 +134,14 @@ public struct FileNaming: Sendable {
             return KeyDigest.isPlainFileName(name) ? name : KeyDigest.sha256(key)
         }
     }
+}
+
+extension EntryInfo: RedactedStringConvertible {
+    /// The URL without secrets, and the status.
+    package var description: String { "\(Redaction.standard.text(url)) \(status)" }
+}
+
+extension CachedEntry: RedactedStringConvertible {
+    /// The key without secrets, and the number of bytes.
+    public var description: String { "\(key) \(size) bytes" }
 }

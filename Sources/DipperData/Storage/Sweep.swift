@@ -54,7 +54,6 @@ struct Sweep: DiskJob {
         var (unlisted, damaged) = (0, 0)
         try index.compare(Array(some)) { name, listed in
             guard let size = files.size(of: name) else { return .keep }
-            if let listed, !listed.isSmall, tier.mayBeInWriting(listed, files) { return .keep }
             // What was not written any more reads as zeros.
             guard var row = tier.row(of: name, listed, files) else {
                 guard listed != nil || KeyDigest.isDigest(name) else { return .keep }
@@ -87,9 +86,7 @@ struct Sweep: DiskJob {
         }
         var unfinished = 0
         try index.compare(rows.map(\.name).filter { !files.exists($0) }) { name, listed in
-            guard let listed, !listed.isSmall, !files.exists(name), !tier.mayBeInWriting(listed, files) else {
-                return .keep
-            }
+            guard let listed, !listed.isSmall, !files.exists(name) else { return .keep }
             unfinished += 1
             return .remove
         }
@@ -109,10 +106,5 @@ extension DiskTier {
             && (listed.map { $0.stored == row.stored } ?? (row.stored != 0))
             && !row.lifetime.isExpired(at: now().timeIntervalSince1970)
         return isExpected || files.isWhole(name) ? row : nil
-    }
-
-    /// Whether another process may be about to put the file of a row in place.
-    fileprivate func mayBeInWriting(_ listed: EntryIndex.Listed, _ files: BlobFiles) -> Bool {
-        abs(now().timeIntervalSince1970 - listed.accessed) < 60 && files.hasOtherWriters()
     }
 }

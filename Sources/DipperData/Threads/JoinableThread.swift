@@ -7,30 +7,12 @@ package final class JoinableThread: Sendable {
     private let handle: pthread_t
     private let isJoined = Atomic(false)
 
-    private final class Body {
-        let name: String
-        let run: () -> Void
-        init(name: String, run: @escaping () -> Void) {
-            self.name = name
-            self.run = run
-        }
-    }
-
     /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
     package init(name: String, _ run: @escaping @Sendable () -> Void) {
-        let body = Unmanaged.passRetained(Body(name: name, run: run))
-        var handle = pthread_t()
-        let result = pthread_create(
-            &handle, nil,
-            { context in
-                guard let context else { return nil }
-                let body = Unmanaged<Body>.fromOpaque(context).takeRetainedValue()
-                Thread.current.name = body.name
-                body.run()
-                return nil
-            }, body.toOpaque())
-        precondition(result == 0, "the system gives no thread: error \(result)")
-        self.handle = handle
+        switch SystemThread.start(name: name, run) {
+        case .success(let handle): self.handle = handle
+        case .failure(let refusal): preconditionFailure("the system gives no thread: error \(refusal.code)")
+        }
     }
 
     /// A name that shows whose thread it is, and what it does, in the 15 bytes that the system keeps.

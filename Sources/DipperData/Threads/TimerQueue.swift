@@ -33,7 +33,7 @@ package final class TimerQueue: Sendable {
         self.time = time
     }
 
-    /// What is scheduled.
+    /// The number of timers that have not fired.
     package var count: Int { state.withLock { $0.work.count } }
 
     /// Runs `work` once after the wait. Nothing runs after ``end()``.

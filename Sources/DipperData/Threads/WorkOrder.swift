@@ -42,7 +42,7 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
         static func == (a: Self, b: Self) -> Bool { a.number == b.number }
     }
 
-    /// What waits, by the number of its present entry. Entries with other numbers are out of date and passed over.
+    /// Waiting work, by the number of its present entry in the heap; entries with other numbers are passed over.
     private var waiting: [ID: (number: Int, place: Place)] = [:]
     private var heap = Heap<Entry>()
     private var next = 0

@@ -63,6 +63,11 @@ public struct CurlConfiguration: Sendable {
         return clientCertificateOrigins.contains { Redirect.isSameOrigin($0, request.url) }
     }
 
-    /// What ``ProxySettings`` is told. A proxy of the environment's would connect where the address policy forbids it.
+    /// The proxy that libcurl is given: a proxy of the environment's would connect where the address policy forbids it.
     var proxySetting: String? { proxy ?? (addressPolicy.isAny ? nil : "") }
+}
+
+extension CurlConfiguration: RedactedStringConvertible {
+    /// The name of the type; no proxies, keys or passwords are printed.
+    public var description: String { "CurlConfiguration" }
 }

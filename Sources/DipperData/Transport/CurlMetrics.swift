@@ -24,7 +24,7 @@ enum CurlMetrics {
             _ = dipper_curl_get_long(handle, info, &value)
             return value
         }
-        /// What never happened stays at zero.
+        /// A moment that libcurl has measured; zero if it never came.
         func moment(_ info: CURLINFO) -> Duration {
             let time = number(info)
             return time > 0 ? earlier + .microseconds(time) : .zero

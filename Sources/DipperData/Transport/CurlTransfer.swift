@@ -95,7 +95,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if let known { dipper_curl_set_scope(address, known.scope) }
     }
 
-    /// What libcurl says went wrong.
+    /// libcurl's text for the failure.
     var errorText: String { String(cString: errorBuffer) }
 
     func mayConnect(to address: UnsafePointer<curl_sockaddr>) -> Bool {

@@ -16,7 +16,7 @@ struct HostLookups {
     typealias Answer = Result<[HostAddress], DipperError>
     typealias Reply = @Sendable (Answer) -> Void
 
-    /// What follows a question.
+    /// The outcome of asking for a name.
     enum Asked {
         case known([HostAddress])
         /// The reply comes; `startsThread` if the caller is to start one more thread that calls ``next()``.
@@ -51,7 +51,7 @@ struct HostLookups {
         self.timeToLive = timeToLive
     }
 
-    /// What is known of a name.
+    /// The known addresses of a name; `nil` if they have to be looked up.
     func addresses(of name: String, at now: Duration) -> [HostAddress]? {
         known[name].flatMap { now < $0.until ? $0.addresses : nil }
     }
@@ -76,7 +76,7 @@ struct HostLookups {
         lookups[ticket.lookup]?.replies.removeValue(forKey: ticket.number)
     }
 
-    /// What a thread is to look up now; `nil` if it is to end.
+    /// The next look-up of a thread; `nil` if the thread is to end.
     mutating func next() -> (lookup: Int, name: String)? {
         while let number = queue.popFirst() {
             guard let lookup = lookups[number] else { continue }

@@ -23,7 +23,7 @@ final class HostResolver: Sendable {
 
     private var now: Duration { ContinuousClock.now - start }
 
-    /// What is known of a host, without waiting.
+    /// The known addresses of a host, without waiting.
     func addresses(of host: String) -> [HostAddress]? {
         lookups.withLock { $0.addresses(of: host, at: now) }
     }
@@ -36,7 +36,7 @@ final class HostResolver: Sendable {
             reply(.success(addresses))
             return nil
         case .joined(let ticket, let startsThread):
-            if startsThread, !DetachedThread.start(name: "dipper-dns", { self.run() }) {
+            if startsThread, !SystemThread.startDetached(name: "dipper-dns", { self.run() }) {
                 let failure = DipperError.hostNotFound.with(detail: "the system gives no thread")
                 for reply in lookups.withLock({ $0.threadFailed() }) { reply(.failure(failure)) }
             }

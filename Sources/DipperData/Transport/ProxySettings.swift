@@ -61,3 +61,7 @@ struct ProxySettings: Sendable {
         return IPPrefix(base, length: length).contains(address)
     }
 }
+
+extension ProxySettings: RedactedStringConvertible {
+    var description: String { "ProxySettings" }
+}

@@ -3,9 +3,9 @@
 struct SpeedLimit: Sendable {
     enum Verdict: Equatable {
         case fine
-        /// It was slower than allowed, on average over the whole window.
+        /// Slower than allowed, on average over the whole window.
         case tooSlow
-        /// It has taken longer than allowed.
+        /// Longer under way than allowed.
         case tooLong
     }
 

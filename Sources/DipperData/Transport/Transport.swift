@@ -105,3 +105,13 @@ public struct TransferResponse: Sendable {
         self.metrics = metrics
     }
 }
+
+extension TransferRequest: RedactedStringConvertible {
+    /// The method, the URL without secrets, and the names of the fields.
+    public var description: String { "\(method) \(Redaction.standard.text(url)) \(headers)" }
+}
+
+extension TransferResponse: RedactedStringConvertible {
+    /// The status, the number of bytes, and the names of the fields.
+    public var description: String { "\(status) \(body.count) bytes \(headers)" }
+}
