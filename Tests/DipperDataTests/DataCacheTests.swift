@@ -171,7 +171,7 @@ struct DataCacheTests {
             if isFatal { heard.update { $0.append(error) } }
         }
         #expect(await task.error == expected)
-        #expect(heard.value == [expected])
+        #expect(await settle { heard.value == [expected] })
         #expect(await test.cache.slowGetData(request).error == expected)
         #expect(test.transport.transfers.isEmpty)
         await test.cache.shutdown()

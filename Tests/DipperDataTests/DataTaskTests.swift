@@ -55,7 +55,7 @@ struct DataTaskTests {
         #expect(await settle { first.state == .parked })
         let heard = Box<[DipperError]>([])
         test.cache.slowGetData(url("a")).onFail { error, _ in heard.update { $0.append(error) } }
-        #expect(heard.value == [.unreachable])
+        #expect(await settle { heard.value == [.unreachable] })
         await test.cache.shutdown()
     }
 
@@ -73,7 +73,7 @@ struct DataTaskTests {
         transfer.send(progress: 100, of: 100)
         transfer.finish(with: Data(count: 100))
         _ = try await task.value
-        #expect(heard.value == [1, 9, 100])
+        #expect(await settle { heard.value == [1, 9, 100] })
     }
 
     @Test("the event stream begins with the present state and ends with the end")

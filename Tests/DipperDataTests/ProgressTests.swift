@@ -63,7 +63,7 @@ struct ProgressTests {
         second.send(progress: 7, of: 100)
         second.finish(with: Data(count: 100))
         _ = try await task.value
-        #expect(heard.value == [7])
+        #expect(await settle { heard.value == [7] })
         await test.cache.shutdown()
     }
 

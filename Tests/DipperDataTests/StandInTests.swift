@@ -24,7 +24,7 @@ struct StandInTests {
                 .onFail { error, isFatal in told.update { $0.append("\(error) \(isFatal)") } }
             let response = try await task.response
             #expect(Told(response) == Told("bundled", .network))
-            #expect(told.value == ["status 404 false"])
+            #expect(await settle { told.value == ["status 404 false"] })
             #expect(response.freshUntil.map { $0 <= test.date.now } == true)
             await test.cache.synchronize()
             #expect(!test.cache.hasData(for: a) && !test.cache.hasData(for: CacheKey("bundled")))
