@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 SWIFT ?= swift
+# Hashing decides the order in which SwiftPM passes the traits; in another order everything would be compiled again.
+BUILD := SWIFT_DETERMINISTIC_HASHING=1 $(SWIFT) build
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Fuzzing
@@ -22,7 +24,7 @@ WIDTH := --experimental-maximum-parallelization-width
 # Not by `grep -q`, which ends the pipe early: that counts as a failure.
 TEST_WIDTH = $$([[ "$$($(SWIFT) test --help-hidden 2>/dev/null)" == *$(WIDTH)* ]] && echo $(WIDTH) $(AT_ONCE) || true)
 
-TEST_PROGRAM = $$($(SWIFT) build --show-bin-path)/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH)
+TEST_PROGRAM = $$($(BUILD) --show-bin-path)/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH)
 
 # Runs $(1), and repeats the failures at the end of the output.
 define tell-failures
@@ -53,16 +55,17 @@ deps-bench: deps-test
 	$(call install,$(BENCH_PACKAGES))
 
 build: deps ## build all targets except the tests
-	$(SWIFT) build
+	$(BUILD)
 
 run: deps ## run the Scrolling sample against its own server, and draw .run/timeline.svg
-	$(SWIFT) build --product Scrolling
+	$(BUILD) --product Scrolling
 	mkdir -p .run
-	$$($(SWIFT) build --show-bin-path)/Scrolling --timeline .run/timeline.svg
+	$$($(BUILD) --show-bin-path)/Scrolling --timeline .run/timeline.svg
 
-GALLERY_BUILD = cd Samples/Gallery && $(SWIFT) build -c release --product Gallery
-GALLERY_TEST_BUILD = $(SWIFT) build -c release --scratch-path .build-test
-GALLERY = $$($(SWIFT) build -c release --show-bin-path)/Gallery
+GALLERY_BUILD = cd Samples/Gallery && $(BUILD) -c release --product Gallery
+# The library's own build folder, so that the library is not compiled again.
+GALLERY_TEST_BUILD = $(BUILD) --scratch-path $(CURDIR)/.build
+GALLERY = $$($(BUILD) -c release --show-bin-path)/Gallery
 
 gallery: deps ## open the GTK 4 sample: a window with a long list of photographs
 	$(call install,$(GALLERY_PACKAGES))
@@ -71,8 +74,6 @@ gallery: deps ## open the GTK 4 sample: a window with a long list of photographs
 	$(GALLERY_BUILD)
 	cd Samples/Gallery && $(GALLERY) $(GALLERY_OPTIONS)
 
-# Uses a separate build folder and runs the test program directly: after a build with tests or `swift test`, a release
-# build would compile everything again.
 gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	$(call install,$(GALLERY_TEST_PACKAGES))
 	cd Samples/Gallery && $(GALLERY_TEST_BUILD) --build-tests
@@ -89,7 +90,7 @@ gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60); write 
 		$(GALLERY) --rows 5000 --memory 64 --scroll-for $(SECONDS) --report $(CURDIR)/.run/gallery.json
 
 test: deps-test ## run all tests
-	$(SWIFT) build --build-tests
+	$(BUILD) --build-tests
 	python3 Tests/Steady/steady.py --runs 1 --limit 600 -- $(TEST_PROGRAM)
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
@@ -97,7 +98,7 @@ steady: RUNS ?= 20
 steady: LOAD ?= 0
 steady: deps-test ## run all tests RUNS times (20) beside LOAD busy processes (0), and list failed and hung tests
 	$(call install,$(if $(filter-out 0,$(LOAD)),stress-ng))
-	$(SWIFT) build --build-tests
+	$(BUILD) --build-tests
 	python3 Tests/Steady/steady.py --runs $(RUNS) --load $(LOAD) --logs .run/steady -- $(TEST_PROGRAM)
 
 mutants: MUTANTS ?=
@@ -105,7 +106,7 @@ mutants: deps-test ## break the library in one place at a time, those matching M
 	python3 Tests/Steady/mutants.py --swift $(SWIFT) --only '$(MUTANTS)'
 
 # Builds the program without the tests, and shows its output as it is printed.
-PROGRAM = $(SWIFT) build --product $(1) && $$($(SWIFT) build --show-bin-path)/$(1)
+PROGRAM = $(BUILD) --product $(1) && $$($(BUILD) --show-bin-path)/$(1)
 
 torture: SECONDS ?= 600
 torture: deps ## repeatedly kill eight processes that share cache folders, for SECONDS (600), and check the folders
@@ -127,16 +128,19 @@ lint: ## check the format of the sources, and that every test has a time limit
 format: ## format the sources
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
 
+# What the sanitizers show, stacks with lines, needs no more.
+SANITIZER_SYMBOLS := -Xswiftc -gline-tables-only -Xcc -gline-tables-only
+
 # Skips the tests that measure time or memory, which the sanitizer distorts, and those in network namespaces.
 TSAN_SKIP := Hostile|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)|PixelMemoryTests/refusedMemory
 
 # Fewer at a time: each is ten times slower, and has the same time limit.
 tsan: AT_ONCE := 8
 tsan: deps-test ## run the tests under Thread Sanitizer
-	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
+	$(BUILD) --build-tests --sanitize=thread --scratch-path .build-tsan $(SANITIZER_SYMBOLS)
 	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \
 		Tests/ThreadSanitizer/mutex.c -ldl
-	@$(call tell-failures,LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so TSAN_OPTIONS="halt_on_error=0 exitcode=66" \
+	@$(call tell-failures,LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so TSAN_OPTIONS="halt_on_error=0 exitcode=66 atexit_sleep_ms=50" \
 		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing \
 		--skip '$(TSAN_SKIP)' $(TEST_WIDTH))
 
@@ -144,7 +148,8 @@ tsan: deps-test ## run the tests under Thread Sanitizer
 # libFuzzer is linked into each program, but runs only in that of the fuzzers.
 COVERAGE := inline-8bit-counters,pc-table,trace-cmp
 SWIFT_FOLDER = $$(dirname $$(readlink -f $$(command -v $(SWIFT))))
-ASAN_BUILD = $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan \
+ASAN_BUILD = DIPPER_TESTS=DipperTests $(BUILD) --build-tests --sanitize=address --scratch-path .build-asan \
+	$(SANITIZER_SYMBOLS) \
 	-Xswiftc -sanitize-coverage=edge,$(COVERAGE) -Xcc -fsanitize-coverage=$(COVERAGE) \
 	-Xlinker $$(ls $(SWIFT_FOLDER)/../lib/clang/*/lib/linux/libclang_rt.fuzzer_no_main-$$(uname -m).a) \
 	-Xlinker -u -Xlinker LLVMFuzzerRunDriver -Xlinker -lstdc++
@@ -154,7 +159,7 @@ asan: deps-test ## run the image tests (target DipperTests) under Address Saniti
 	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
 	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" \
 		LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt" SWIFT_BACKTRACE=enable=no \
-		.build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '^DipperTests\.' $(TEST_WIDTH))
+		.build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
 # Each fuzzer starts from the tests' pictures of its own format. Two fuzzers run at a time.
 FUZZ_TARGETS ?= header jpeg png gif webp avif encode
@@ -171,13 +176,12 @@ fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 # A separate folder, so that the next ordinary build stays incremental; CI passes `.build` to reuse its dependencies.
 LEAN_FOLDER ?= .build-lean
 lean: deps-test ## build and test without the optional formats
-	$(SWIFT) build --build-tests --disable-default-traits --scratch-path $(LEAN_FOLDER)
-	@$(call tell-failures,$(SWIFT) test --skip-build --disable-default-traits --scratch-path $(LEAN_FOLDER) \
-		--filter '^DipperTests\.' $(TEST_WIDTH))
+	DIPPER_TESTS=DipperTests $(BUILD) --build-tests --disable-default-traits --scratch-path $(LEAN_FOLDER)
+	@$(call tell-failures,$(LEAN_FOLDER)/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
 bench: deps-bench ## compare speed with other libraries and programs, and write Benchmarks/RESULTS.md
-	cd Benchmarks && $(SWIFT) build -c release -Xswiftc -enable-testing
-	cd Benchmarks && $$($(SWIFT) build -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
+	cd Benchmarks && $(BUILD) -c release -Xswiftc -enable-testing
+	cd Benchmarks && $$($(BUILD) -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
 
 docs: deps ## build the reference and the guides of both modules into docs-build
 	$(SWIFT) package --allow-writing-to-directory docs-build generate-documentation \
@@ -186,4 +190,4 @@ docs: deps ## build the reference and the guides of both modules into docs-build
 
 clean:
 	rm -rf .build .build-tsan .build-asan .build-lean .run .mutants docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.fuzz \
-		Samples/Gallery/.build Samples/Gallery/.build-test
+		Samples/Gallery/.build

@@ -55,9 +55,17 @@ func diskRecord(_ key: String, size: Int, stored: TimeInterval = 1_800_000_000) 
     EntryRecord(
         key: CacheKey(key),
         value: StoredData(
-            data: Data((0..<size).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ key.utf8.count) }),
+            data: patterned(size, from: key.utf8.count),
             info: EntryInfo(url: "http://host/", stored: stored)),
         lifetime: .forever)
+}
+
+/// Bytes that repeat after 256 of them, for any size quickly.
+private func patterned(_ size: Int, from first: Int) -> Data {
+    let pattern = Data((0..<256).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ first) })
+    var data = Data(capacity: size)
+    while data.count < size { data.append(pattern.prefix(size - data.count)) }
+    return data
 }
 
 func fill(_ tier: DiskTier, _ keys: [String], size: Int) async {

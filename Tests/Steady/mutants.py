@@ -6,11 +6,12 @@
 The changes are in mutants.txt. The package is built once. For each change the changed file alone is compiled, with the
 command that the build has for it, and the programs that hold it are linked anew in .mutants, so that neither the sources
 nor the build are touched. Then the suites concerned are run: a test must fail, crash or hang. The exit status is 1 if all
-pass, or if a change does not fit fit the sources.
+pass, or if a change does not fit the sources.
 """
 
 import argparse
 import json
+import os
 import re
 import shlex
 import shutil
@@ -107,8 +108,9 @@ def sources(driver):
     return [shlex.split(line)[0] for line in Path(listed).read_text().splitlines() if line]
 
 
-def run(command):
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=PACKAGE)
+def run(command, **environment):
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=PACKAGE,
+                          env=os.environ | environment)
 
 
 def products():
@@ -181,7 +183,8 @@ def main():
                if re.search(options.only, f"{mutant.title} {mutant.file}")]
 
     print(f"building the package, for {len(mutants)} changes", flush=True)
-    if run([options.swift, "build", "--build-tests"]).returncode != 0:
+    # As in the Makefile, whose build this is.
+    if run([options.swift, "build", "--build-tests"], SWIFT_DETERMINISTIC_HASHING="1").returncode != 0:
         sys.exit("the package does not build")
     commands = Commands()
     products()
