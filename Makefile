@@ -4,6 +4,8 @@ SHELL := /bin/bash
 SWIFT ?= swift
 # Hashing decides the order in which SwiftPM passes the traits; in another order everything would be compiled again.
 BUILD := SWIFT_DETERMINISTIC_HASHING=1 $(SWIFT) build
+# It chooses tests; a rule that needs it sets it.
+unexport DIPPER_TESTS
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Fuzzing
@@ -175,7 +177,7 @@ fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 
 # A separate folder, so that the next ordinary build stays incremental; CI passes `.build` to reuse its dependencies.
 LEAN_FOLDER ?= .build-lean
-lean: deps-test ## build and test without the optional formats
+lean: deps-test ## build the image tests without the optional formats, and run them
 	DIPPER_TESTS=DipperTests $(BUILD) --build-tests --disable-default-traits --scratch-path $(LEAN_FOLDER)
 	@$(call tell-failures,$(LEAN_FOLDER)/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
@@ -184,7 +186,7 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 	cd Benchmarks && $$($(BUILD) -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
 
 docs: deps ## build the reference and the guides of both modules into docs-build
-	$(SWIFT) package --allow-writing-to-directory docs-build generate-documentation \
+	SWIFT_DETERMINISTIC_HASHING=1 $(SWIFT) package --allow-writing-to-directory docs-build generate-documentation \
 		--target DipperData --target Dipper --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 

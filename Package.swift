@@ -172,5 +172,6 @@ let package = Package(
 
 // For checks that run the tests of one module: tests take longer to compile than what they test.
 if let only = Context.environment["DIPPER_TESTS"] {
+    precondition(package.targets.contains { $0.isTest && $0.name == only }, "there are no tests called \(only)")
     package.targets.removeAll { $0.isTest && $0.name != only }
 }

@@ -113,6 +113,11 @@ extension DataCache {
         store.disk != nil && Call(request, key: request.cacheKey, defaults: defaults).keepsOnDisk
     }
 
+    /// Whether a call ends only when the disk has what it brings.
+    package func waitsForDisk(_ request: DataRequest) -> Bool {
+        request.waitsForDiskWrite && keepsOnDisk(request)
+    }
+
     /// Holds prefetches up until it is known whether an urgent call follows.
     package func reserveFast() -> FastReservation { FastReservation(engine) }
 
@@ -157,7 +162,7 @@ extension DataCache {
     /// Keeps on disk what was made of an answer, with a digest of the bytes it was made of, as long as those would be.
     package func keepDerived(
         _ data: Data, for key: CacheKey, madeOf info: EntryInfo, digest: UInt64, _ request: DataRequest,
-        whenWritten: (@Sendable () -> Void)? = nil
+        whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)? = nil
     ) {
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
         var headers = Storing.fields(of: info.headers).removing(own.contains)
@@ -165,7 +170,7 @@ extension DataCache {
         store.add(
             StoredData(data: data, info: info.with(headers, family: info.family)), for: key,
             Call(request, key: key, defaults: defaults), onDisk: !request.isForThisProcess, request.durability,
-            stored: info.storedDate, whenWritten: { _ in whenWritten?() })
+            stored: info.storedDate, whenWritten: whenWritten)
     }
 
     /// Tells bytes from others; the same in every process.

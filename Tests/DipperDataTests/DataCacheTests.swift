@@ -80,7 +80,7 @@ struct DataCacheTests {
         transfer.finish(with: bytes)
         #expect(try await urgent.value == bytes)
         #expect(try await queued.value == bytes)
-        #expect(seen.value == 10)
+        #expect(await settle { seen.value == 10 })
         _ = try await first.value
         #expect(test.transport.transfers.count == 2)
         await test.cache.shutdown()

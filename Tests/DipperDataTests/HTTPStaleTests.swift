@@ -119,7 +119,7 @@ struct HTTPStaleTests {
         #expect(await task.error == .cancelled)
         #expect(await settle { transfer.isCancelled })
         transfer.finish(with: Data(), status: 304)
-        #expect(ends.value == 1)
+        #expect(await settle { ends.value == 1 })
         #expect(test.cache.data(for: a) == Data("1".utf8))
         #expect(test.cache.laneCounts == LaneCounts())
         await test.cache.shutdown()

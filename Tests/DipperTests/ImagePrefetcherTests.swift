@@ -28,7 +28,8 @@ struct ImagePrefetcherTests {
         #expect(result.remaining.isEmpty)
         prefetcher.start()
         prefetcher.stop()
-        #expect(ends.value == 1 && !prefetcher.add([ImageRequest(url("d"))]))
+        #expect(await settle { ends.value == 1 })
+        #expect(!prefetcher.add([ImageRequest(url("d"))]))
         #expect(test.transport.transfers.allSatisfy { $0.request.lane == .slow || $0.request.url == url("b") })
         await test.cache.shutdown()
     }

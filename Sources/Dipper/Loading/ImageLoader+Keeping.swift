@@ -43,9 +43,16 @@ extension ImageLoader {
             serializer.readsOriginal ? $0.data : Data($0.data.prefix(CodecRegistry.sniffLength))
         }
         let (info, key, imageKey) = (work.source.info, work.key, work.imageKey)
-        var tell: @Sendable () -> Void = {}
-        if !patient.isEmpty { tell = { [self] in for task in patient { succeed(task, made.image, work) } } }
-        let write: @Sendable (Removals) -> Bool = { [self, tell] removals in
+        let tell: @Sendable (_ isOnDisk: Bool) -> Void = { [self] isOnDisk in
+            for task in patient {
+                if isOnDisk || task.request.data.durability != .durable {
+                    succeed(task, made.image, work)
+                } else {
+                    task.finish(.failure(.notWritten))
+                }
+            }
+        }
+        let write: @Sendable (Removals) -> Bool = { [self] removals in
             do throws(DipperError) {
                 let bytes =
                     if let file = made.file { file } else {
@@ -53,23 +60,25 @@ extension ImageLoader {
                     }
                 // It is not to take the place of what was added meanwhile.
                 if removals.tiers(for: info).contains(.disk) {
-                    tell()
+                    tell(false)
                     return false
                 }
                 originals.keepDerived(
-                    bytes, for: imageKey, madeOf: info, digest: made.digest, request, whenWritten: tell)
+                    bytes, for: imageKey, madeOf: info, digest: made.digest, request,
+                    whenWritten: patient.isEmpty ? nil : tell)
                 if dropsOriginal { originals.removeData(for: key) }
                 return true
             } catch {
                 logNotKept(key, error)
-                tell()
+                // There is nothing to be on disk.
+                tell(true)
                 return false
             }
         }
         writes.add(
             .init(
-                write: write, undo: { originals.removeData(for: imageKey, from: $0) }, dropped: tell, info: info,
-                removals: work.removals),
+                write: write, undo: { originals.removeData(for: imageKey, from: $0) },
+                dropped: { tell(false) }, info: info, removals: work.removals),
             for: work.memoryKey, atOnce: !patient.isEmpty)
     }
 

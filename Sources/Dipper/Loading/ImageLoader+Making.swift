@@ -96,7 +96,7 @@ extension ImageLoader {
         let keepsDerived =
             made.isProcessed && mayKeep && isCurrent && originals.hasDisk
             && policies.contains { [.useCache, .ignoreCache, .fromMemoryOrRefresh].contains($0) }
-        let patient = keepsDerived ? waiters.filter(\.request.data.waitsForDiskWrite) : []
+        let patient = keepsDerived ? waiters.filter { originals.waitsForDisk($0.request.data) } : []
         if keepsDerived { write(work, made, waiters, patient, originals) }
         // Not before: a removal must find the work, or what is to be written of it.
         forget(work)

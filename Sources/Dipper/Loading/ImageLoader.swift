@@ -48,6 +48,8 @@ final class ImageLoader: Sendable {
         guard policy != .ignoreCache, policy != .bypass, let entry = memory.entry(for: task.memoryKey) else {
             return false
         }
+        // Memory does not know what the disk has.
+        if task.request.data.waitsForDiskWrite, originals.waitsForDisk(task.request.data) { return false }
         switch originals.use(of: entry.info, for: task.request.data) {
         case .fresh:
             originals.noteMemoryHit(task.key, task.requestedLane)
@@ -77,6 +79,8 @@ final class ImageLoader: Sendable {
         let looks =
             originals.hasDisk && (policy == .useCache || policy == .cacheOnly)
             && !task.options.chain.processors.isEmpty
+        // A call for the bytes of the file waits until they are on disk.
+        if looks, originals.waitsForDisk(task.request.data) { return lookByCall(task, originals) }
         // A prefetch waits for its turn, as that of the bytes does.
         let looksNow = looks && task.lane == .fast
         if looksNow {
@@ -92,16 +96,16 @@ final class ImageLoader: Sendable {
                 refused = work
             case .wait: return updateLook(of: task)
             case .look(let number): return look(task, number, originals)
-            case .fetch: return looks ? lookForDerivedLater(task, originals) : fetch(task, derived: nil)
+            case .fetch: return looks ? lookByCall(task, originals) : fetch(task, derived: nil)
             }
         }
     }
 
-    /// Looks for a processed picture on disk when the slow lane has room.
-    private func lookForDerivedLater(_ task: ImageTask, _ originals: DataCache) {
+    /// Looks for a processed picture on disk as a call of its own: a prefetch when the slow lane has room.
+    private func lookByCall(_ task: ImageTask, _ originals: DataCache) {
         let request = task.request.data.with(\.key, task.imageKey).with(\.cachePolicy, .cacheOnly)
             .with(\.callbackQueue, .inPlace).with(\.priority, task.priority)
-        let look = originals.slowGetData(request)
+        let look = task.lane == .fast ? originals.getData(request) : originals.slowGetData(request)
         task.follow(look)
         look.onEnd { result in
             switch result {

@@ -53,6 +53,8 @@ final class Call: Sendable {
         case .memoryOnly, .cacheOnly, .bypass: false
         }
     }
+    /// Whether a call that waits for the disk fails unless the entry is on the device.
+    var mustBeDurable: Bool { request.durability == .durable && (keepsOnDisk || cachePolicy == .cacheOnly) }
     /// Whether what comes from the network is kept in memory.
     var keepsInMemory: Bool { cachePolicy != .bypass && cachePolicy != .cacheOnly }
     /// Whether nothing but what the network says now will do.

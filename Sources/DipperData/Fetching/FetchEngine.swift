@@ -349,7 +349,7 @@ final class FetchEngine: Sendable {
             return finish(task, whenOnDisk: place, result)
         }
         if ending == .fetched, task.request.waitsForDiskWrite {
-            let isDurable = task.request.durability == .durable && task.call.keepsOnDisk
+            let isDurable = task.call.mustBeDurable
             let isOnDisk = job.withState { [result] state -> Bool? in
                 if state.isWritten { return state.isOnDisk }
                 state.whenWritten.append { [weak self] isOnDisk in
@@ -367,7 +367,7 @@ final class FetchEngine: Sendable {
 
     /// Ends a task with what a tier had, once the disk has it.
     func finish(_ task: DataTask, whenOnDisk place: CacheKey, _ result: Result<DataResponse, DipperError>) {
-        let isDurable = task.request.durability == .durable && task.call.keepsOnDisk
+        let isDurable = task.call.mustBeDurable
         store.settle(place, task.call, isDurable ? .durable : .relaxed) { isOnDisk in
             self.finish(task, nil, isOnDisk || !isDurable ? result : .failure(.notWritten))
         }
