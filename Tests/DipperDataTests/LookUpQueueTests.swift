@@ -70,6 +70,24 @@ struct LookUpQueueTests {
         await queue.shutdown()
     }
 
+    @Test("work that may not begin waits, and is done before the end")
+    func heldBack() async {
+        let queue = LookUpQueue(name: "test", threads: 2)
+        let done = Box<[String]>([])
+        queue.allow(downTo: nil)
+        queue.add(.init(.slow, .high)) { done.update { $0.append("slow") } }
+        queue.add(.init(.fast, .low)) { done.update { $0.append("urgent") } }
+        queue.allow(downTo: .urgent)
+        #expect(await settle { done.value == ["urgent"] })
+        #expect(queue.count == 1)
+        queue.allow(downTo: .background)
+        #expect(await settle { done.value == ["urgent", "slow"] })
+        queue.allow(downTo: nil)
+        queue.add(.init(.fast, .high)) { done.update { $0.append("last") } }
+        await queue.shutdown()
+        #expect(done.value == ["urgent", "slow", "last"])
+    }
+
     @Test(
         "after a fling through 10,000 cached entries those that can be seen come first, and the others are never read")
     func fling() async throws {

@@ -280,6 +280,9 @@ final class FetchEngine: Sendable {
                 return state.transfer
             }
             transfer?.setThrottled(isThrottled)
+        case .beginLookUps(let lane):
+            // What is read for no lane is no body.
+            store.readers?.allow(downTo: lane.map { $0 == .fast ? .urgent : .background })
         case .waitForTurn(let job):
             let time = time.now()
             job.withState { $0.budget.hold(at: time) }

@@ -158,13 +158,18 @@ extension LaneScheduler {
 
     /// The holder goes, and holds nothing back any more.
     mutating func removeHolder(_ id: HolderID, into actions: inout [Action]) {
-        if holders.removeValue(forKey: id)?.notice?.isSpent == true { dispatch(into: &actions) }
+        if holders.removeValue(forKey: id)?.notice?.isSpent == true { holdingChanged(into: &actions) }
     }
 
     /// A holder cannot take more of what is fetched for now, or can again.
     mutating func hold(_ notice: ByteBudget.Notice, for id: HolderID, into actions: inout [Action]) {
         guard let holder = holders[id], (holder.notice?.number ?? 0) < notice.number else { return }
         holders[id]?.notice = notice
+        holdingChanged(into: &actions)
+    }
+
+    private mutating func holdingChanged(into actions: inout [Action]) {
+        actions.append(.beginLookUps(downTo: !isHeldBack(.slow) ? .slow : !isHeldBack(.fast) ? .fast : nil))
         dispatch(into: &actions)
     }
 

@@ -6,6 +6,8 @@ enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     case moveLookUp(JobID, Work)
     /// Nobody waits for the disk tier's answer any more.
     case dropLookUp(Work)
+    /// Begin look-ups of this lane and of those before it alone: of the fast one, or of none, or of all again.
+    case beginLookUps(downTo: Lane?)
     /// The job has a slot and goes to the network. Answer with `finished` or `failed`.
     case transfer(JobID, Work, lane: Lane, throttled: Bool)
     /// Stop a running transfer from using the link, or let it use the link again.

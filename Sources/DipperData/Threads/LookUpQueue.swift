@@ -12,7 +12,17 @@ package final class LookUpQueue: Sendable {
         /// Threads that look, and those of them at work that is not urgent.
         var active = 0
         var leisurely = 0
+        /// The least urgent work that may begin; `nil` if none may.
+        var allowed: WorkOrder<Int>.Rank? = .background
         var isEnding = false
+
+        /// Counts the threads that are to look now.
+        mutating func startThreads(_ threads: Int) -> Int {
+            guard allowed != nil || isEnding else { return 0 }
+            let starting = min(threads - active, order.count)
+            active += starting
+            return starting
+        }
     }
 
     private let state = Mutex(State())
@@ -53,6 +63,15 @@ package final class LookUpQueue: Sendable {
         if needsThread { startThread() }
     }
 
+    /// Lets only work of this rank, or more urgent work, begin; none with `nil`. What has begun goes on.
+    package func allow(downTo lowest: WorkOrder<Int>.Rank?) {
+        let starting = state.withLock { state in
+            state.allowed = lowest
+            return state.startThreads(threads)
+        }
+        for _ in 0..<starting { startThread() }
+    }
+
     private func startThread() {
         // The pool may have ended meanwhile: what was taken is carried out all the same.
         if !pool.run({ self.work() }) { work() }
@@ -73,7 +92,8 @@ package final class LookUpQueue: Sendable {
             let next = state.withLock { [wasLeisurely] state -> (work: @Sendable () -> Void, isLeisurely: Bool)? in
                 if wasLeisurely { state.leisurely -= 1 }
                 let mayTakeAll = threads == 1 || state.leisurely < threads - 1
-                guard let (id, rank) = state.order.take(upTo: mayTakeAll ? .background : .urgent),
+                guard let allowed = state.isEnding ? .background : state.allowed,
+                    let (id, rank) = state.order.take(upTo: mayTakeAll ? allowed : .urgent),
                     let work = state.work.removeValue(forKey: id)
                 else {
                     state.active -= 1
@@ -90,7 +110,11 @@ package final class LookUpQueue: Sendable {
 
     /// Finishes what was given, and returns when the threads have ended.
     package func shutdown() async {
-        state.withLock { $0.isEnding = true }
+        let starting = state.withLock { state in
+            state.isEnding = true
+            return state.startThreads(threads)
+        }
+        for _ in 0..<starting { startThread() }
         await pool.shutdown()
     }
 }

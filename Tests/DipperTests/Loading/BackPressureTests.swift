@@ -75,6 +75,42 @@ struct BackPressureTests {
         await test.cache.shutdown()
     }
 
+    @Test("files on disk wait for the decoder as well, and those of prefetches at half of the limit")
+    func onDisk() async throws {
+        let png = try picture.png
+        let folder = TemporaryFolder()
+        let names = (0..<40).map { url("\($0)") }
+        let first = TestCache(folder: folder)
+        for name in names { try await first.cache.addDataAndWait(png, for: DataRequest(name)) }
+        await first.cache.shutdown()
+        let decoder = CountingDecoder(isHeld: true)
+        let test = TestImageCache(folder: folder, decoder: decoder) {
+            $0.decodingThreads = 1
+            $0.undecodedBytes = 8 * png.count
+        }
+        let cache = test.cache
+        let later = names[20...].map { cache.slowGetImage($0) }
+        // Each of the two threads that read may have begun before it was told.
+        #expect(await settle { cache.loader.backlog.used >= 4 * png.count })
+        #expect(await staysAtMost((4 + 2) * png.count, cache))
+        let now = names[..<20].map { cache.getImage($0) }
+        #expect(await settle { cache.loader.backlog.used >= 8 * png.count })
+        #expect(await staysAtMost((8 + 2) * png.count, cache))
+        for _ in names { decoder.release() }
+        for task in later + now { #expect(try await task.value.pixels == picture.pixels) }
+        #expect(cache.loader.backlog.used == 0 && test.transport.transfers.isEmpty)
+        await cache.shutdown()
+    }
+
+    /// Whether no more bytes wait for the decoder although the disk has had the time to read more.
+    private func staysAtMost(_ bytes: Int, _ cache: ImageCache) async -> Bool {
+        for _ in 0..<50 {
+            if cache.loader.backlog.used > bytes { return false }
+            try? await Task.sleep(for: .milliseconds(2))
+        }
+        return true
+    }
+
     @Test("pictures larger than the whole limit are delivered, urgent ones and prefetches")
     func larger() async throws {
         let test = TestImageCache { $0.undecodedBytes = 1 }
