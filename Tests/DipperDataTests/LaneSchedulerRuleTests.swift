@@ -108,6 +108,17 @@ struct LaneSchedulerRuleTests {
         #expect(bench.started == ["c"])
     }
 
+    @Test("a priority that is lowered counts no longer, with one call and with several", arguments: [1, 3])
+    func priorityLowered(calls: Int) {
+        var bench = Bench(fast: 1)
+        let first = bench.get("first", .fast)
+        let tasks = (0..<calls).map { _ in bench.get("a", .fast, priority: .high).task }
+        bench.get("b", .fast)
+        for task in tasks { bench.apply { $0.setPriority(.low, of: task, into: &$1) } }
+        bench.apply { $0.finished(first.job, into: &$1) }
+        #expect(bench.started == ["b"])
+    }
+
     @Test("no more than maxPerHost run for one host, and others pass it by")
     func perHost() {
         var bench = Bench(fast: 3)
