@@ -125,9 +125,10 @@ def products():
 
 def programs(suites):
     """The test program, and those that these suites start."""
-    names = set(re.findall(r"\w+Tests", suites))
+    wanted = re.compile(re.sub(r"/[^|]*", "/", suites))
     texts = {path: path.read_text() for path in (PACKAGE / "Tests").rglob("*.swift")}
-    concerned = [(path, text) for path, text in texts.items() if any(f"struct {name} " in text for name in names)]
+    concerned = [(path, text) for path, text in texts.items()
+                 if any(wanted.search(f".{name}/") for name in re.findall(r"struct (\w+)", text))]
     found = {PROGRAM}
     for path, text in concerned:
         if path.parent.name == "DipperCLITests" or 'executable("dipper")' in text:
