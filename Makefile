@@ -133,8 +133,8 @@ format: ## format the sources
 # What the sanitizers show, stacks with lines, needs no more.
 SANITIZER_SYMBOLS := -Xswiftc -gline-tables-only -Xcc -gline-tables-only
 
-# Skips the tests that measure time or memory, which the sanitizer distorts, and those in network namespaces.
-TSAN_SKIP := Hostile|NetworkNamespaceTests|KernelMemoryPressureTests/(limit|stalls)|PixelMemoryTests/refusedMemory
+# Skips the two tests of memory that the sanitizer itself needs.
+TSAN_SKIP := HostileBodyTests/memory|PixelMemoryTests/refusedMemory
 
 # Fewer at a time: each is ten times slower, and has the same time limit.
 tsan: AT_ONCE := 8
