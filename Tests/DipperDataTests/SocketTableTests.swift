@@ -57,4 +57,25 @@ struct SocketTableTests {
         #expect(sockets.socket(with: pairs[0].ports) == pairs[0].socket)
         for pair in pairs { pair.close() }
     }
+
+    @Test("a connection is looked for among those being made, and once it is known none is gone through")
+    func cost() throws {
+        let (listener, port) = try NginxServer.boundSocket()
+        defer { close(listener) }
+        #expect(listen(listener, 100) == 0)
+        let sockets = CurlSockets()
+        let steps = StepCounter()
+        sockets.steps = steps
+        let pairs = try (0..<50).map { _ in try Pair(to: listener, port: port) }
+        for pair in pairs {
+            sockets.add(pair.socket)
+            #expect(sockets.socket(with: pair.ports) == pair.socket)
+        }
+        #expect(steps.count == pairs.count, "connections that are open already were gone through")
+        // Of what is shut down the kernel knows no peer any more: the table does not ask it.
+        for pair in pairs { shutdown(pair.socket, Int32(SHUT_RDWR)) }
+        for pair in pairs.reversed() { #expect(sockets.socket(with: pair.ports) == pair.socket) }
+        #expect(steps.count == pairs.count, "a known connection was searched for")
+        for pair in pairs { pair.close() }
+    }
 }

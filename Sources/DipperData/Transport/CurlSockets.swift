@@ -19,6 +19,8 @@ final class CurlSockets: @unchecked Sendable {
     private var byPorts: [Ports: Int32] = [:]
     /// Open ones that are not known by their ports yet: those being connected.
     private var nameless: Set<Int32> = []
+    /// Counts the sockets that are gone through to find a connection, for tests.
+    var steps: StepCounter?
     private static let patience = Duration.milliseconds(1_500)
 
     func add(_ socket: Int32) {
@@ -46,7 +48,8 @@ final class CurlSockets: @unchecked Sendable {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
         let socket = nameless.first { socket in
-            Self.port(socket, getsockname) == ports.local && Self.port(socket, getpeername) == ports.peer
+            steps?.add(1)
+            return Self.port(socket, getsockname) == ports.local && Self.port(socket, getpeername) == ports.peer
                 && Self.withName(of: socket, getpeername) { IPAddress($0) } == address
         }
         if let socket {
