@@ -36,8 +36,19 @@ private struct ClientHello {
 
 @Suite("The oldest TLS that is spoken", .timeLimit(.minutes(5)))
 struct TLSFloorTests {
-    @Test("TLS before 1.2 is not offered, also where the system would allow it")
-    func floor() async throws {
+    /// A proxy that is spoken with by TLS, named in the environment, and a URL that is fetched through it.
+    private struct Proxy: Sendable {
+        let variable: String
+        let target: String
+    }
+
+    @Test(
+        "TLS before 1.2 is not offered, to a server or a proxy, also where the system would allow it",
+        arguments: [
+            nil, Proxy(variable: "https_proxy", target: "https://192.0.2.1/"),
+            Proxy(variable: "http_proxy", target: "http://192.0.2.1/"),
+        ])
+    private func floor(proxy: Proxy?) async throws {
         let (listener, port) = try NginxServer.boundSocket()
         defer { close(listener) }
         #expect(listen(listener, 1) == 0)
@@ -55,12 +66,15 @@ struct TLSFloorTests {
             CipherString = ALL:@SECLEVEL=0
             """
         try Data(text.utf8).write(to: settings)
+        let here = "https://127.0.0.1:\(port)/"
+        let target = proxy?.target ?? here
         let process = Process()
         process.executableURL = Built.executable("dipper")
-        process.arguments = [
-            "get", "--retries", "0", "--cache-dir", folder.url.path + "/cache", "https://127.0.0.1:\(port)/",
-        ]
-        process.environment = ProcessInfo.processInfo.environment.merging(["OPENSSL_CONF": settings.path]) { $1 }
+        process.arguments = ["get", "--retries", "0", "--cache-dir", folder.url.path + "/cache", target]
+        process.environment = ProcessInfo.processInfo.environment
+            .filter { !$0.key.lowercased().hasSuffix("_proxy") }
+            .merging(["OPENSSL_CONF": settings.path]) { $1 }
+            .merging(proxy.map { [$0.variable: here] } ?? [:]) { $1 }
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
         try process.run()
