@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Dipper
+@testable import DipperData
 
 @Suite("The code of the guides for those who come from another library", .timeLimit(.minutes(5)))
 struct ComingFromTests {
@@ -66,13 +67,24 @@ struct ComingFromTests {
 
     @Test("there is each of the calls that are mapped")
     func tables() async throws {
-        let test = TestImageCache()
+        let test = TestImageCache(folder: TemporaryFolder())
         let request = KingfisherGuide.allOptions(a, test.cache.data, .inPlace)
         #expect(request.cachePolicy == .bypass && request.priority == Priority(0.8))
         let bytes = try picture.png
+        try test.cache.addImage(picture, bytes: bytes, for: url("kept"))
+        await test.cache.synchronize()
+        let task = test.cache.getRemoteImage(a)
+        let other = test.cache.getRemoteImage(url("other"))
+        let transfers = [await test.transport.nextTransfer(), await test.transport.nextTransfer()]
+        #expect(test.cache.memoryCount == 1 && test.cache.data.diskCount == 1)
         try await KingfisherGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture, bytes)
-        #expect(test.cache.memoryCount == 0 && test.cache.data.fastLane.maxConcurrent == 5)
+        for ended in [task, other] { #expect(await ended.error == .cancelled) }
+        #expect(await settle { transfers.allSatisfy(\.isCancelled) })
+        await test.cache.synchronize()
+        #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0 && test.cache.data.diskCount == 0)
+        #expect(test.cache.data.fastLane.maxConcurrent == 5 && test.cache.data.store.disk?.sizeLimit == 1 << 30)
         #expect(!test.cache.hasImage(for: a) && test.cache.data.data(for: CacheKey("key")) == nil)
+        #expect(!test.cache.hasImage(for: url("kept")))
         #expect(await settle { test.cache.data.laneCounts == LaneCounts() })
         await test.cache.shutdown()
     }

@@ -66,12 +66,20 @@ struct GuideTests {
 
     @Test("lanes are changed as it says, by each of the calls that are mapped")
     func lanes() async throws {
-        let test = TestImageCache()
+        let lanes = Box<[Lane]>([])
+        let test = TestImageCache { configuration in
+            configuration.data.observer = { event in
+                if case .laneChanged(let lane) = event.kind { lanes.update { $0.append(lane) } }
+            }
+        }
+        // Whose fetch they share.
+        let row = test.cache.slowGetImage(a)
+        let transfer = await test.transport.nextTransfer()
         GettingStartedGuide.urgency(test.cache, a)
-        #expect(await settle { test.cache.data.laneCounts == LaneCounts() })
-        // Three calls for one picture were one transfer, or none where the disk had not been asked before they ended.
-        let transfers = test.transport.transfers
-        #expect(transfers.count <= 1 && transfers.allSatisfy(\.isCancelled))
+        #expect(await row.error == .cancelled)
+        #expect(await settle { transfer.isCancelled && test.cache.data.laneCounts == LaneCounts() })
+        #expect(lanes.value == [.fast, .slow])
+        #expect(test.transport.transfers.count == 1)
 
         let b = url("b")
         try SGImageCacheGuide.tables(test.cache, a, ImageRequest(b), "key", picture)
