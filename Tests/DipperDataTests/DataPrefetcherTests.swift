@@ -38,7 +38,7 @@ struct DataPrefetcherTests {
             .start()
         await test.transport.nextTransfer().finish(with: Data("a".utf8))
         let second = await test.transport.nextTransfer()
-        while prefetcher.progress.completed < 1 { await Task.yield() }
+        try #require(await settle { prefetcher.progress.completed >= 1 })
         prefetcher.stop()
         prefetcher.stop()
         #expect(await settle { second.isCancelled })
@@ -73,7 +73,7 @@ struct DataPrefetcherTests {
         prefetcher.pause()
         #expect(prefetcher.isPaused && !first.isCancelled)
         first.finish(with: Data("a".utf8))
-        while prefetcher.progress.completed < 1 { await Task.yield() }
+        try #require(await settle { prefetcher.progress.completed >= 1 })
         // What would have begun has had its turn by then.
         for _ in 0..<50 {
             await withCheckedContinuation { done in test.cache.runOnReader { done.resume() } }

@@ -59,12 +59,14 @@ struct KernelMemoryPressureTests {
         var total = 0
         /// Tells of more and more waiting, until that has been noticed.
         func press(_ level: MemoryPressure, full: Int) async throws {
-            while heard.monitor.level < level {
-                total += 1_000_000_000
-                try kernel.write(
-                    "some avg10=0.00 total=\(total)\nfull total=\(total * full)\n", "sys/fs/cgroup/a/memory.pressure")
-                await Task.yield()
-            }
+            try #require(
+                await settle {
+                    total += 1_000_000_000
+                    try? kernel.write(
+                        "some avg10=0.00 total=\(total)\nfull total=\(total * full)\n",
+                        "sys/fs/cgroup/a/memory.pressure")
+                    return heard.monitor.level >= level
+                })
             await heard.wait(level)
         }
         try await press(.moderate, full: 0)

@@ -7,36 +7,13 @@ import Testing
 
 @Suite("Looks at the disk", .timeLimit(.minutes(5)))
 struct LookUpQueueTests {
-    /// Keeps a thread until it is opened.
-    private final class Door: Sendable {
-        private let inside = DispatchSemaphore(value: 0)
-        private let arrived = DispatchSemaphore(value: 0)
-
-        func pass() {
-            arrived.signal()
-            inside.wait()
-        }
-
-        /// Returns when so many threads stand inside.
-        func waitForArrivals(_ count: Int) async {
-            await withCheckedContinuation { continuation in
-                DispatchQueue.global().async { [arrived] in
-                    for _ in 0..<count { arrived.wait() }
-                    continuation.resume()
-                }
-            }
-        }
-
-        func open(_ count: Int) { for _ in 0..<count { inside.signal() } }
-    }
-
     @Test("the most urgent is done first, what is taken back never, and what is promoted overtakes")
     func order() async throws {
         let queue = LookUpQueue(name: "test", threads: 1)
         let door = Door()
         let done = Box<[String]>([])
         queue.add(.init(.fast, .normal)) { door.pass() }
-        await door.waitForArrivals(1)
+        try #require(await settle { door.arrivals >= 1 })
         func add(_ name: String, _ lane: Lane, _ priority: Priority = .normal) throws -> LookUp {
             try #require(queue.add(.init(lane, priority)) { done.update { $0.append(name) } })
         }
@@ -57,11 +34,11 @@ struct LookUpQueueTests {
     }
 
     @Test("work that is not urgent leaves one thread to urgent work")
-    func oneThreadIsLeft() async {
+    func oneThreadIsLeft() async throws {
         let queue = LookUpQueue(name: "test", threads: 2)
         let door = Door()
         for _ in 0..<4 { queue.add(.init(.slow, .high)) { door.pass() } }
-        await door.waitForArrivals(1)
+        try #require(await settle { door.arrivals >= 1 })
         await withCheckedContinuation { continuation in
             queue.add(.init(.fast, .low)) { continuation.resume() }
         }
@@ -99,7 +76,7 @@ struct LookUpQueueTests {
         // A slow disk: both threads are at work.
         let door = Door()
         for _ in 0..<2 { test.cache.readEntry("held up") { _ in door.pass() } }
-        await door.waitForArrivals(2)
+        try #require(await settle { door.arrivals >= 2 })
 
         let ended = Box<[String]>([])
         func get(_ url: URL, _ name: String) -> DataTask {
@@ -130,7 +107,7 @@ struct LookUpQueueTests {
         let test = TestCache(folder: folder)
         let door = Door()
         for _ in 0..<2 { test.cache.readEntry("held up") { _ in door.pass() } }
-        await door.waitForArrivals(2)
+        try #require(await settle { door.arrivals >= 2 })
         let ended = Box<[String]>([])
         let slow = DataRequest(url("slow")).with(\.cachePolicy, .cacheOnly).with(\.priority, .low)
         let tell: @Sendable (String) -> Void = { name in ended.update { $0.append(name) } }

@@ -157,9 +157,10 @@ struct ResumeNetworkTests {
             cache = self.cache(folder)
         } else {
             // What has arrived is handed over when the transfer ends.
-            while !folder.files.contains(where: { $0.hasPrefix("partial/") && !$0.hasPrefix("partial/.") }) {
-                await Task.yield()
-            }
+            try #require(
+                await settle {
+                    folder.files.contains { $0.hasPrefix("partial/") && !$0.hasPrefix("partial/.") }
+                })
         }
         #expect(try await cache.getData(target).value == body(path))
         let range = try #require(server.requests.last?.header("Range"))

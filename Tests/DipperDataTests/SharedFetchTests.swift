@@ -123,9 +123,15 @@ struct SharedFetchTests {
         test.transport.script(far, [.failure(.unreachable)])
         let task = test.cache.getData(a)
         #expect(await settle { task.state == .parked })
+        test.transport.script(b, [.silence])
         for _ in 0..<20 {
-            test.clock.advance(by: .milliseconds(50))
-            for _ in 0..<5 { await Task.yield() }
+            // What is due before it has happened when its time is over.
+            let later = test.cache.getData(DataRequest(b).with(\.timeout, .milliseconds(50)))
+            #expect(
+                await settle {
+                    test.clock.advance(by: .milliseconds(50))
+                    return later.state == .failed(.timedOut)
+                })
         }
         #expect(test.transport.transfers(of: a).count < 5)
         #expect(task.state == .parked)

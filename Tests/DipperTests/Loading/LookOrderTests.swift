@@ -1,4 +1,3 @@
-import Dispatch
 import DipperTesting
 import Foundation
 import TestSupport
@@ -7,31 +6,17 @@ import Testing
 @testable import Dipper
 @testable import DipperData
 
+extension Door {
+    /// Keeps a thread that reads.
+    fileprivate func put(_ cache: ImageCache, _ place: LookUpQueue.Place = .init(.fast, Priority(1))) {
+        cache.data.readEntry("held up", place) { _ in self.pass() }
+    }
+}
+
 @Suite("Looks at the disk for processed pictures", .timeLimit(.minutes(5)))
 struct LookOrderTests {
     private let picture = Image.sample()
     private let processed = Inverting()
-
-    /// Keeps a thread that reads.
-    private final class Door: Sendable {
-        private let semaphore = DispatchSemaphore(value: 0)
-
-        /// Returns when a thread stands inside.
-        func hold(_ cache: ImageCache, _ place: LookUpQueue.Place = .init(.fast, Priority(1))) async {
-            await withCheckedContinuation { continuation in put(cache, place) { continuation.resume() } }
-        }
-
-        func put(
-            _ cache: ImageCache, _ place: LookUpQueue.Place, _ arrived: @escaping @Sendable () -> Void = {}
-        ) {
-            cache.data.readEntry("held up", place) { [semaphore] _ in
-                arrived()
-                semaphore.wait()
-            }
-        }
-
-        func open() { semaphore.signal() }
-    }
 
     private func request(_ name: String, _ priority: Priority = .normal) -> ImageRequest {
         ImageRequest(url(name)).processed(by: processed).with(\.priority, priority).with(\.cachePolicy, .cacheOnly)
@@ -48,8 +33,10 @@ struct LookOrderTests {
         let test = TestImageCache(folder: TemporaryFolder())
         try await fill(test, names)
         let (one, other) = (Door(), Door())
-        await one.hold(test.cache)
-        await other.hold(test.cache)
+        for door in [one, other] {
+            door.put(test.cache)
+            try #require(await settle { door.arrivals == 1 })
+        }
         return (test, one, other)
     }
 
