@@ -88,6 +88,29 @@ struct RetryTests {
         await test.cache.shutdown()
     }
 
+    @Test("the loss of the network is no failure that counts")
+    func lossIsNoFailure() async throws {
+        let test = TestCache()
+        let task = test.cache.getData(DataRequest(url("a")).with(\.retryPolicy, .fixed(.seconds(1), retries: 1)))
+        let first = await test.transport.nextTransfer()
+        test.network.isUp = false
+        first.fail(with: .connectionLost)
+        try #require(await settle { task.state == .parked })
+        test.network.isUp = true
+        for count in 2...3 {
+            try #require(
+                await settle {
+                    test.clock.advance(by: .milliseconds(10))
+                    return test.transport.transfers.count == count || task.state == .failed(.status(503))
+                })
+            if count == 2 { await test.transport.nextTransfer().finish(with: Data(), status: 503) }
+        }
+        try #require(test.transport.transfers.count == 3, "the first failure has been counted")
+        test.transport.transfers.last?.finish(with: Data("x".utf8))
+        #expect(await task.error == nil)
+        await test.cache.shutdown()
+    }
+
     @Test("waiting for the network ends with the policy's deadline")
     func networkDeadline() async {
         let test = TestCache()
@@ -228,7 +251,7 @@ struct RetryTests {
         await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
         // Its back-off is over when the lane has it again.
-        while test.cache.laneCounts.slowWaiting == 0 { await Task.yield() }
+        try #require(await settle { test.cache.laneCounts.slowWaiting > 0 })
         test.clock.advance(by: .seconds(100))
         urgentTransfer.finish(with: Data())
         _ = try await urgent.value

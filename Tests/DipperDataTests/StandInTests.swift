@@ -123,6 +123,17 @@ struct StandInTests {
         await test.cache.shutdown()
     }
 
+    @Test("the failures of an alternative are counted anew")
+    func countedAnew() async throws {
+        let test = TestCache { $0.retryPolicy = .fixed(.zero, retries: 1) }
+        test.transport.script(a, [.status(503)])
+        test.transport.script(b, [.status(503), .text("1")])
+        let response = try await test.cache.getData(DataRequest(a).with(\.alternatives, [b])).response
+        #expect(Told(response) == Told("1", .network))
+        #expect(test.transport.transfers.map(\.request.url) == [a, a, b, b])
+        await test.cache.shutdown()
+    }
+
     @Test("without a network nobody waits for it where something else can be had")
     func offline() async throws {
         let test = TestCache()

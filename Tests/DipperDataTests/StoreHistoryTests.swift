@@ -296,6 +296,25 @@ struct StoreHistoryTests {
         await test.cache.shutdown()
     }
 
+    @Test("when an entry comes to memory it is on disk already, or on its way there")
+    func diskFirst() async throws {
+        let disk = Box<DiskTier?>(nil)
+        let found = Box<[Bool]>([])
+        let test = TestCache(folder: TemporaryFolder()) { configuration in
+            configuration.memoryCountLimit = 1
+            configuration.observer = { event in
+                // Told by the thread that has just put another entry in its place.
+                guard case .cleaned(let cleaning) = event.kind, cleaning.tier == .memory else { return }
+                found.update { $0.append(disk.value?.entry(for: "new") != nil) }
+            }
+        }
+        disk.update { $0 = test.cache.store.disk }
+        try test.cache.addData(Data(count: 10), for: "old")
+        try test.cache.addData(Data(count: 10), for: "new")
+        #expect(found.value == [true])
+        await test.cache.shutdown()
+    }
+
     // MARK: Claims
 
     @Test("a claim is lost with the removals that concern it, and leaves nothing behind")
