@@ -61,6 +61,53 @@ struct EngineTurnTests {
         }
     }
 
+    @Test("a caller's thread calls closures in place at the end of its turn, and those of its turn only")
+    func boundedEnds() async throws {
+        struct Seen {
+            var first: pthread_t?
+            var byFirst = 0
+            var byOthers = 0
+        }
+        let seen = Mutex(Seen())
+        let (caller, others) = (Door(), Door())
+        let test = TestCache { configuration in
+            configuration.callbackQueue = .inPlace
+            configuration.observer = { event in
+                if event.key == CacheKey(url("first")), case .queued = event.kind {
+                    seen.withLock { $0.first = pthread_self() }
+                    caller.pass()
+                } else if seen.withLock({ $0.first != nil && $0.first != pthread_self() }) {
+                    others.pass()
+                }
+            }
+        }
+        let tasks = (0..<5_000).map { number in
+            test.cache.slowGetData(url("\(number)")).onEnd { _ in
+                seen.withLock { seen in
+                    if seen.first == pthread_self() { seen.byFirst += 1 } else { seen.byOthers += 1 }
+                }
+            }
+        }
+        let (returned, end) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        Thread.detachNewThread {
+            test.cache.slowGetData(url("first"))
+            returned.signal()
+            // Another thread must not get its name.
+            end.wait()
+        }
+        try #require(await settle { caller.arrivals == 1 })
+        for task in tasks { task.cancel() }
+        caller.open()
+        // It returns while all else stands still.
+        await wait(returned)
+        #expect((1...test.cache.engine.options.turn).contains(seen.withLock { $0.byFirst }))
+        #expect(seen.withLock { $0.byOthers } == 0)
+        others.open(50_000)
+        #expect(await settle { seen.withLock { $0.byFirst + $0.byOthers } == 5_000 })
+        end.signal()
+        await test.cache.shutdown()
+    }
+
     @Test("shutting down returns when all tasks have ended, however many there are")
     func shutdown() async {
         let test = TestCache()
