@@ -15,3 +15,15 @@ package func settle(isolation: isolated (any Actor)? = #isolation, _ condition: 
     }
     return true
 }
+
+/// Whether a condition on the work of other threads goes on to hold: gives what should not happen the time to happen.
+package func stays(isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool) async -> Bool {
+    for _ in 0..<50 {
+        for _ in 0..<400 {
+            guard condition() else { return false }
+            await Task.yield()
+        }
+        try? await Task.sleep(for: .milliseconds(2))
+    }
+    return condition()
+}
