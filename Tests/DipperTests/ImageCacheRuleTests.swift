@@ -23,15 +23,6 @@ private final class Gate: Sendable {
     }
 }
 
-/// Gives what should not happen the time to happen.
-private func stays(_ condition: @escaping @Sendable () -> Bool) async -> Bool {
-    for _ in 0..<20_000 {
-        guard condition() else { return false }
-        await Task.yield()
-    }
-    return condition()
-}
-
 @Suite("Pictures that come, go and change at the same time", .timeLimit(.minutes(5)))
 struct ImageCacheRuleTests {
     private let a = url("a.png")
@@ -491,7 +482,8 @@ struct ImageCacheRuleTests {
         let shown = Box<[PixelSize]>([])
         task.then { image in shown.update { $0.append(image.size) } }
             .onPreview { image in shown.update { $0.append(image.size) } }
-        #expect(shown.value.last == picture.size, "\(shown.value)")
+        #expect(await settle { shown.value.contains(picture.size) })
+        #expect(await stays { shown.value.last == picture.size }, "\(shown.value)")
         await test.cache.shutdown()
     }
 

@@ -103,7 +103,7 @@ struct ImageCacheTests {
         task.onFail { error, isFatal in told.update { $0.append("fail \(error) \(isFatal)") } }
             .onRetry { told.update { $0.append("retry") } }
             .then { _ in told.update { $0.append("then") } }
-        #expect(told.value == ["fail status 503 false", "retry", "then"])
+        #expect(await settle { told.value == ["fail status 503 false", "retry", "then"] }, "\(told.value)")
         #expect(task.attempts == 2)
 
         test.transport.script(url("b"), [.status(404)])

@@ -201,7 +201,7 @@ struct PreviewTests {
             transfer.finish(with: file)
             _ = try await task.value
         }
-        #expect(previews.value == 0)
+        #expect(await stays { previews.value == 0 })
         await test.cache.shutdown()
     }
 

@@ -92,23 +92,14 @@ struct BackPressureTests {
         let later = names[20...].map { cache.slowGetImage($0) }
         // Each of the two threads that read may have begun before it was told.
         #expect(await settle { cache.loader.backlog.used >= 4 * png.count })
-        #expect(await staysAtMost((4 + 2) * png.count, cache))
+        #expect(await stays { cache.loader.backlog.used <= (4 + 2) * png.count })
         let now = names[..<20].map { cache.getImage($0) }
         #expect(await settle { cache.loader.backlog.used >= 8 * png.count })
-        #expect(await staysAtMost((8 + 2) * png.count, cache))
+        #expect(await stays { cache.loader.backlog.used <= (8 + 2) * png.count })
         for _ in names { decoder.release() }
         for task in later + now { #expect(try await task.value.pixels == picture.pixels) }
         #expect(cache.loader.backlog.used == 0 && test.transport.transfers.isEmpty)
         await cache.shutdown()
-    }
-
-    /// Whether no more bytes wait for the decoder although the disk has had the time to read more.
-    private func staysAtMost(_ bytes: Int, _ cache: ImageCache) async -> Bool {
-        for _ in 0..<50 {
-            if cache.loader.backlog.used > bytes { return false }
-            try? await Task.sleep(for: .milliseconds(2))
-        }
-        return true
     }
 
     @Test("pictures larger than the whole limit are delivered, urgent ones and prefetches")
