@@ -29,6 +29,24 @@ struct RowFormTests {
         }
     }
 
+    #if WebP
+        @Test(
+            "an animated WebP whose canvas would have another size than its header said is refused before it is read",
+            arguments: [24, 27], [1, 255] as [UInt8])
+        func otherCanvas(offset: Int, change: UInt8) throws {
+            let data = try Pictures.data("webp/moving.webp")
+            let bytes = PinnedBytes(data)
+            // The canvas's width or height, of three bytes each, less one.
+            var other = data
+            other[offset] &+= change
+            let features = try WebPFeatures(PinnedBytes(other))
+            let own = try WebPFeatures(bytes)
+            #expect(features.isMoving && features.size != own.size)
+            #expect(throws: DipperError.undecodable) { try WebPFrames(bytes, features, .up, .init()) }
+            #expect(try WebPFrames(bytes, own, .up, .init()).frameCount == 3)
+        }
+    #endif
+
     /// Chunks that may change what libpng makes of a row, put before the pixels, in every kind of file.
     @Test(
         "transparency in odd places and lengths gives a picture or an error, and rows that end where they should",
