@@ -1,4 +1,5 @@
 @testable import Dipper
+import Dispatch
 import DipperTesting
 import Foundation
 import TestSupport
@@ -124,18 +125,67 @@ struct ImageLaneTests {
         await test.cache.shutdown()
     }
 
+    /// Notes in which order pictures are made.
+    private struct Noting: ImageProcessor {
+        let name: String
+        let order: Box<[String]>
+        var identifier: String { name }
+        func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            order.update { $0.append(name) }
+            return image
+        }
+    }
+
+    @Test(
+        "of pictures of the same priority the first or the last one is decoded first, as the lane says",
+        arguments: [
+            (LaneConfiguration.Order.fifo, ["held", "a", "b", "c"]), (.lifo, ["held", "c", "b", "a"]),
+        ], [Lane.fast, .slow])
+    func laneOrder(_ wanted: (order: LaneConfiguration.Order, names: [String]), lane: Lane) async throws {
+        let order = Box<[String]>([])
+        let decoder = CountingDecoder(isHeld: true)
+        let test = TestImageCache(decoder: decoder) {
+            $0.decodingThreads = 1
+            $0.data.fastLane.order = wanted.order
+            $0.data.slowLane.order = wanted.order
+        }
+        var tasks: [ImageTask] = []
+        for name in ["held", "a", "b", "c"] {
+            let request = ImageRequest(MemoryProvider(try picture.png, key: CacheKey(name)))
+                .processed(by: Noting(name: name, order: order))
+            let task = lane == .fast ? test.cache.getImage(request) : test.cache.slowGetImage(request)
+            #expect(await settle { task.state == .decoding && decoder.decodes == 1 })
+            tasks.append(task)
+        }
+        for _ in tasks { decoder.release() }
+        for task in tasks { _ = try await task.value }
+        #expect(order.value == wanted.names)
+        await test.cache.shutdown()
+    }
+
+    @Test("one thread is left to urgent work, however much other work there is")
+    func urgentThread() async {
+        let queue = DecodeQueue(name: "test", threads: 3)
+        let door = DispatchSemaphore(value: 0)
+        let begun = Box(0), isDone = Box(false)
+        for rank in [DecodeQueue.Rank.slow, .background, .slow] {
+            queue.add(.init(rank: rank, priority: .high)) {
+                begun.update { $0 += 1 }
+                door.wait()
+            }
+        }
+        #expect(await settle { begun.value >= 2 })
+        #expect(await stays { begun.value == 2 })
+        queue.add(.init(rank: .urgent, priority: .low)) { isDone.update { $0 = true } }
+        #expect(await settle { isDone.value })
+        for _ in 0..<3 { door.signal() }
+        await queue.shutdown()
+        #expect(begun.value == 3)
+    }
+
     @Test("urgent pictures are decoded before prefetched ones, and by priority")
     func decodeOrder() async throws {
         let order = Box<[String]>([])
-        struct Noting: ImageProcessor {
-            let name: String
-            let order: Box<[String]>
-            var identifier: String { name }
-            func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-                order.update { $0.append(name) }
-                return image
-            }
-        }
         let decoder = CountingDecoder(isHeld: true)
         let test = TestImageCache(decoder: decoder) { $0.decodingThreads = 1 }
         func request(_ name: String, _ priority: Priority = .normal) -> ImageRequest {
@@ -170,15 +220,16 @@ struct ImageLaneTests {
             var number = 0
             func best(_ lowest: Order.Rank) -> Int? {
                 model.filter { $0.place.rank <= lowest }.min {
-                    ($0.place.rank.rawValue, -$0.place.priority.value, $0.number)
-                        < ($1.place.rank.rawValue, -$1.place.priority.value, $1.number)
+                    ($0.place.rank.rawValue, -$0.place.priority.value, $0.place.isLIFO ? -$0.number : $0.number)
+                        < ($1.place.rank.rawValue, -$1.place.priority.value, $1.place.isLIFO ? -$1.number : $1.number)
                 }?.id
             }
             for _ in 0..<400 {
                 let id = Int.random(in: 0..<30, using: &random)
                 let place = Order.Place(
                     rank: [.urgent, .slow, .background].randomElement(using: &random) ?? .slow,
-                    priority: [.low, .normal, .high].randomElement(using: &random) ?? .normal)
+                    priority: [.low, .normal, .high].randomElement(using: &random) ?? .normal,
+                    isLIFO: Bool.random(using: &random))
                 switch Int.random(in: 0..<5, using: &random) {
                 case 0, 1:
                     let present = model.firstIndex { $0.id == id }
