@@ -24,6 +24,8 @@ from suite_run import SuiteRun
 
 PACKAGE = Path(__file__).resolve().parents[2]
 BUILD = PACKAGE / ".build"
+# Of one target each, or of several.
+FOLDERS = ["Sources", "Samples/CacheProxy"]
 WORK = PACKAGE / ".mutants"
 PROGRAM = "DipperPackageTests.xctest"
 LIMIT = 90
@@ -32,7 +34,7 @@ LIMIT = 90
 class Mutant:
     def __init__(self, block):
         self.title, name, *rest = block
-        found = [path.relative_to(PACKAGE) for path in (PACKAGE / "Sources").rglob(name)]
+        found = [path.relative_to(PACKAGE) for folder in FOLDERS for path in (PACKAGE / folder).rglob(name)]
         self.file = found[0] if len(found) == 1 else None
         parts = {line[:2]: line[2:] for line in rest}
         self.old, self.new, self.suites = parts["- "], parts["+ "], parts["? "]
@@ -133,6 +135,8 @@ def programs(suites):
     for path, text in concerned:
         if path.parent.name == "DipperCLITests" or 'executable("dipper")' in text:
             found.add("dipper")
+        if "withProxy" in text:
+            found.add("CacheProxy")
         if "amespace" in text:
             found.add("NetworkProbe")
     return sorted(found)
@@ -146,7 +150,7 @@ def build(mutant, commands, source):
     (changed := WORK / original.name).write_text(source)
     target = WORK / f"{original.name}.o"
     steps = [commands.compile(original, changed, target)]
-    objects = {f"{PACKAGE.joinpath(mutant.file).relative_to(PACKAGE / 'Sources').parts[0]}.build/{target.name}": target}
+    objects = {f"{mutant.file.parts[1]}.build/{target.name}": target}
     result = run(steps[0])
     for program in programs(mutant.suites) if result.returncode == 0 else []:
         (folder / program).unlink()
