@@ -1,5 +1,4 @@
 import DipperTesting
-import Dispatch
 import Foundation
 import TestSupport
 import Testing
@@ -21,15 +20,16 @@ struct DurablePictureTests {
         waiting(request).with(\.durability, .durable)
     }
 
-    /// Holds the disk's thread up until it is let go.
-    private func stall() throws -> DispatchSemaphore {
-        let stall = DispatchSemaphore(value: 0)
-        try #require(test.cache.data.store.disk).writer.run { stall.wait() }
-        return stall
+    /// Keeps the disk's thread, which may still be looking for the next write, until the door is opened.
+    private func stall() async throws -> Door {
+        let door = Door()
+        try #require(test.cache.data.store.disk).writer.run { door.pass() }
+        try #require(await settle { door.arrivals == 1 })
+        return door
     }
 
     /// Whether a call does not end while the disk writes nothing, and ends as soon as it does.
-    private func expectWaits(_ request: ImageRequest, until stall: DispatchSemaphore) async throws {
+    private func expectWaits(_ request: ImageRequest, until stall: Door) async throws {
         let file = request.resolved(test.cache.defaults).fileKey(request.data.cacheKey)
         let disk = try #require(test.cache.data.store.disk)
         func listeners() -> Int? { disk.staged.withLock { $0.area[file]?.whenDone.count } }
@@ -39,14 +39,14 @@ struct DurablePictureTests {
         let task = test.cache.getImage(request).onEnd { _ in hasEnded.update { $0 = true } }
         #expect(await settle { listeners() ?? 0 > before })
         #expect(!hasEnded.value)
-        stall.signal()
+        stall.open()
         _ = try await task.value
     }
 
     @Test("a picture in memory whose file is still being written is waited for", arguments: [false, true])
     func inMemory(isDurable: Bool) async throws {
         test.transport.script(a, [.body(try picture.png)])
-        let stall = try stall()
+        let stall = try await stall()
         _ = try await test.cache.getImage(a).value
         let request = isDurable ? durable(ImageRequest(a)) : waiting(ImageRequest(a))
         try await expectWaits(request, until: stall)
@@ -60,7 +60,7 @@ struct DurablePictureTests {
         let invert = Inverting()
         let request = ImageRequest(a).processed(by: invert)
         _ = try await test.cache.getImage(waiting(ImageRequest(a))).value
-        let stall = try stall()
+        let stall = try await stall()
         _ = try await test.cache.getImage(request).value
         if !isInMemory { test.cache.clearMemory() }
         try await expectWaits(isDurable ? durable(request) : waiting(request), until: stall)
