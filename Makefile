@@ -133,10 +133,10 @@ format: ## format the sources
 # What the sanitizers show, stacks with lines, needs no more.
 SANITIZER_SYMBOLS := -Xswiftc -gline-tables-only -Xcc -gline-tables-only
 
-# Skips the two tests of memory that the sanitizer itself needs.
+# Skips two tests that limit or measure memory, of which the sanitizer itself takes much.
 TSAN_SKIP := HostileBodyTests/memory|PixelMemoryTests/refusedMemory
 
-# Fewer at a time: each is ten times slower, and has the same time limit.
+# Fewer at a time: tests are slower under the sanitizer, and have the same time limits.
 tsan: AT_ONCE := 8
 tsan: deps-test ## run the tests under Thread Sanitizer
 	$(BUILD) --build-tests --sanitize=thread --scratch-path .build-tsan $(SANITIZER_SYMBOLS)

@@ -26,8 +26,9 @@ extension ImageCache {
         /// The most memory that all pictures together may take while they are decoded and processed, in bytes. Pictures
         /// that do not fit wait, urgent ones first; a picture larger than the limit is decoded alone.
         public var decodingMemory = defaultDecodingMemory
-        /// The most bytes of files that may wait in memory to be decoded, for the whole cache. Once so many wait no fetch
-        /// begins, urgent or not, until a quarter of them is decoded; what was on its way still comes. Prefetches stop at
+        /// The most bytes of files that may wait in memory to be decoded, for the whole cache. Once so many wait, no fetch
+        /// begins and nothing more is read from disk by calls of its data caches, urgent or not and for data of any kind,
+        /// until a quarter of them is decoded; what was on its way still comes. Prefetches stop at
         /// half of it. A file that is larger is fetched and decoded all the same.
         public var undecodedBytes = defaultUndecodedBytes
         /// Where ``ImageCache/imageNamed(_:)`` looks, in this order.

@@ -94,13 +94,13 @@ public final class ImageTask: Sendable {
     // MARK: The result
 
     /// The picture. Cancelling the Swift task that awaits it cancels this call.
-    /// The hooks are called independently, perhaps later.
+    /// This may return before the call's hooks have run.
     public var value: Image {
         get async throws(DipperError) { try await response.image }
     }
 
     /// The picture and where it came from. Cancelling the Swift task that awaits it cancels this call.
-    /// The hooks are called independently, perhaps later.
+    /// This may return before the call's hooks have run.
     public var response: ImageResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {

@@ -113,7 +113,7 @@ extension DataCache {
         store.disk != nil && Call(request, key: request.cacheKey, defaults: defaults).keepsOnDisk
     }
 
-    /// Whether a call ends only when the disk has what it brings.
+    /// Whether a call with this request waits until its entry is on disk.
     package func waitsForDisk(_ request: DataRequest) -> Bool {
         request.waitsForDiskWrite && keepsOnDisk(request)
     }

@@ -97,13 +97,13 @@ public final class DataTask: Sendable {
     // MARK: The result
 
     /// The bytes. Cancelling the Swift task that awaits them cancels this call.
-    /// The hooks are called independently, perhaps later.
+    /// This may return before the call's hooks have run.
     public var value: Data {
         get async throws(DipperError) { try await response.data }
     }
 
     /// The bytes and where they came from. Cancelling the Swift task that awaits them cancels this call.
-    /// The hooks are called independently, perhaps later.
+    /// This may return before the call's hooks have run.
     public var response: DataResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {

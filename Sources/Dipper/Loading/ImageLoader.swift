@@ -49,7 +49,7 @@ final class ImageLoader: Sendable {
             return false
         }
         // Memory does not know what the disk has.
-        if task.request.data.waitsForDiskWrite, originals.waitsForDisk(task.request.data) { return false }
+        if originals.waitsForDisk(task.request.data) { return false }
         switch originals.use(of: entry.info, for: task.request.data) {
         case .fresh:
             originals.noteMemoryHit(task.key, task.requestedLane)
@@ -79,7 +79,7 @@ final class ImageLoader: Sendable {
         let looks =
             originals.hasDisk && (policy == .useCache || policy == .cacheOnly)
             && !task.options.chain.processors.isEmpty
-        // A call for the bytes of the file waits until they are on disk.
+        // A call of the data cache for the picture's file waits until that is on disk.
         if looks, originals.waitsForDisk(task.request.data) { return lookByCall(task, originals) }
         // A prefetch waits for its turn, as that of the bytes does.
         let looksNow = looks && task.lane == .fast

@@ -281,7 +281,6 @@ final class FetchEngine: Sendable {
             }
             transfer?.setThrottled(isThrottled)
         case .beginLookUps(let lane):
-            // What is read for no lane is no body.
             store.readers?.allow(downTo: lane.map { $0 == .fast ? .urgent : .background })
         case .waitForTurn(let job):
             let time = time.now()

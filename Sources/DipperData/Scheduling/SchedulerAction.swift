@@ -6,7 +6,7 @@ enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     case moveLookUp(JobID, Work)
     /// Nobody waits for the disk tier's answer any more.
     case dropLookUp(Work)
-    /// Begin look-ups of this lane and of those before it alone: of the fast one, or of none, or of all again.
+    /// From now on only look-ups of this lane or a more urgent one may begin; none with `nil`.
     case beginLookUps(downTo: Lane?)
     /// The job has a slot and goes to the network. Answer with `finished` or `failed`.
     case transfer(JobID, Work, lane: Lane, throttled: Bool)

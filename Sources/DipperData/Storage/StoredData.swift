@@ -73,7 +73,7 @@ package final class EntryInfo: Sendable {
     /// An estimate of the memory that the metadata takes with its key, in bytes.
     func cost(for key: CacheKey) -> Int { key.string.utf8.count + textBytes + 256 }
 
-    /// The same metadata with other header fields.
+    /// Returns a copy of the metadata that has these header fields.
     func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
         EntryInfo(
             url: url, status: status, headers: headers, stored: stored, freshness: freshness, variant: variant,

@@ -16,7 +16,7 @@ package final class LookUpQueue: Sendable {
         var allowed: WorkOrder<Int>.Rank? = .background
         var isEnding = false
 
-        /// Counts the threads that are to look now.
+        /// Reserves idle threads for the work that waits, and returns how many are to be started.
         mutating func startThreads(_ threads: Int) -> Int {
             guard allowed != nil || isEnding else { return 0 }
             let starting = min(threads - active, order.count)
@@ -40,41 +40,39 @@ package final class LookUpQueue: Sendable {
     /// - Returns: what takes the work back or moves it; `nil`, and the work is dropped, once the queue is ending.
     @discardableResult
     package func add(_ place: Place, _ work: @escaping @Sendable () -> Void) -> LookUp? {
-        let (id, needsThread) = state.withLock { state -> (Int?, Bool) in
-            guard !state.isEnding else { return (nil, false) }
+        let (id, starting) = state.withLock { state -> (Int?, Int) in
+            guard !state.isEnding else { return (nil, 0) }
             state.nextID += 1
             state.work[state.nextID] = work
             state.order.insert(state.nextID, place)
-            let needsThread = state.active < threads
-            if needsThread { state.active += 1 }
-            return (state.nextID, needsThread)
+            return (state.nextID, state.startThreads(threads))
         }
-        if needsThread { startThread() }
+        startThreads(starting)
         return id.map { LookUp(queue: self, id: $0) }
     }
 
     fileprivate func move(_ id: Int, to place: Place) {
-        let needsThread = state.withLock { state in
-            state.order.move(id, to: place)
-            let needsThread = state.active < threads && state.order.count > 0
-            if needsThread { state.active += 1 }
-            return needsThread
-        }
-        if needsThread { startThread() }
+        startThreads(
+            state.withLock { state in
+                state.order.move(id, to: place)
+                return state.startThreads(threads)
+            })
     }
 
     /// Lets only work of this rank, or more urgent work, begin; none with `nil`. What has begun goes on.
     package func allow(downTo lowest: WorkOrder<Int>.Rank?) {
-        let starting = state.withLock { state in
-            state.allowed = lowest
-            return state.startThreads(threads)
-        }
-        for _ in 0..<starting { startThread() }
+        startThreads(
+            state.withLock { state in
+                state.allowed = lowest
+                return state.startThreads(threads)
+            })
     }
 
-    private func startThread() {
-        // The pool may have ended meanwhile: what was taken is carried out all the same.
-        if !pool.run({ self.work() }) { work() }
+    private func startThreads(_ count: Int) {
+        for _ in 0..<count {
+            // The pool may have ended meanwhile: what was taken is carried out all the same.
+            if !pool.run({ self.work() }) { work() }
+        }
     }
 
     fileprivate func remove(_ id: Int) {
@@ -110,11 +108,11 @@ package final class LookUpQueue: Sendable {
 
     /// Finishes what was given, and returns when the threads have ended.
     package func shutdown() async {
-        let starting = state.withLock { state in
-            state.isEnding = true
-            return state.startThreads(threads)
-        }
-        for _ in 0..<starting { startThread() }
+        startThreads(
+            state.withLock { state in
+                state.isEnding = true
+                return state.startThreads(threads)
+            })
         await pool.shutdown()
     }
 }
