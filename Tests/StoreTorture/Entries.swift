@@ -30,13 +30,14 @@ enum Entries {
     static func breaksOff(_ request: DataRequest) -> Bool { request.url?.query() == breaking }
 
     /// Makes a request for a fetched entry, with a random fault on the server's side.
-    static func request(_ key: String, port: Int, _ random: inout SeededRandom) -> DataRequest? {
+    /// - Parameter isShared: whether several calls of this process may ask for the key at once. They join one job, so
+    ///   the answers to all of them are broken off, or to none.
+    static func request(_ key: String, isShared: Bool, port: Int, _ random: inout SeededRandom) -> DataRequest? {
         let faults = ["", "gzip=1", "cut=100&times=1", "status=503&times=1", "chunked=1", "etag=a&cut=50&times=2"]
-        // Each call needs its own target, because the server counts faults by target. Bodies that are broken off each time are continued by
-        // the next call, also after a kill.
-        let query =
-            random.oneIn(3)
-            ? breaking : "n=\(random.next())&\(faults.randomElement(using: &random) ?? "")"
+        // Bodies that are broken off each time are continued by the next call, also after a kill.
+        let breaksOff = isShared ? size(key).isMultiple(of: 3) : random.oneIn(3)
+        // Each other call needs its own target, because the server counts faults by target.
+        let query = breaksOff ? breaking : "n=\(random.next())&\(faults.randomElement(using: &random) ?? "")"
         guard let url = URL(string: "http://127.0.0.1:\(port)\(path(key))?\(query)") else { return nil }
         var request = DataRequest(url)
         request.key = CacheKey(key)

@@ -70,7 +70,8 @@ struct Worker {
 
     private func write(_ key: String, _ random: inout SeededRandom) async {
         if Entries.isFetched(key) {
-            guard let request = Entries.request(key, port: orders.port, &random) else { return }
+            let isShared = orders.mode != .kept
+            guard let request = Entries.request(key, isShared: isShared, port: orders.port, &random) else { return }
             log.note("+ \(key) 0")
             let task = random.oneIn(2) ? cache.getData(request) : cache.getRemoteData(request)
             do throws(DipperError) {
