@@ -3,7 +3,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 SWIFT ?= swift
 # Hashing decides the order in which SwiftPM passes the traits; in another order everything would be compiled again.
-BUILD := SWIFT_DETERMINISTIC_HASHING=1 $(SWIFT) build
+# The index is for editors, and takes a tenth of the time.
+SWIFTPM = SWIFT_DETERMINISTIC_HASHING=1 $(SWIFT) $(1) --disable-index-store
+BUILD := $(call SWIFTPM,build)
 # It chooses tests; a rule that needs it sets it.
 unexport DIPPER_TESTS
 
@@ -186,7 +188,7 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 	cd Benchmarks && $$($(BUILD) -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
 
 docs: deps ## build the reference and the guides of both modules into docs-build
-	SWIFT_DETERMINISTIC_HASHING=1 $(SWIFT) package --allow-writing-to-directory docs-build generate-documentation \
+	$(call SWIFTPM,package) --allow-writing-to-directory docs-build generate-documentation \
 		--target DipperData --target Dipper --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 

@@ -189,7 +189,8 @@ def main():
 
     print(f"building the package, for {len(mutants)} changes", flush=True)
     # As in the Makefile, whose build this is.
-    if run([options.swift, "build", "--build-tests"], SWIFT_DETERMINISTIC_HASHING="1").returncode != 0:
+    command = [options.swift, "build", "--disable-index-store", "--build-tests"]
+    if run(command, SWIFT_DETERMINISTIC_HASHING="1").returncode != 0:
         sys.exit("the package does not build")
     commands = Commands()
     products()
