@@ -272,7 +272,7 @@ private struct ModelWalk {
             }
         case .tellFailure(let waiter, _), .tellRetry(let waiter, _):
             expect(liveTasks[waiter] != nil, "a hook after the end: \(waiter)")
-        case .armPause, .note, .beginLookUps, .waitForTurn, .moveLookUp, .dropLookUp, .disarm:
+        case .armPause, .note, .beginLookUps, .waitForTurn, .moveLookUp, .dropLookUp, .disarm, .call:
             break
         }
     }

@@ -47,6 +47,58 @@ struct LookUpQueueTests {
         await queue.shutdown()
     }
 
+    @Test("nothing is read in the place of what has not been delivered yet, not even at the end")
+    func delivery() async {
+        let queue = LookUpQueue(name: "test", threads: 2)
+        let deliveries = Box<[@Sendable () -> Void]>([])
+        for _ in 0..<5 { queue.add(.init(.fast, .normal)) { delivered in deliveries.update { $0.append(delivered) } } }
+        #expect(await settle { deliveries.value.count == 2 })
+        #expect(await stays { deliveries.value.count == 2 })
+        deliveries.value[0]()
+        #expect(await settle { deliveries.value.count == 3 })
+        #expect(await stays { deliveries.value.count == 3 })
+        let hasEnded = Box(false)
+        let end = Task {
+            await queue.shutdown()
+            hasEnded.update { $0 = true }
+        }
+        for number in 1..<5 {
+            #expect(await settle { deliveries.value.count > number })
+            #expect(!hasEnded.value, "\(number)")
+            deliveries.value[number]()
+        }
+        await end.value
+    }
+
+    @Test("while another thread is held up on its way to the callers, no more is read than it has been given")
+    func heldUpDelivery() async throws {
+        let folder = TemporaryFolder()
+        let (drainer, readers) = (Door(), Door())
+        let test = TestCache(folder: folder) { configuration in
+            configuration.memoryLimit = 0
+            configuration.observer = { event in
+                // Changes of jobs are told by whoever carries out.
+                if event.key == CacheKey(url("holds up")), case .queued = event.kind { drainer.pass() }
+            }
+        }
+        let urls = (0..<20).map { url("\($0)") }
+        for url in urls { try await test.cache.addDataAndWait(Data(count: 5_000), for: CacheKey(url)) }
+        for _ in 0..<2 { test.cache.readEntry("held up") { _ in readers.pass() } }
+        try #require(await settle { readers.arrivals == 2 })
+        let tasks = urls.map { test.cache.getData($0) }
+        let lookUps = try #require(test.cache.store.readers)
+        #expect(lookUps.count == 20)
+        let caller = Thread { test.cache.slowGetData(url("holds up")) }
+        caller.start()
+        try #require(await settle { drainer.arrivals == 1 })
+        readers.open(2)
+        #expect(await settle { lookUps.count == 18 })
+        #expect(await stays { lookUps.count == 18 })
+        drainer.open()
+        for task in tasks { #expect(try await task.value.count == 5_000) }
+        await test.cache.shutdown()
+    }
+
     @Test("work that may not begin waits, and is done before the end")
     func heldBack() async {
         let queue = LookUpQueue(name: "test", threads: 2)

@@ -67,6 +67,30 @@ struct ProgressTests {
         await test.cache.shutdown()
     }
 
+    @Test("bytes that come while others are being shown are shown as well, and so are those after them")
+    func bytesMeanwhile() async throws {
+        let test = TestCache { $0.progressInterval = .seconds(1) }
+        let seen = Box<[Int]>([])
+        let task = test.cache.getData(url("a"))
+        let transfer = await test.transport.nextTransfer()
+        let bring: @Sendable (Int) -> Void = { count in
+            test.clock.advance(by: .seconds(1))
+            transfer.hold(TransferResponse(body: Data(count: count)))
+            transfer.send(progress: count, of: 100)
+        }
+        task.onBytes { bytes in
+            seen.update { $0.append(bytes.count) }
+            if bytes.count == 10 { bring(20) }
+        }
+        bring(10)
+        #expect(seen.value == [10, 20])
+        bring(30)
+        #expect(seen.value == [10, 20, 30])
+        transfer.finish(with: Data(count: 100))
+        _ = try await task.value
+        await test.cache.shutdown()
+    }
+
     @Test("what is told now and then is told by one at a time, the latest last")
     func pacing() {
         var pacing = Pacing()

@@ -41,18 +41,20 @@ final class DataStore: Sendable {
 
     /// Memory, then disk, on a reader's thread: the entry, the variant of it that the call's fields choose, and what an
     /// earlier attempt has left if there is neither.
+    /// - Parameter answer: called with what was found. The thread reads nothing else until the closure that `answer` is
+    ///   given has been called, so that no more is read than callers take.
     /// - Returns: what takes the look-up back; `nil` if it has been answered from memory alone.
     func lookUp(
         _ key: CacheKey, _ call: Call, _ place: LookUpQueue.Place, wantsPartial: Bool,
-        _ answer: @escaping @Sendable (FetchJob.Found?, PartialBody?) -> Void
+        _ answer: @escaping @Sendable (FetchJob.Found?, PartialBody?, @escaping @Sendable () -> Void) -> Void
     ) -> LookUp? {
-        let work: @Sendable () -> Void = {
+        let lookUp = readers?.add(place) { delivered in
             let found = self.find(key, call.request.headers, for: call)
-            answer(found, found == nil && wantsPartial ? self.disk?.partial(of: key) : nil)
+            answer(found, found == nil && wantsPartial ? self.disk?.partial(of: key) : nil, delivered)
         }
-        if let lookUp = readers?.add(place, work) { return lookUp }
-        answer(
-            kept(for: key, call).map { .init(value: $0, source: .memory, place: self.place(of: $0, for: call)) }, nil)
+        if let lookUp { return lookUp }
+        let kept = kept(for: key, call)
+        answer(kept.map { .init(value: $0, source: .memory, place: self.place(of: $0, for: call)) }, nil, {})
         return nil
     }
 

@@ -2,7 +2,11 @@ import Foundation
 
 /// What the tiers and the network answer, and what is kept of it.
 extension FetchEngine {
-    func lookedUp(_ id: JobID, _ job: FetchJob, _ found: FetchJob.Found?, partial: PartialBody?) {
+    /// - Parameter delivered: to be called once those who wait have been told.
+    func lookedUp(
+        _ id: JobID, _ job: FetchJob, _ found: FetchJob.Found?, partial: PartialBody?,
+        _ delivered: @escaping @Sendable () -> Void
+    ) {
         let now = now().timeIntervalSince1970
         let waiters = inspect { $0.waiters(of: id) }.map(\.waiter.call)
         var found = found
@@ -26,6 +30,7 @@ extension FetchEngine {
         apply { [found] scheduler, actions in
             if found == nil { turnToSubstitutes(id, &scheduler, &actions) }
             scheduler.lookedUp(id, hit: found != nil, answers: answers, into: &actions)
+            actions.append(.call(delivered))
         }
         if let found, revalidation?.isNew == true { startRevalidating(found) }
     }

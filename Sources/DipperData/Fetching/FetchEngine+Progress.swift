@@ -44,32 +44,34 @@ extension FetchEngine {
     /// Shows what has come so far to those who want to see it, now and then.
     func showBytes(_ id: JobID, _ job: FetchJob, isAgain: Bool = false) {
         let time = time.now()
-        let (answer, transfer, joined, inherited) = job.withState { state in
-            guard let transfer = state.transfer else {
-                return (Pacing.Answer.no, (any Transfer)?.none, JoinedBody?.none, 0)
-            }
-            let answer = state.previews.ask(at: time, interval: options.progressInterval, isAgain: isAgain)
-            return (answer, transfer, state.joined, state.inherited)
+        let answer = job.withState { state in
+            state.transfer == nil
+                ? .no : state.previews.ask(at: time, interval: options.progressInterval, isAgain: isAgain)
         }
-        if case .later(let wait) = answer {
+        switch answer {
+        case .no: return
+        case .later(let wait):
             // What comes just before the flow stops is to be seen as well.
             timers.schedule(after: wait) { [weak self, weak job] in
                 if let self, let job { self.showBytes(id, job, isAgain: true) }
             }
+        case .now:
+            repeat { showBytesNow(id, job) } while job.withState { $0.previews.told() }
         }
-        guard answer == .now, let transfer else { return }
+    }
+
+    private func showBytesNow(_ id: JobID, _ job: FetchJob) {
+        let (transfer, joined, inherited) = job.withState { ($0.transfer, $0.joined, $0.inherited) }
+        guard let transfer else { return }
         // Before it is asked: who begins to look meanwhile says so after that.
         job.wantsBytes.store(false, ordering: .relaxed)
-        let isWanted = inspect({ $0.waiters(of: id) }).contains(where: \.waiter.wantsBytes)
-        if isWanted {
-            job.wantsBytes.store(true, ordering: .relaxed)
-            transfer.copyBody { [weak self] bytes, offset in
-                guard let self, offset == 0 || offset == inherited,
-                    let whole = offset == 0 ? bytes : joined?.joined(bytes)
-                else { return }
-                for (_, task) in self.inspect({ $0.waiters(of: id) }) { task.show(whole) }
-            }
+        guard inspect({ $0.waiters(of: id) }).contains(where: \.waiter.wantsBytes) else { return }
+        job.wantsBytes.store(true, ordering: .relaxed)
+        transfer.copyBody { [weak self] bytes, offset in
+            guard let self, offset == 0 || offset == inherited,
+                let whole = offset == 0 ? bytes : joined?.joined(bytes)
+            else { return }
+            for (_, task) in self.inspect({ $0.waiters(of: id) }) { task.show(whole) }
         }
-        if job.withState({ $0.previews.told() }) { showBytes(id, job) }
     }
 }

@@ -34,6 +34,20 @@ final class FetchEngine: Sendable {
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
+    /// What a thread does after it has carried out actions for others: closures that run in place, which may take their
+    /// time, must not hold the actions up.
+    private enum Afterwards {
+        case flush(DataTask)
+        case call(@Sendable () -> Void)
+
+        func run() {
+            switch self {
+            case .flush(let task): task.flush()
+            case .call(let body): body()
+            }
+        }
+    }
+
     /// The fetches of newer bytes that are under way: one at a time for each answer that is out of date.
     struct Revalidation: Hashable {
         let key: CacheKey
@@ -95,8 +109,7 @@ final class FetchEngine: Sendable {
     /// its own.
     /// - Parameter left: what a thread before this one has left, beginning with the one at `start`.
     private func carryOut(_ left: [Scheduler.Action] = [], from start: Int = 0) {
-        // Closures that run in place are called when this thread no longer carries out for others.
-        var toFlush: [DataTask] = []
+        var afterwards: [Afterwards] = []
         var actions = left
         var next = start
         var turn = options.turn
@@ -113,17 +126,17 @@ final class FetchEngine: Sendable {
                     return nil
                 }
                 if let waiting {
-                    for task in toFlush { task.flush() }
+                    for step in afterwards { step.run() }
                     for continuation in waiting { continuation.resume() }
                     return
                 }
             }
-            perform(actions[next], &toFlush)
+            perform(actions[next], &afterwards)
             next += 1
             turn -= 1
         }
         DispatchQueue.global().async { [actions, next] in self.carryOut(actions, from: next) }
-        for task in toFlush { task.flush() }
+        for step in afterwards { step.run() }
     }
 
     /// Returns when all that has been decided is carried out.
@@ -248,7 +261,7 @@ final class FetchEngine: Sendable {
 
     // MARK: Actions
 
-    private func perform(_ action: Scheduler.Action, _ toFlush: inout [DataTask]) {
+    private func perform(_ action: Scheduler.Action, _ afterwards: inout [Afterwards]) {
         switch action {
         case .lookUp(let id, let job):
             guard let place = inspect({ $0.lookUpPlace(id) }) else { return }
@@ -257,8 +270,8 @@ final class FetchEngine: Sendable {
                 state.claim = claim
                 return (state.lead, state.partial == nil)
             }
-            let lookUp = store.lookUp(job.key, call, place, wantsPartial: wantsPartial) { found, partial in
-                self.lookedUp(id, job, found, partial: partial)
+            let lookUp = store.lookUp(job.key, call, place, wantsPartial: wantsPartial) { found, partial, delivered in
+                self.lookedUp(id, job, found, partial: partial, delivered)
             }
             job.withState { $0.lookUp = lookUp }
         case .moveLookUp(let id, let job):
@@ -315,13 +328,15 @@ final class FetchEngine: Sendable {
             let detached = task.detach(in: lane)
             for timer in detached.timers { timers.cancel(timer) }
             dropParked(job)
-            end(task, job, ending, &toFlush)
+            end(task, job, ending, &afterwards)
         case .tellFailure(let task, let job):
             if let failure = job.withState({ $0.failure }), task.tellFailure(failure) {
-                toFlush.append(task)
+                afterwards.append(.flush(task))
             }
         case .tellRetry(let task, _):
-            if task.tellRetry() { toFlush.append(task) }
+            if task.tellRetry() { afterwards.append(.flush(task)) }
+        case .call(let body):
+            afterwards.append(.call(body))
         case .note(let job, let note):
             reporter.note(job.key, note)
         }
@@ -331,7 +346,7 @@ final class FetchEngine: Sendable {
         if let timer = job.withState({ exchange(&$0.timer, with: nil) }) { timers.cancel(timer) }
     }
 
-    private func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending, _ toFlush: inout [DataTask]) {
+    private func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending, _ afterwards: inout [Afterwards]) {
         let (found, fetched, failure) = job.withState { ($0.found, $0.fetched, $0.failure) }
         var result: Result<DataResponse, DipperError> =
             switch ending {
@@ -364,7 +379,7 @@ final class FetchEngine: Sendable {
         }
         forgetRevalidation(task)
         reporter.ended(task.key, result)
-        if task.end(result) { toFlush.append(task) }
+        if task.end(result) { afterwards.append(.flush(task)) }
     }
 
     /// Ends a task with what a tier had, once the disk has it.

@@ -34,7 +34,7 @@ struct Pacing: Sendable {
         return .now
     }
 
-    /// True if it is to be told once more: there was news meanwhile.
+    /// True if it must be told once more, at once and without asking: there was news meanwhile.
     mutating func told() -> Bool {
         isTelling = isAskedAgain
         isAskedAgain = false

@@ -30,6 +30,8 @@ enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     case tellFailure(Waiter, Work)
     /// The job is about to try again.
     case tellRetry(Waiter, Work)
+    /// Call this after everything before it has been told. Only the driver adds it.
+    case call(@Sendable () -> Void)
     /// A change worth showing: for logs, metrics and the timeline.
     case note(Work, JobNote)
 }

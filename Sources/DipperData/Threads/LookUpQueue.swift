@@ -5,16 +5,22 @@ import Synchronization
 package final class LookUpQueue: Sendable {
     package typealias Place = WorkOrder<Int>.Place
 
+    /// A look-up. It calls the closure it is given when its answer has been delivered, which may be later and on another
+    /// thread; the queue begins nothing in its place until then.
+    package typealias Work = @Sendable (_ delivered: @escaping @Sendable () -> Void) -> Void
+
     private struct State {
         var order = WorkOrder<Int>()
-        var work: [Int: @Sendable () -> Void] = [:]
+        var work: [Int: Work] = [:]
         var nextID = 0
-        /// Threads that look, and those of them at work that is not urgent.
+        /// Look-ups that are under way or whose answers have not been delivered, and those of them that are not urgent.
         var active = 0
         var leisurely = 0
         /// The least urgent work that may begin; `nil` if none may.
         var allowed: WorkOrder<Int>.Rank? = .background
         var isEnding = false
+        /// Continuations that wait for the last look-up.
+        var ending: [CheckedContinuation<Void, Never>] = []
 
         /// Reserves idle threads for the work that waits, and returns how many are to be started.
         mutating func startThreads(_ threads: Int) -> Int {
@@ -37,9 +43,19 @@ package final class LookUpQueue: Sendable {
     /// Look-ups that wait.
     package var count: Int { state.withLock { $0.order.count } }
 
+    /// Adds a look-up that has delivered its answer when it returns.
     /// - Returns: what takes the work back or moves it; `nil`, and the work is dropped, once the queue is ending.
     @discardableResult
     package func add(_ place: Place, _ work: @escaping @Sendable () -> Void) -> LookUp? {
+        add(place) { delivered in
+            work()
+            delivered()
+        }
+    }
+
+    /// - Returns: what takes the work back or moves it; `nil`, and the work is dropped, once the queue is ending.
+    @discardableResult
+    package func add(_ place: Place, _ work: @escaping Work) -> LookUp? {
         let (id, starting) = state.withLock { state -> (Int?, Int) in
             guard !state.isEnding else { return (nil, 0) }
             state.nextID += 1
@@ -83,11 +99,12 @@ package final class LookUpQueue: Sendable {
         _ = consume dropped
     }
 
-    /// Looks as long as there is something that this thread may look for.
-    private func work() {
-        var wasLeisurely = false
+    /// Looks as long as there is something that this thread may look for, and answers are delivered.
+    /// - Parameter wasLeisurely: whether the look-up whose turn this one is was not urgent.
+    private func work(after wasLeisurely: Bool = false) {
+        var wasLeisurely = wasLeisurely
         while true {
-            let next = state.withLock { [wasLeisurely] state -> (work: @Sendable () -> Void, isLeisurely: Bool)? in
+            let (next, ending) = state.withLock { [wasLeisurely] state -> (Next?, [CheckedContinuation<Void, Never>]) in
                 if wasLeisurely { state.leisurely -= 1 }
                 let mayTakeAll = threads == 1 || state.leisurely < threads - 1
                 guard let allowed = state.isEnding ? .background : state.allowed,
@@ -95,24 +112,54 @@ package final class LookUpQueue: Sendable {
                     let work = state.work.removeValue(forKey: id)
                 else {
                     state.active -= 1
-                    return nil
+                    return (nil, state.active == 0 ? exchange(&state.ending, with: []) : [])
                 }
                 if rank != .urgent { state.leisurely += 1 }
-                return (work, rank != .urgent)
+                return (Next(work: work, isLeisurely: rank != .urgent), [])
             }
+            for continuation in ending { continuation.resume() }
             guard let next else { return }
-            next.work()
+            let turn = Turn()
+            next.work {
+                guard turn.passes() else { return }
+                self.goOn(after: next.isLeisurely)
+            }
+            // Whoever delivers the answer goes on.
+            guard turn.passes() else { return }
             wasLeisurely = next.isLeisurely
         }
     }
 
-    /// Finishes what was given, and returns when the threads have ended.
+    private struct Next {
+        let work: Work
+        let isLeisurely: Bool
+    }
+
+    private func goOn(after wasLeisurely: Bool) {
+        if !pool.run({ self.work(after: wasLeisurely) }) { work(after: wasLeisurely) }
+    }
+
+    /// The end of a look-up and the delivery of its answer: whichever comes second passes.
+    private final class Turn: Sendable {
+        private let isSecond = Atomic(false)
+
+        func passes() -> Bool { isSecond.exchange(true, ordering: .acquiringAndReleasing) }
+    }
+
+    /// Finishes what was given, and returns when the last answer has been delivered and the threads have ended.
     package func shutdown() async {
         startThreads(
             state.withLock { state in
                 state.isEnding = true
                 return state.startThreads(threads)
             })
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let isIdle = state.withLock { state in
+                if state.active > 0 { state.ending.append(continuation) }
+                return state.active == 0
+            }
+            if isIdle { continuation.resume() }
+        }
         await pool.shutdown()
     }
 }
