@@ -18,7 +18,8 @@ let package = Package(
         // libjpeg-turbo and libpng in C, in the same process as ours.
         .target(
             name: "CPicturePeers", linkerSettings: [.linkedLibrary("jpeg"), .linkedLibrary("png")]),
-        // Links to the library's scheduler; SchedulerNames.swift says why.
+        // Links to the library's scheduler: a generic type is specialised for its arguments only in the module that holds
+        // its source. Called across modules the scheduler would run several times slower than in the library.
         .target(
             name: "SchedulerLoad",
             dependencies: [

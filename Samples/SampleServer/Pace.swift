@@ -1,4 +1,4 @@
-/// How fast the server is: slow enough for the lanes to be seen.
+/// How fast the server is: slow enough for the queues to be seen.
 public struct Pace: Sendable {
     /// From a request to the first byte of its answer.
     public var delay: Duration

@@ -23,8 +23,8 @@ final class CallLog: Sendable {
     struct End: Sendable {
         let purpose: Purpose
         let url: URL
-        /// The lane the call ended in.
-        let lane: Lane
+        /// The queue the call ended in.
+        let queue: FetchQueue
         let result: Result<Answer, DipperError>
         /// From the call to its end.
         let wait: Duration
@@ -49,7 +49,7 @@ final class CallLog: Sendable {
         // In place, for the time at which the bytes are there and not the one at which a queue gets to it.
         let task = get(DataRequest(url).with(\.callbackQueue, .inPlace))
         task.onEnd { result in
-            end(task.lane, result.map { Answer(content: .bytes($0.data), source: $0.source) })
+            end(task.queue, result.map { Answer(content: .bytes($0.data), source: $0.source) })
         }
         return task
     }
@@ -59,14 +59,14 @@ final class CallLog: Sendable {
         let end = begin(purpose, url)
         let task = get(ImageRequest(url).with(\.callbackQueue, .inPlace))
         task.onEnd { result in
-            end(task.lane, result.map { Answer(content: .picture($0.image), source: $0.source) })
+            end(task.queue, result.map { Answer(content: .picture($0.image), source: $0.source) })
         }
     }
 
     /// - Returns: what is to be called at the end.
     private func begin(
         _ purpose: Purpose, _ url: URL
-    ) -> @Sendable (Lane, Result<Answer, DipperError>) -> Void {
+    ) -> @Sendable (FetchQueue, Result<Answer, DipperError>) -> Void {
         let clock = ContinuousClock()
         let start = clock.now
         let number = state.withLock { state in
@@ -74,8 +74,8 @@ final class CallLog: Sendable {
             state.open += 1
             return state.ends.count - 1
         }
-        return { [self] lane, result in
-            let end = End(purpose: purpose, url: url, lane: lane, result: result, wait: start.duration(to: clock.now))
+        return { [self] queue, result in
+            let end = End(purpose: purpose, url: url, queue: queue, result: result, wait: start.duration(to: clock.now))
             let waiting = state.withLock { state in
                 state.ends[number] = end
                 state.open -= 1
@@ -117,8 +117,8 @@ final class EventTally: Sendable {
         state.withLock { counts in
             switch event.kind {
             case .paused: counts.pauses += 1
-            case .laneChanged(.fast): counts.promotions += 1
-            case .laneChanged(.slow): counts.demotions += 1
+            case .queueChanged(.fast): counts.promotions += 1
+            case .queueChanged(.slow): counts.demotions += 1
             default: break
             }
         }

@@ -33,8 +33,8 @@ struct Report {
         let rows = ends.filter { $0.purpose == .row }
         print(Self.line("", ["calls", "memory", "disk", "network", "median", "slowest"]))
         table("feed and guide", ends.filter { $0.purpose == .document })
-        table("rows on screen", rows.filter { $0.lane == .fast })
-        table("rows that left before they came", rows.filter { $0.lane == .slow })
+        table("rows on screen", rows.filter { $0.queue == .fast })
+        table("rows that left before they came", rows.filter { $0.queue == .slow })
         table("rows fetched ahead", ends.filter { $0.purpose == .ahead })
 
         let addresses = Set(ends.map(\.url))

@@ -62,7 +62,7 @@ struct ListView {
             known.insert(row)
             log.add(.row, urls[row], cache.getImage)
         }
-        // Only now: an empty fast lane, be it for a moment, would let prefetches start.
+        // Only now: an empty fastQueue, be it for a moment, would let prefetches start.
         for row in visible where !now.contains(row) {
             cache.moveTaskToSlowQueue(urls[row])
         }

@@ -3,7 +3,7 @@ import Foundation
 extension ImageCache {
     /// How a cache is set up. Every value has a default.
     public struct Configuration: Sendable {
-        /// Of the data cache that has the files: folder, lanes, network, retries and all else that concerns bytes. Its
+        /// Of the data cache that has the files: folder, queues, network, retries and all else that concerns bytes. Its
         /// memory limit is that of undecoded bytes in memory; `DataCache.Configuration.memoryLimit` as it is by default
         /// means: none with a folder, an eighth of ``memoryLimit`` without one.
         public var data: DataCache.Configuration

@@ -137,7 +137,7 @@ public final class ImageCache: Sendable {
         getRemoteImage(ImageRequest(url)).then(body)
     }
 
-    private func get(_ request: ImageRequest, _ lane: Lane) -> ImageTask {
+    private func get(_ request: ImageRequest, _ queue: FetchQueue) -> ImageTask {
         let options = request.resolved(defaults)
         let originals = options.options.originals ?? data
         var request = request
@@ -152,8 +152,8 @@ public final class ImageCache: Sendable {
             key = request.data.cacheKey
         }
         let task = ImageTask(
-            request, askedKey: askedKey, key: key, imageKey: options.key(key), options: options, lane: lane,
-            queue: originals.queue(of: request.data))
+            request, askedKey: askedKey, key: key, imageKey: options.key(key), options: options, queue: queue,
+            callbackQueue: originals.callbackQueue(of: request.data))
         if let defect = originals.defect(of: request.data) {
             task.finish(.failure(isShutDown.load(ordering: .acquiring) ? .shutDown : defect))
             return task

@@ -18,7 +18,7 @@ public struct ImageOptions: Sendable {
     public var showsPreviews: Bool?
     /// Keeps the original on disk also when a processor ran; `true`.
     public var keepsOriginal: Bool?
-    /// Keeps in memory what a call in the slow lane has decoded; `true`.
+    /// Keeps in memory what a call in `slowQueue` has decoded; `true`.
     public var prefetchesToMemory: Bool?
     /// How processed pictures, and pictures added by hand, are written on disk; ``ImageSerializer/automatic``.
     public var serializer: ImageSerializer?

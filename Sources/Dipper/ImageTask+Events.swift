@@ -1,7 +1,7 @@
 extension ImageTask {
     /// What a task is doing.
     public enum State: Sendable, Hashable {
-        /// In its lane, or being looked up on disk.
+        /// In its queue, or being looked up on disk.
         case waiting
         /// Its bytes are arriving.
         case transferring

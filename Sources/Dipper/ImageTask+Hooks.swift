@@ -55,6 +55,6 @@ extension ImageTask {
 }
 
 extension ImageTask: RedactedStringConvertible {
-    /// The key without secrets, the lane, and the state of the task.
-    public var description: String { "\(key) \(lane.rawValue) \(state)" }
+    /// The key without secrets, the queue, and the state of the task.
+    public var description: String { "\(key) \(queue.rawValue) \(state)" }
 }

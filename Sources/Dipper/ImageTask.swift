@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The handle of one call for a picture: await its ``value``, add hooks, cancel it, change its lane or priority.
+/// The handle of one call for a picture: await its ``value``, add hooks, cancel it, change its queue or priority.
 ///
 /// The handle may be let go of; the call goes on. Hooks added late hear what has happened already. A task ends
 /// exactly once, with a picture or an error, and nothing is told after that.
@@ -21,14 +21,14 @@ public final class ImageTask: Sendable {
     /// The key of the picture in memory and while it is made.
     @inline(__always)
     var memoryKey: CacheKey { options.inMemory(imageKey) }
-    /// The lane the call was made in.
-    public let requestedLane: Lane
+    /// The queue the call was made in.
+    public let requestedQueue: FetchQueue
     /// The key of the request as it was made, which may name a picture that is replaced by a smaller one.
     let askedKey: CacheKey
     /// The fetch is this call's alone, and ends with it.
     private let ownsFetch: Bool
     let options: ResolvedOptions
-    let queue: CallbackQueue
+    let callbackQueue: CallbackQueue
     private let link: Mutex<Link>
 
     /// A request and the keys of its bytes and its picture.
@@ -65,7 +65,7 @@ public final class ImageTask: Sendable {
         /// The end, while there is no feed.
         var outcome: Result<ImageResponse, DipperError>?
         var stage = Stage.waiting(nil)
-        var lane: Lane
+        var queue: FetchQueue
         var priority: Priority
         var wantsProgress = false
         var attempts = 0
@@ -78,7 +78,7 @@ public final class ImageTask: Sendable {
 
     init(
         _ request: ImageRequest, askedKey: CacheKey, key: CacheKey, imageKey: CacheKey, options: ResolvedOptions,
-        lane: Lane, queue: CallbackQueue, loader: ImageLoader? = nil, ownsFetch: Bool = true
+        queue: FetchQueue, callbackQueue: CallbackQueue, loader: ImageLoader? = nil, ownsFetch: Bool = true
     ) {
         askedRequest = request
         ownKey = key
@@ -86,9 +86,9 @@ public final class ImageTask: Sendable {
         self.askedKey = askedKey
         self.ownsFetch = ownsFetch
         self.options = options
-        self.queue = queue
-        requestedLane = lane
-        link = Mutex(Link(loader: loader, lane: lane, priority: request.data.priority))
+        self.callbackQueue = callbackQueue
+        requestedQueue = queue
+        link = Mutex(Link(loader: loader, queue: queue, priority: request.data.priority))
     }
 
     // MARK: The result
@@ -120,7 +120,7 @@ public final class ImageTask: Sendable {
     /// Makes this call a prefetch. Nothing is started anew and no hook is lost.
     public func moveToSlowQueue() {
         change {
-            $0.lane = .slow
+            $0.queue = .slow
         } act: { stage in
             switch stage {
             case .waiting(let reservation):
@@ -133,7 +133,7 @@ public final class ImageTask: Sendable {
         }
     }
 
-    /// The order inside the lane; may be changed while the call waits.
+    /// The order inside the queue; may be changed while the call waits.
     public var priority: Priority {
         get { link.withLock { $0.priority } }
         set {
@@ -160,14 +160,14 @@ public final class ImageTask: Sendable {
     }
 
     /// How urgent the call is now.
-    var wish: Wish { link.withLock { .init(lane: $0.lane, priority: $0.priority) } }
+    var wish: Wish { link.withLock { .init(queue: $0.queue, priority: $0.priority) } }
 
     /// The removals since the call began.
     var removed: Removed { link.withLock { $0.removed } }
     func revoke(_ removed: Removed) { link.withLock { $0.removed.add(removed) } }
 
-    /// The lane the call is in now, or was in when it ended.
-    public var lane: Lane { link.withLock { $0.lane } }
+    /// The queue the call is in now, or was in when it ended.
+    public var queue: FetchQueue { link.withLock { $0.queue } }
 
     /// Network attempts made so far for what this call waits for.
     public var attempts: Int {
@@ -213,7 +213,7 @@ public final class ImageTask: Sendable {
             if let feed = link.feed { return feed }
             let feed = Feed()
             // Nobody listens yet, so there is nobody to call.
-            if let end = exchange(&link.outcome, with: nil) { _ = feed.news.end(end, on: queue) {} }
+            if let end = exchange(&link.outcome, with: nil) { _ = feed.news.end(end, on: callbackQueue) {} }
             link.feed = feed
             return feed
         }
@@ -234,7 +234,7 @@ public final class ImageTask: Sendable {
     func hold(_ reservation: FastReservation?) -> FastReservation? {
         link.withLock { link in
             guard case .waiting(let old) = link.stage else { return reservation }
-            guard link.lane == .fast else { return reservation }
+            guard link.queue == .fast else { return reservation }
             link.stage = .waiting(reservation)
             return old
         }
@@ -242,11 +242,11 @@ public final class ImageTask: Sendable {
 
     /// The bytes are being fetched.
     func follow(_ task: DataTask) {
-        let (previous, lane, priority, wantsProgress) = link.withLock { link -> (Stage, Lane, Priority, Bool) in
+        let (previous, queue, priority, wantsProgress) = link.withLock { link -> (Stage, FetchQueue, Priority, Bool) in
             let previous = link.stage
-            if case .ended = previous { return (previous, link.lane, link.priority, false) }
+            if case .ended = previous { return (previous, link.queue, link.priority, false) }
             link.stage = .fetching(task)
-            return (previous, link.lane, link.priority, link.wantsProgress)
+            return (previous, link.queue, link.priority, link.wantsProgress)
         }
         switch previous {
         case .ended:
@@ -256,7 +256,7 @@ public final class ImageTask: Sendable {
         case .fetching, .decoding: break
         }
         // What was decided while the call was being made.
-        if lane == .slow, task.requestedLane == .fast { task.moveToSlowQueue() }
+        if queue == .slow, task.requestedQueue == .fast { task.moveToSlowQueue() }
         if priority != task.priority { task.priority = priority }
         task.onFail { error, isFatal in if !isFatal { self.tellFailure(error) } }
         task.onRetry { self.tellRetry() }
@@ -335,19 +335,19 @@ public final class ImageTask: Sendable {
         }
         loader?.live.remove(self)
         if let viewer { loader?.previews.leave(self, viewer) }
-        if let feed, feed.news.end(result, on: queue, { self.flush() }) { flush() }
+        if let feed, feed.news.end(result, on: callbackQueue, { self.flush() }) { flush() }
     }
 
     func tellPreview(_ image: Image) {
-        if feed.news.preview(options.handOut(image), on: queue, { self.flush() }) { flush() }
+        if feed.news.preview(options.handOut(image), on: callbackQueue, { self.flush() }) { flush() }
     }
 
     private func tellFailure(_ error: DipperError) {
-        if feed.news.fail(error, on: queue, { self.flush() }) { flush() }
+        if feed.news.fail(error, on: callbackQueue, { self.flush() }) { flush() }
     }
 
     private func tellRetry() {
-        if feed.news.retry(on: queue, { self.flush() }) { flush() }
+        if feed.news.retry(on: callbackQueue, { self.flush() }) { flush() }
     }
 
     func wantProgress() {
@@ -362,12 +362,12 @@ public final class ImageTask: Sendable {
 
     private func forwardProgress(of task: DataTask) {
         task.onProgress { progress in
-            if self.feed.news.progress(progress, on: self.queue, { self.flush() }) { self.flush() }
+            if self.feed.news.progress(progress, on: self.callbackQueue, { self.flush() }) { self.flush() }
         }
     }
 
     func add(_ hook: TaskHook<Event>) -> ImageTask {
-        if feed.news.add(hook, on: queue, { self.flush() }) { flush() }
+        if feed.news.add(hook, on: callbackQueue, { self.flush() }) { flush() }
         return self
     }
 

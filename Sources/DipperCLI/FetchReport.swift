@@ -17,7 +17,7 @@ struct CallReport {
     var url: String
     /// Names the entry where the URL alone does not, because something was left out of it.
     var key: String?
-    var lane: Lane
+    var queue: FetchQueue
     var result: Result<Answer, DipperError>
     var attempts: Int
     var milliseconds: Int
@@ -38,7 +38,7 @@ struct CallReport {
         var line = JSONLine()
         line.add("url", .string(url))
         if let key { line.add("key", .string(key)) }
-        line.add("lane", .string(lane.rawValue))
+        line.add("queue", .string(queue.rawValue))
         switch result {
         case .success(let answer):
             line.add("source", .string(answer.source.rawValue))
@@ -67,13 +67,13 @@ struct CallReport {
     var row: String? {
         guard case .success(let answer) = result else { return nil }
         let took = Self.padded("\(milliseconds) ms", 9)
-        let lane = Self.padded(self.lane.rawValue, 4, left: true)
+        let queue = Self.padded(self.queue.rawValue, 4, left: true)
         let source = Self.padded(answer.source.rawValue, 7, left: true)
         let size = Self.padded(ByteCount.describe(bytes), 9)
         let tries = attempts > 1 ? "  (\(attempts) attempts)" : ""
         let picture = answer.picture.map { "  \($0.format) \($0.size)" } ?? ""
         let target = file.map { " → \($0)" } ?? ""
-        return "\(lane)  \(source) \(size) \(took)  \(url)\(picture)\(target)\(tries)"
+        return "\(queue)  \(source) \(size) \(took)  \(url)\(picture)\(target)\(tries)"
     }
 
     /// A line for standard error; `nil` for a call that went well.

@@ -56,7 +56,7 @@ final class FetchSession: Sendable {
 
     private func request(_ url: String) -> DataRequest { DipperCLI.request(url, options.requests.headers) }
 
-    private func ask(_ url: String, _ lane: Lane) {
+    private func ask(_ url: String, _ queue: FetchQueue) {
         let request = request(url)
         let begin = ContinuousClock.now
         let file = state.withLock { state in
@@ -64,19 +64,19 @@ final class FetchSession: Sendable {
             state.summary.requests += 1
             return state.files?.reserve(request.cacheKey, url: url, isPicture: pictures != nil)
         }
-        let end: @Sendable (Lane, Int, Result<Answer, DipperError>) -> Void = { lane, attempts, result in
+        let end: @Sendable (FetchQueue, Int, Result<Answer, DipperError>) -> Void = { queue, attempts, result in
             let shown = Redaction.standard.text(url)
             let report = CallReport(
-                url: shown, key: shown == url ? nil : request.cacheKey.digest, lane: lane, result: result,
+                url: shown, key: shown == url ? nil : request.cacheKey.digest, queue: queue, result: result,
                 attempts: attempts,
                 milliseconds: Int((ContinuousClock.now - begin) / .milliseconds(1)))
             self.ended(report, file)
         }
-        if let pictures { return pictures.get(request, lane, end) }
-        let task = lane == .fast ? cache.getData(request) : cache.slowGetData(request)
+        if let pictures { return pictures.get(request, queue, end) }
+        let task = queue == .fast ? cache.getData(request) : cache.slowGetData(request)
         task.onEnd { result in
             end(
-                task.lane, task.attempts,
+                task.queue, task.attempts,
                 result.map { Answer(source: $0.source, status: $0.status, body: $0.data) })
         }
     }
@@ -126,7 +126,7 @@ final class FetchSession: Sendable {
     private func showProgress() {
         guard terminal.isShown else { return }
         let (open, summary) = state.withLock { ($0.open, $0.summary) }
-        let counts = cache.laneCounts
+        let counts = cache.queueCounts
         terminal.show(
             "\(summary.requests - open)/\(summary.requests) done, \(counts.fastRunning) urgent and "
                 + "\(counts.slowRunning) slow running, \(counts.parked) waiting to retry, "

@@ -21,15 +21,15 @@ final class PictureMaker: Sendable {
 
     /// Gets a picture; the end is told on a queue of its own.
     func get(
-        _ request: DataRequest, _ lane: Lane,
-        _ end: @escaping @Sendable (Lane, _ attempts: Int, Result<Answer, DipperError>) -> Void
+        _ request: DataRequest, _ queue: FetchQueue,
+        _ end: @escaping @Sendable (FetchQueue, _ attempts: Int, Result<Answer, DipperError>) -> Void
     ) {
         // In place: on the decoding thread, of which there are several.
         let request = ImageRequest(request.with(\.callbackQueue, .inPlace))
-        let task = lane == .fast ? images.getImage(request) : images.slowGetImage(request)
+        let task = queue == .fast ? images.getImage(request) : images.slowGetImage(request)
         task.onEnd { [self] result in
             let answer = result.flatMap { response in file(of: response, request.data) }
-            output.async { end(task.lane, task.attempts, answer) }
+            output.async { end(task.queue, task.attempts, answer) }
         }
     }
 

@@ -56,7 +56,7 @@ struct RequestOptions: ParsableArguments {
     /// - Parameter sources: what it is asked for; where all are files, nothing is kept.
     func configuration(_ store: StoreOptions, for sources: [PictureSource]? = nil) -> DataCache.Configuration {
         var configuration = store.configuration()
-        configuration.fastLane.maxConcurrent = maxFast
+        configuration.fastQueue.maxConcurrent = maxFast
         configuration.cachePolicy = cachePolicy
         configuration.retryPolicy = .exponential(retries: retries)
         configuration.timeout = timeout.map { .seconds($0) }

@@ -62,10 +62,10 @@ extension DataCache {
         /// until a quarter of the limit is free again. A body larger than the limit is fetched alone.
         public var inFlightLimit = Configuration.defaultInFlightLimit
 
-        /// The rules of the fast lane at the start; see ``DataCache/fastLane``.
-        public var fastLane = LaneConfiguration.fast
-        /// The rules of the slow lane at the start; see ``DataCache/slowLane``.
-        public var slowLane = LaneConfiguration.slow
+        /// The rules of `fastQueue` at the start; see ``DataCache/fastQueue``.
+        public var fastQueue = QueueConfiguration.fast
+        /// The rules of `slowQueue` at the start; see ``DataCache/slowQueue``.
+        public var slowQueue = QueueConfiguration.slow
 
         /// Redirects followed before giving up.
         public var maximumRedirects = 10
@@ -84,7 +84,7 @@ extension DataCache {
         public var clock: any Clock<Duration> = ContinuousClock()
         /// The time that expirations are measured by.
         public var now: @Sendable () -> Date = WallClock.coarse
-        /// Told of requests, responses, the store and the lanes, each as a `category` in the metadata.
+        /// Told of requests, responses, the store and the queues, each as a `category` in the metadata.
         public var logger = Logger(label: "dipper")
         /// The rule that removes secrets from keys and errors in the log.
         public var redaction = Redaction.standard

@@ -33,7 +33,9 @@ extension DataCache {
     }
 
     /// Where the closures of a request's call run.
-    package func queue(of request: DataRequest) -> CallbackQueue { request.callbackQueue ?? defaults.queue }
+    package func callbackQueue(of request: DataRequest) -> CallbackQueue {
+        request.callbackQueue ?? defaults.callbackQueue
+    }
 
     /// Why no call can be made with this request.
     package func defect(of request: DataRequest) -> DipperError? {
@@ -103,8 +105,8 @@ extension DataCache {
     package func mayStillKeep(_ info: EntryInfo) -> Bool { store.history.admits(info) }
 
     /// Tells statistics and observers of an answer that this cache was not asked for.
-    package func noteMemoryHit(_ key: CacheKey, _ lane: Lane) {
-        engine.reporter.asked(key, lane)
+    package func noteMemoryHit(_ key: CacheKey, _ queue: FetchQueue) {
+        engine.reporter.asked(key, queue)
         engine.reporter.memoryHit(key)
     }
 
@@ -121,7 +123,7 @@ extension DataCache {
     /// Holds prefetches up until it is known whether an urgent call follows.
     package func reserveFast() -> FastReservation { FastReservation(engine) }
 
-    /// Fetches in the slow lane what is newer than what the tiers have, with its validators. While that is under way for
+    /// Fetches in `slowQueue` what is newer than what the tiers have, with its validators. While that is under way for
     /// a request, others get the task that there is.
     package func revalidate(_ request: DataRequest) -> DataTask {
         // Each use of what is stored has to be confirmed (RFC 9111, section 5.2.1.4).
@@ -147,8 +149,8 @@ extension DataCache {
     }
 
     /// For one who takes what is fetched, and cannot always take more.
-    /// - Parameter lane: what is held back then: all that has not begun, or prefetches alone.
-    package func makeHold(of lane: Lane) -> FetchHold { FetchHold(engine, of: lane) }
+    /// - Parameter queue: what is held back then: all that has not begun, or prefetches alone.
+    package func makeHold(of queue: FetchQueue) -> FetchHold { FetchHold(engine, of: queue) }
 
     /// The same on the caller's thread.
     package func peekEntry(_ key: CacheKey, for request: DataRequest) -> (

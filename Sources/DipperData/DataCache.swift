@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// ``getData(_:)-(URL)`` is for what someone is looking at: many run at once. ``slowGetData(_:)-(URL)`` is for what they may look
 /// at later: one runs at a time, and only while nothing urgent waits or runs. However many calls ask for a key, from
-/// both lanes, there is one fetch; an urgent call promotes a prefetch that waits or runs.
+/// both queues, there is one fetch; an urgent call promotes a prefetch that waits or runs.
 ///
 /// All calls may be made from any thread, return at once, and end exactly once. Letting go of the last reference ends
 /// the cache like ``shutdown()``, in the background.
@@ -55,7 +55,7 @@ public final class DataCache: Sendable {
                 limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
                 history: history, now: configuration.now, onCleaned: reporter.cleaned),
             disk: disk, history: history, defaults: StoreDefaults(configuration), now: configuration.now)
-        var scheduler = FetchEngine.Scheduler(fast: configuration.fastLane, slow: configuration.slowLane)
+        var scheduler = FetchEngine.Scheduler(fast: configuration.fastQueue, slow: configuration.slowQueue)
         scheduler.makesNotes = reporter.wantsNotes
         engine = FetchEngine(
             scheduler: scheduler, store: store,
@@ -153,9 +153,9 @@ public final class DataCache: Sendable {
         getRemoteData(DataRequest(url)).then(body)
     }
 
-    private func get(_ request: DataRequest, _ lane: Lane) -> DataTask {
+    private func get(_ request: DataRequest, _ queue: FetchQueue) -> DataTask {
         let call = Call(request, key: request.cacheKey, defaults: defaults)
-        let task = DataTask(call, lane: lane, orElse: request.hasHooks ? substitute(for: request) : nil)
+        let task = DataTask(call, queue: queue, orElse: request.hasHooks ? substitute(for: request) : nil)
         start(task)
         return task
     }
@@ -168,7 +168,7 @@ public final class DataCache: Sendable {
         }
         let call = task.call
         let policy = call.cachePolicy
-        engine.reporter.asked(call.key, task.requestedLane)
+        engine.reporter.asked(call.key, task.requestedQueue)
         if let defect = call.request.defect { return engine.finish(task, nil, .failure(defect)) }
         if isShutDown.load(ordering: .acquiring) { return engine.finish(task, nil, .failure(.shutDown)) }
         if policy != .ignoreCache, let value = store.kept(for: call.key, call), answer(task, with: value) { return }
@@ -236,22 +236,22 @@ public final class DataCache: Sendable {
     /// Ends every call as cancelled.
     public func cancelAll() { engine.cancelAll() }
 
-    // MARK: Lanes
+    // MARK: Queues
 
-    /// The rules of the fast lane; may be changed at any time.
-    public var fastLane: LaneConfiguration {
+    /// The rules of `fastQueue`; may be changed at any time.
+    public var fastQueue: QueueConfiguration {
         get { engine.inspect { $0.fast.configuration } }
         set { engine.apply { $0.configure(.fast, newValue, into: &$1) } }
     }
 
-    /// The rules of the slow lane; may be changed at any time.
-    public var slowLane: LaneConfiguration {
+    /// The rules of `slowQueue`; may be changed at any time.
+    public var slowQueue: QueueConfiguration {
         get { engine.inspect { $0.slow.configuration } }
         set { engine.apply { $0.configure(.slow, newValue, into: &$1) } }
     }
 
-    /// What the lanes are doing now.
-    public var laneCounts: LaneCounts { engine.inspect { $0.counts } }
+    /// What the queues are doing now.
+    public var queueCounts: QueueCounts { engine.inspect { $0.counts } }
 
     /// What the cache has done so far.
     public var statistics: CacheStatistics { engine.reporter.statistics.snapshot }

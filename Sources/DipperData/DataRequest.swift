@@ -24,7 +24,7 @@ public struct DataRequest: Sendable {
         /// Memory, network; kept in both tiers.
         case fromMemoryOrRefresh
         /// Network; nothing is read and nothing is kept, not even the beginning of a body that breaks off. A download that
-        /// has nothing to do with the cache but its lanes, retries and hooks. It shares a fetch with other calls for its
+        /// has nothing to do with the cache but its queues, retries and hooks. It shares a fetch with other calls for its
         /// key: what they want kept is kept.
         case bypass
     }
@@ -49,7 +49,7 @@ public struct DataRequest: Sendable {
     /// The entry's key; `nil` for the default key, which is made from URL and headers. The identities of
     /// ``credentials`` and ``modifier`` are added to either.
     public var key: CacheKey?
-    /// The order inside the lane.
+    /// The order inside the queue.
     public var priority = Priority.normal
     /// The longest the fetch may take from the start of its first attempt, retries and the waits between them
     /// included; time in the queue, paused, or without a network does not count. `nil` for the cache's default.

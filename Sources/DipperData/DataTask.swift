@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The handle of one call: await its ``value``, add hooks, cancel it, change its lane or priority.
+/// The handle of one call: await its ``value``, add hooks, cancel it, change its queue or priority.
 ///
 /// ```swift
 /// let task = cache.getData(url)
@@ -18,7 +18,7 @@ import Synchronization
 public final class DataTask: Sendable {
     /// What a task is doing.
     public enum State: Sendable, Hashable {
-        /// In its lane, or being looked up on disk.
+        /// In its queue, or being looked up on disk.
         case waiting
         case transferring
         /// Transferring, but held back for urgent work.
@@ -52,8 +52,8 @@ public final class DataTask: Sendable {
     private let substituted = AtomicLazyReference<Call>()
     /// Fetches newer bytes for others, who have been answered.
     let isRevalidation: Bool
-    /// The lane the call was made in.
-    public let requestedLane: Lane
+    /// The queue the call was made in.
+    public let requestedQueue: FetchQueue
     private let feed = TaskFeed<Event>()
     private let link: Mutex<Link>
 
@@ -63,8 +63,8 @@ public final class DataTask: Sendable {
         var id: TaskID?
         var job: FetchJob?
         var priority: Priority
-        /// The lane the task ended in.
-        var lane: Lane?
+        /// The queue the task ended in.
+        var queue: FetchQueue?
         /// Why the answer will not do for this task, if it does for others.
         var failure: DipperError?
         /// Of the job when the task ended.
@@ -74,16 +74,16 @@ public final class DataTask: Sendable {
         var firstFailure: Duration?
         var isTimeoutArmed = false
         var timers: [Timer: TimerQueue.ID] = [:]
-        var hasEnded: Bool { lane != nil }
+        var hasEnded: Bool { queue != nil }
         /// Looks at the bytes before all are there.
         var viewer: (@Sendable (Data) -> Void)?
     }
 
-    init(_ call: Call, lane: Lane, orElse substitute: Call? = nil, isRevalidation: Bool = false) {
+    init(_ call: Call, queue: FetchQueue, orElse substitute: Call? = nil, isRevalidation: Bool = false) {
         asked = call
         self.substitute = substitute
         self.isRevalidation = isRevalidation
-        requestedLane = lane
+        requestedQueue = queue
         link = Mutex(Link(priority: call.request.priority))
     }
 
@@ -180,7 +180,7 @@ public final class DataTask: Sendable {
     }
 
     /// Called if the call was answered with bytes that are out of date (`stale-while-revalidate`), once the newer ones
-    /// are there, or could not be had. They are fetched in the slow lane; see ``DataResponse/revalidation``.
+    /// are there, or could not be had. They are fetched in `slowQueue`; see ``DataResponse/revalidation``.
     @discardableResult
     public func onRevalidate(
         _ body: @escaping @Sendable (Result<DataResponse, DipperError>) -> Void
@@ -210,7 +210,7 @@ public final class DataTask: Sendable {
         }
     }
 
-    /// The order inside the lane; may be changed while the call waits.
+    /// The order inside the queue; may be changed while the call waits.
     public var priority: Priority {
         get { link.withLock { $0.priority } }
         set {
@@ -219,11 +219,11 @@ public final class DataTask: Sendable {
         }
     }
 
-    /// The lane the call is in now, or was in when it ended.
-    public var lane: Lane {
-        let (engine, id, last) = link.withLock { ($0.engine, $0.id, $0.lane) }
-        guard last == nil, let engine, let id else { return last ?? requestedLane }
-        return engine.lane(of: id) ?? link.withLock { $0.lane } ?? requestedLane
+    /// The queue the call is in now, or was in when it ended.
+    public var queue: FetchQueue {
+        let (engine, id, last) = link.withLock { ($0.engine, $0.id, $0.queue) }
+        guard last == nil, let engine, let id else { return last ?? requestedQueue }
+        return engine.queue(of: id) ?? link.withLock { $0.queue } ?? requestedQueue
     }
 
     /// Network attempts made so far for what this call waits for.
@@ -240,7 +240,7 @@ public final class DataTask: Sendable {
             // Between the scheduler's word and the task's there may be a moment.
             return feed.outcome.map(Self.state) ?? .waiting
         }
-        return state
+        return State(state)
     }
 
     private static func state(_ outcome: Result<DataResponse, DipperError>) -> State {
@@ -270,10 +270,10 @@ public final class DataTask: Sendable {
 
     /// Lets go of engine and job, so that a task that is kept keeps no cache and no body alive. The caller releases them.
     /// - Returns: those, and the timers that are not needed any more.
-    func detach(in lane: Lane) -> (held: (FetchEngine?, FetchJob?), timers: [TimerQueue.ID]) {
+    func detach(in queue: FetchQueue) -> (held: (FetchEngine?, FetchJob?), timers: [TimerQueue.ID]) {
         let attempts = link.withLock { $0.job }?.withState { $0.attempts } ?? 0
         return link.withLock { link in
-            link.lane = lane
+            link.queue = queue
             link.attempts = attempts
             let timers = Array(exchange(&link.timers, with: [:]).values)
             return ((exchange(&link.engine, with: nil), exchange(&link.job, with: nil)), timers)
@@ -288,15 +288,15 @@ public final class DataTask: Sendable {
 
     /// Ends the task, once.
     func end(_ result: Result<DataResponse, DipperError>) -> Bool {
-        feed.end(result, on: call.queue) { self.flush() }
+        feed.end(result, on: call.callbackQueue) { self.flush() }
     }
 
     func tellFailure(_ error: DipperError) -> Bool {
-        feed.fail(error, on: call.queue) { self.flush() }
+        feed.fail(error, on: call.callbackQueue) { self.flush() }
     }
 
     func tellRetry() -> Bool {
-        feed.retry(on: call.queue) { self.flush() }
+        feed.retry(on: call.callbackQueue) { self.flush() }
     }
 
     /// No more of ``onBytes(_:)``.
@@ -311,17 +311,30 @@ public final class DataTask: Sendable {
 
     /// Takes the latest progress.
     func tell(_ progress: TaskProgress) -> Bool {
-        feed.progress(progress, on: call.queue) { self.flush() }
+        feed.progress(progress, on: call.callbackQueue) { self.flush() }
     }
 
     @discardableResult
     private func add(_ hook: TaskHook<Event>) -> DataTask {
-        if feed.add(hook, on: call.queue, { self.flush() }) { flush() }
+        if feed.add(hook, on: call.callbackQueue, { self.flush() }) { flush() }
         return self
     }
 
     /// Calls the hooks that have something to hear, one after the other, without a lock held.
     func flush() { feed.flush() }
+}
+
+extension DataTask.State {
+    /// The state of a task whose job is in this state.
+    init(_ state: JobState) {
+        self =
+            switch state {
+            case .waiting: .waiting
+            case .transferring: .transferring
+            case .paused: .paused
+            case .parked: .parked
+            }
+    }
 }
 
 extension DataTask.Event: TaskEvent {
@@ -331,6 +344,6 @@ extension DataTask.Event: TaskEvent {
 }
 
 extension DataTask: RedactedStringConvertible {
-    /// The key without secrets, the lane, and the state of the task.
-    public var description: String { "\(key) \(lane.rawValue) \(state)" }
+    /// The key without secrets, the queue, and the state of the task.
+    public var description: String { "\(key) \(queue.rawValue) \(state)" }
 }

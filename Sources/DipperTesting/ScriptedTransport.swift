@@ -106,7 +106,7 @@ public final class ScriptedTransport: Transport {
 public final class ScriptedTransfer: Transfer {
     private struct State {
         var isThrottled: Bool
-        var lane: Lane
+        var queue: FetchQueue
         var isCancelled = false
         var isOver = false
         var held: TransferResponse?
@@ -120,13 +120,13 @@ public final class ScriptedTransfer: Transfer {
     init(_ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void) {
         self.request = request
         self.receive = receive
-        state = Mutex(State(isThrottled: request.isThrottled, lane: request.lane))
+        state = Mutex(State(isThrottled: request.isThrottled, queue: request.queue))
     }
 
     /// Whether the cache holds the transfer back now.
     public var isThrottled: Bool { state.withLock { $0.isThrottled } }
-    /// The lane the transfer counts in now.
-    public var lane: Lane { state.withLock { $0.lane } }
+    /// The queue the transfer counts in now.
+    public var queue: FetchQueue { state.withLock { $0.queue } }
     /// Whether the cache has taken it back.
     public var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
@@ -190,7 +190,7 @@ public final class ScriptedTransfer: Transfer {
     }
 
     public func setThrottled(_ isThrottled: Bool) { state.withLock { $0.isThrottled = isThrottled } }
-    public func setLane(_ lane: Lane) { state.withLock { $0.lane = lane } }
+    public func setQueue(_ queue: FetchQueue) { state.withLock { $0.queue = queue } }
     public func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void) {
         let held = state.withLock { $0.isOver ? nil : $0.held }
         if let held { reply(held.body, held.status == 206 ? request.offset : 0) }

@@ -15,9 +15,9 @@ struct CommandLineTests {
         #expect(output.status == 0)
         #expect(server.requests.count == 1)
         #expect(output.calls.count == 5)
-        #expect(output.calls.map { $0["lane"] as? String } == ["fast", "fast", "fast", "slow", "slow"])
+        #expect(output.calls.map { $0["queue"] as? String } == ["fast", "fast", "fast", "slow", "slow"])
         for call in output.calls {
-            #expect(Set(call.keys) == ["url", "lane", "source", "status", "bytes", "milliseconds", "attempts"])
+            #expect(Set(call.keys) == ["url", "queue", "source", "status", "bytes", "milliseconds", "attempts"])
             #expect(call["source"] as? String == "network")
             #expect(call["status"] as? Int == 200)
             #expect(call["bytes"] as? Int == 3_000)
@@ -31,7 +31,7 @@ struct CommandLineTests {
     }
 
     @Test("no slow request starts before the last urgent one ended, and slow ones never overlap")
-    func lanes() async throws {
+    func queues() async throws {
         let server = try await FaultServer.start()
         let folder = TemporaryFolder()
         var arguments = ["get", "--json", "--cache-dir", folder.path, "--timeline", folder.path + "/t.svg"]
@@ -122,7 +122,7 @@ struct CommandLineTests {
         await server.stop()
     }
 
-    @Test("batch: lanes are driven by a script, and a bad line is told")
+    @Test("batch: queues are driven by a script, and a bad line is told")
     func batch() async throws {
         let server = try await FaultServer.start()
         let folder = TemporaryFolder()
@@ -147,7 +147,7 @@ struct CommandLineTests {
         #expect(output.errors.contains("line 10"))
         let byURL = Dictionary(grouping: output.calls) { $0["url"] as? String ?? "" }
         #expect(byURL[url("a")]?.count == 1)
-        #expect(byURL[url("s", 200)]?.map { $0["lane"] as? String } == ["slow", "slow"])
+        #expect(byURL[url("s", 200)]?.map { $0["queue"] as? String } == ["slow", "slow"])
         #expect(byURL[url("c", 60_000)]?.first?["error"] as? String == "cancelled")
         #expect(server.requests(to: "/bytes/100/s").count == 1)
         await server.stop()

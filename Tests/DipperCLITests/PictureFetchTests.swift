@@ -22,7 +22,7 @@ struct PictureFetchTests {
             let call = try #require(output.calls.first)
             #expect(
                 Set(call.keys) == [
-                    "url", "lane", "source", "status", "bytes", "milliseconds", "attempts", "width", "height", "file",
+                    "url", "queue", "source", "status", "bytes", "milliseconds", "attempts", "width", "height", "file",
                 ])
             #expect(call["width"] as? Int == 120)
             #expect(call["height"] as? Int == 80)
@@ -116,13 +116,13 @@ struct PictureFetchTests {
     }
 
     @Test("prefetch and batch take sizes too, and a get after a prefetch needs no network")
-    func lanes() async throws {
+    func queues() async throws {
         let server = try await PictureFiles.serve(["/a.jpg": Data(contentsOf: PictureFiles.photo)])
         let folder = TemporaryFolder()
         let more = ["--resize", "60x60", "--json", "--cache-dir", folder.path + "/cache"]
         let url = server.address("/a.jpg")
         let prefetched = try await Dipper.run(["prefetch", url] + more)
-        #expect(prefetched.calls.first?["lane"] as? String == "slow")
+        #expect(prefetched.calls.first?["queue"] as? String == "slow")
         #expect(prefetched.calls.first?["width"] as? Int == 60)
         let script = "slow \(url)\nget \(url)\nwait\nget \(server.address("/none"))\ncancel \(url)\n"
         let batch = try await Dipper.run(["batch"] + more, input: script)

@@ -139,7 +139,7 @@ struct CurlTransportTests {
         let transport = CurlTransport()
         func start(_ path: String) -> (any Transfer, AsyncStream<TransferEvent>) {
             let (events, continuation) = AsyncStream<TransferEvent>.makeStream()
-            let request = TransferRequest(url: server.url(path), lane: .slow, isThrottled: false)
+            let request = TransferRequest(url: server.url(path), queue: .slow, isThrottled: false)
             let transfer = transport.start(request) { event in
                 received.update { if case .progress(let count, _) = event, path.contains("long") { $0 = count } }
                 continuation.yield(event)
@@ -174,7 +174,7 @@ struct CurlTransportTests {
         func start(_ isThrottled: Bool) -> (any Transfer, AsyncStream<TransferEvent>) {
             let (events, continuation) = AsyncStream<TransferEvent>.makeStream()
             let transfer = transport.start(
-                TransferRequest(url: server.url(path), lane: .slow, isThrottled: isThrottled)
+                TransferRequest(url: server.url(path), queue: .slow, isThrottled: isThrottled)
             ) { event in
                 if case .progress(let count, _) = event { received.update { $0 = count } }
                 continuation.yield(event)

@@ -24,7 +24,7 @@ struct DataCacheTests {
         await test.cache.shutdown()
     }
 
-    @Test("however many ask, from both lanes and in either order, there is one request")
+    @Test("however many ask, from both queues and in either order, there is one request")
     func oneRequest() async throws {
         let test = TestCache()
         let tasks = (0..<20).map { number in
@@ -66,10 +66,10 @@ struct DataCacheTests {
         let firstTransfer = await test.transport.nextTransfer()
         let transfer = await test.transport.nextTransfer()
         #expect(firstTransfer.isThrottled)
-        #expect(transfer.lane == .fast)
+        #expect(transfer.queue == .fast)
         test.cache.moveTaskToSlowQueue(url("a"))
-        #expect(transfer.lane == .slow)
-        #expect(urgent.lane == .slow)
+        #expect(transfer.queue == .slow)
+        #expect(urgent.queue == .slow)
         #expect(!firstTransfer.isThrottled)
         #expect(transfer.isThrottled, "its turn comes after the one that was there")
         let seen = Box(0)
@@ -310,7 +310,7 @@ struct DataCacheTests {
         other.cancel()
         #expect(await other.error == .cancelled)
         #expect(await settle { transfer.isCancelled })
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 

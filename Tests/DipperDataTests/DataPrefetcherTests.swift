@@ -11,7 +11,7 @@ struct DataPrefetcherTests {
 
     @Test("only a few calls are under way, in order; progress ends with all")
     func window() async throws {
-        let test = TestCache { $0.slowLane.maxConcurrent = 10 }
+        let test = TestCache { $0.slowQueue.maxConcurrent = 10 }
         let told = Box<[PrefetchProgress]>([])
         let prefetcher = DataPrefetcher(test.cache, urls: urls(6), maxOutstanding: 2)
             .onProgress { progress in told.update { $0.append(progress) } }

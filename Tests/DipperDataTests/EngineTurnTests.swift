@@ -117,7 +117,7 @@ struct EngineTurnTests {
         }
         await test.cache.shutdown()
         #expect(await settle { ended.value == 5_000 })
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
     }
 
     // MARK: Timers

@@ -32,19 +32,19 @@ struct HTTPStaleTests {
             #expect(Told(response) == Told("1", .stale) && response.attempts == 0)
             refreshes.append(try #require(response.revalidation))
         }
-        #expect(refreshes.allSatisfy { $0.lane == .slow })
+        #expect(refreshes.allSatisfy { $0.queue == .slow })
         #expect(test.transport.transfers.last?.request.url == url("urgent"), "the urgent work comes first")
         urgentTransfer.finish(with: Data())
         _ = try await urgent.value
         let transfer = await test.transport.nextTransfer()
-        #expect(transfer.request.url == a && transfer.request.lane == .slow)
+        #expect(transfer.request.url == a && transfer.request.queue == .slow)
         #expect(transfer.request.headers["If-None-Match"] == "\"1\"")
         transfer.finish(with: Data("2".utf8), headers: window)
         for refresh in refreshes { #expect(try await Told(refresh.response) == Told("2", .network)) }
         for hit in hits { #expect(try await Told(hit.refreshed.get()) == Told("2", .network)) }
         #expect(try await test.ask(a) == Told("2", .memory))
-        #expect(test.transport.transfers(of: a).filter { $0.request.lane == .slow }.count == 1)
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.transport.transfers(of: a).filter { $0.request.queue == .slow }.count == 1)
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 
@@ -91,17 +91,17 @@ struct HTTPStaleTests {
         test.date.advance(by: 10)
         let stale = try await test.cache.getData(a).response
         let transfer = await test.transport.nextTransfer()
-        #expect(transfer.lane == .slow)
+        #expect(transfer.queue == .slow)
         let urgent = test.cache.getData(DataRequest(a).with(\.headers, ["Cache-Control": "no-cache"]))
-        #expect(transfer.lane == .fast)
+        #expect(transfer.queue == .fast)
         urgent.moveToSlowQueue()
-        #expect(transfer.lane == .slow)
+        #expect(transfer.queue == .slow)
         stale.revalidation?.cancel()
         #expect(!transfer.isCancelled)
         transfer.finish(with: Data(), status: 304)
         #expect(try await Told(urgent.response) == Told("1", .revalidated))
         #expect(await stale.revalidation?.error == .cancelled)
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 
@@ -121,7 +121,7 @@ struct HTTPStaleTests {
         transfer.finish(with: Data(), status: 304)
         #expect(await settle { ends.value == 1 })
         #expect(test.cache.data(for: a) == Data("1".utf8))
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 

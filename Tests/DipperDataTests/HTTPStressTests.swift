@@ -81,7 +81,7 @@ struct HTTPStressTests {
             }
         }
         // Nothing is left behind once all have ended; refreshes behind old bytes end as well.
-        #expect(await settle { cache.laneCounts == LaneCounts() })
+        #expect(await settle { cache.queueCounts == QueueCounts() })
         #expect(served.value > 200, "\(served.value) of 1,000, seed \(seed)")
         await cache.shutdown()
         _ = await cache.getData(server.url("/end")).heard

@@ -114,7 +114,7 @@ struct HTTPVariantTests {
         #expect(try await french.value == Data("fr".utf8))
         #expect(test.transport.transfers.count == 3)
         for language in ["de", "en", "fr"] { #expect(try await ask(test, language).source != .network) }
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 
@@ -172,7 +172,7 @@ struct HTTPVariantTests {
                 }
             }
         }
-        #expect(await settle { test.cache.laneCounts == LaneCounts() })
+        #expect(await settle { test.cache.queueCounts == QueueCounts() })
         let last = test.cache.getData(url("last"))
         _ = try await last.value
         await server.value

@@ -8,7 +8,7 @@ struct InstantTransport: Transport {
         let receive: @Sendable (TransferEvent) -> Void
         func cancel() {}
         func setThrottled(_ isThrottled: Bool) {}
-        func setLane(_ lane: Lane) {}
+        func setQueue(_ queue: FetchQueue) {}
     }
 
     func start(

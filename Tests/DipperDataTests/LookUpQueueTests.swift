@@ -14,8 +14,8 @@ struct LookUpQueueTests {
         let done = Box<[String]>([])
         queue.add(.init(.fast, .normal)) { door.pass() }
         try #require(await settle { door.arrivals >= 1 })
-        func add(_ name: String, _ lane: Lane, _ priority: Priority = .normal) throws -> LookUp {
-            try #require(queue.add(.init(lane, priority)) { done.update { $0.append(name) } })
+        func add(_ name: String, _ queue: FetchQueue, _ priority: Priority = .normal) throws -> LookUp {
+            try #require(queue.add(.init(queue, priority)) { done.update { $0.append(name) } })
         }
         _ = try add("slow", .slow, .high)
         let promoted = try add("promoted", .slow)
@@ -142,7 +142,7 @@ struct LookUpQueueTests {
         // Scrolled past: most calls are given up, some become prefetches.
         for task in flung.dropLast(100) { task.cancel() }
         for task in flung.suffix(100) { task.moveToSlowQueue() }
-        // Prefetches wait in their lane while urgent work is there, but for what had begun to be looked up.
+        // Prefetches wait in their queue while urgent work is there, but for what had begun to be looked up.
         let readers = try #require(test.cache.store.readers)
         #expect(readers.count == 120)
         // Urgent look-ups alone: those of the prefetches have become less urgent.

@@ -33,7 +33,7 @@ struct NetworkCacheTests {
     }
 
     @Test("no slow request starts before the last urgent one has ended, and slow ones never overlap")
-    func lanes() async throws {
+    func queues() async throws {
         let server = try await FaultServer.start()
         let cache = cache()
         let slow = (0..<5).map { cache.slowGetData(server.url("/bytes/1000/s\($0)?delay=20")) }
@@ -124,7 +124,7 @@ struct NetworkCacheTests {
                 }
             }
         }
-        #expect(cache.laneCounts == LaneCounts())
+        #expect(cache.queueCounts == QueueCounts())
         // One in eight is taken back, and one in five of the rest is not found.
         #expect(served.value > 500, "\(served.value) of 1,000")
         await cache.shutdown()

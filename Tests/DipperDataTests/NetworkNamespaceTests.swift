@@ -81,7 +81,7 @@ struct NetworkNamespaceTests {
         #expect(try net.served().count == rounds, "while there is no network nothing is asked")
     }
 
-    @Test("another host is served meanwhile, and the slow lane is not held up")
+    @Test("another host is served meanwhile, and slowQueue is not held up")
     func otherHosts() async throws {
         let net = try Namespaces(cables: 2)
         defer { net.close() }

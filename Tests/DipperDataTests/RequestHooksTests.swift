@@ -53,7 +53,7 @@ struct RequestHooksTests {
         let refusing = RequestModifier { (_) async throws(DipperError) in throw .rejected }
         #expect(await test.cache.getData(DataRequest(b).with(\.modifier, refusing)).error == .rejected)
         #expect(test.transport.transfers.count == 1)
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 
@@ -343,7 +343,7 @@ struct RequestHooksTests {
         let error = await task.error
         #expect(error == .status(410))
         #expect(error?.earlier == [.status(404), .connectionFailed])
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 
@@ -395,12 +395,13 @@ struct RequestHooksTests {
     @Test("each request tells its priority, unless the caller has")
     func priority() async throws {
         let test = TestCache()
-        for (lane, priority, text) in [
-            (Lane.fast, Priority.normal, "u=2"), (.fast, .high, "u=1"), (.fast, .low, "u=3"), (.slow, .normal, "u=6"),
+        for (queue, priority, text) in [
+            (FetchQueue.fast, Priority.normal, "u=2"), (.fast, .high, "u=1"), (.fast, .low, "u=3"),
+            (.slow, .normal, "u=6"),
             (.slow, .high, "u=5"), (.slow, .low, "u=7"),
         ] {
             let request = DataRequest(url(text)).with(\.priority, priority)
-            let task = lane == .fast ? test.cache.getData(request) : test.cache.slowGetData(request)
+            let task = queue == .fast ? test.cache.getData(request) : test.cache.slowGetData(request)
             let transfer = await test.transport.nextTransfer()
             #expect(transfer.request.headers.values("Priority") == [text])
             transfer.finish(with: Data())
@@ -503,7 +504,7 @@ struct RequestHooksTests {
             #expect(test.transport.transfers.count == sent)
         }
         #expect(ends.value == [way == .timeout ? .timedOut : .cancelled])
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 
@@ -524,7 +525,7 @@ struct RequestHooksTests {
     }
 
     @Test("demotion and promotion while a hook is at work count for what is sent then")
-    func laneChangeDuringHook() async throws {
+    func queueChangeDuringHook() async throws {
         let test = TestCache()
         let gate = Gate()
         let task = test.cache.getData(request(.modifier, gate))
@@ -532,7 +533,7 @@ struct RequestHooksTests {
         task.moveToSlowQueue()
         gate.open()
         let transfer = await test.transport.nextTransfer()
-        #expect(transfer.request.lane == .slow && transfer.request.headers["Priority"] == "u=6")
+        #expect(transfer.request.queue == .slow && transfer.request.headers["Priority"] == "u=6")
         transfer.finish(with: Data())
         _ = try await task.value
         await test.cache.shutdown()

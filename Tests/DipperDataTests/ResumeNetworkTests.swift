@@ -240,7 +240,7 @@ struct ResumeNetworkTests {
             }
         }
         #expect(whole > 125, "\(whole) of 250, seed \(seed)")
-        #expect(cache.laneCounts == LaneCounts())
+        #expect(cache.queueCounts == QueueCounts())
         await cache.shutdown()
         await server.stop()
     }

@@ -37,7 +37,7 @@ struct ResumePropertyTests {
             }
             if number % 100 == 99 { cache.clearMemory() }
         }
-        #expect(cache.laneCounts == LaneCounts(), "seed \(seed)")
+        #expect(cache.queueCounts == QueueCounts(), "seed \(seed)")
         #expect(succeeded > Self.cases / 12, "the servers are not so bad: \(succeeded), seed \(seed)")
         #expect(continued > Self.cases / 40, "bodies were continued: \(continued), seed \(seed)")
         await cache.shutdown()
@@ -74,7 +74,7 @@ struct ResumePropertyTests {
                 }
                 if Int.random(in: 0..<3, using: &random) == 0 { cache.removeData(for: target) }
             }
-            #expect(cache.laneCounts == LaneCounts(), "seed \(seed)")
+            #expect(cache.queueCounts == QueueCounts(), "seed \(seed)")
             await cache.shutdown()
         }
         // A third of 1,440 calls is taken back.
@@ -238,7 +238,7 @@ private final class FickleTransport: Transport {
 
         func cancel() { end([.finished(.failure(.cancelled))]) }
         func setThrottled(_ isThrottled: Bool) {}
-        func setLane(_ lane: Lane) {}
+        func setQueue(_ queue: FetchQueue) {}
     }
 
     private let servers = Mutex<[URL: [FickleServer]]>([:])

@@ -51,7 +51,7 @@ struct RetryTests {
         await test.cache.shutdown()
     }
 
-    @Test("after its retries a failure is fatal, and the slow lane goes on meanwhile")
+    @Test("after its retries a failure is fatal, and slowQueue goes on meanwhile")
     func retriesEnd() async throws {
         let test = TestCache()
         test.transport.script(url("a"), [.status(500)])
@@ -147,7 +147,7 @@ struct RetryTests {
         await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
         let second = await test.transport.nextTransfer()
-        #expect(second.request.lane == .slow)
+        #expect(second.request.queue == .slow)
         second.finish(with: Data())
         _ = try await patient.value
         await test.cache.shutdown()
@@ -217,7 +217,7 @@ struct RetryTests {
 
     @Test("a time limit counts from the first attempt, over retries, and not while the job waits or is held back")
     func timeLimit() async throws {
-        let test = TestCache { $0.fastLane.maxConcurrent = 1 }
+        let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
         let busy = test.cache.getData(url("busy"))
         let limited = test.cache.getData(
             DataRequest(url("a")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(4))))
@@ -236,13 +236,13 @@ struct RetryTests {
         await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
         #expect(await limited.error == .timedOut)
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 
     @Test("the wait for a place after a back-off does not use up the time limit")
     func timeLimitAfterBackOff() async throws {
-        let test = TestCache { $0.fastLane.maxConcurrent = 1 }
+        let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
         let limited = test.cache.slowGetData(
             DataRequest(url("s")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(1))))
         await test.transport.nextTransfer().fail(with: .connectionLost)
@@ -250,8 +250,8 @@ struct RetryTests {
         let urgentTransfer = await test.transport.nextTransfer()
         await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
-        // Its back-off is over when the lane has it again.
-        try #require(await settle { test.cache.laneCounts.slowWaiting > 0 })
+        // Its back-off is over when the queue has it again.
+        try #require(await settle { test.cache.queueCounts.slowWaiting > 0 })
         test.clock.advance(by: .seconds(100))
         urgentTransfer.finish(with: Data())
         _ = try await urgent.value
@@ -280,10 +280,10 @@ struct RetryTests {
 
     @Test("a thousand parked jobs do not wake in one instant")
     func wakeUp() async throws {
-        let test = TestCache { $0.fastLane.maxConcurrent = 2_000 }
+        let test = TestCache { $0.fastQueue.maxConcurrent = 2_000 }
         test.network.isUp = false
         let tasks = (0..<1_000).map { test.cache.getData(url("\($0)")) }
-        #expect(await settle { test.cache.laneCounts.parked == 1_000 })
+        #expect(await settle { test.cache.queueCounts.parked == 1_000 })
         test.network.isUp = true
         var instants = Set<ManualClock.Instant>()
         for _ in tasks {

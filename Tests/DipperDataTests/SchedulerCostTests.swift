@@ -31,7 +31,7 @@ struct SchedulerCostTests {
             tasks.append(bench.get("a", number % 2 == 0 ? .fast : .slow, priority: number % 3 == 0 ? .high : .low).task)
         }
         let steps = StepCounter()
-        bench.scheduler.slots.steps = steps
+        bench.scheduler.table.steps = steps
         var mostActions = 0
         for task in tasks {
             bench.apply { $0.setPriority(.normal, of: task, into: &$1) }
@@ -161,7 +161,7 @@ struct ByteBudgetTests {
         #expect(bench.started == ["b"])
     }
 
-    @Test("a holder of the slow lane holds back prefetches alone, also those that maxPause would let begin")
+    @Test("a holder of slowQueue holds back prefetches alone, also those that maxPause would let begin")
     func slowHolder() {
         var bench = Bench(maxPause: .seconds(1))
         let holder = bench.scheduler.addHolder(of: .slow)
@@ -169,7 +169,7 @@ struct ByteBudgetTests {
         bench.get("slow", .slow)
         let urgent = bench.get("urgent", .fast).job
         #expect(bench.started == ["urgent"])
-        let token = bench.scheduler.pauseToken
+        let token = bench.pauseArmed!.1
         bench.apply { $0.pauseElapsed(token: token, into: &$1) }
         #expect(bench.started.isEmpty)
         bench.apply { $0.finished(urgent, into: &$1) }
@@ -190,6 +190,6 @@ struct ByteBudgetTests {
         bench.apply { $0.hold(.init(isSpent: true, number: 2), for: gone, into: &$1) }
         bench.get("b", .fast)
         #expect(bench.started == ["b"])
-        #expect(bench.scheduler.addHolder(of: .fast) != gone && bench.scheduler.holders.count == 1)
+        #expect(bench.scheduler.addHolder(of: .fast) != gone && bench.scheduler.intake.holders.count == 1)
     }
 }

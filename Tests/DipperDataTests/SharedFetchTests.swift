@@ -33,8 +33,8 @@ struct SharedFetchTests {
             default: return false
             }
         }
-        #expect(ended, "second: \(second.state) first: \(first.state) \(test.cache.laneCounts)")
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(ended, "second: \(second.state) first: \(first.state) \(test.cache.queueCounts)")
+        #expect(test.cache.queueCounts == QueueCounts())
     }
 
     @Test("a joiner whose validation takes the answer gets it", .timeLimit(.minutes(5)))
@@ -231,12 +231,12 @@ struct SharedFetchTests {
         _ = try await test.ask(a)
         test = await test.reopened(folder)
         test.date.advance(by: 20)
-        test.cache.slowLane = test.cache.slowLane.with { $0.isSuspended = true }
+        test.cache.slowQueue = test.cache.slowQueue.with { $0.isSuspended = true }
         let one = test.cache.slowGetData(DataRequest(a))
         let two =
             withSecond ? test.cache.slowGetData(DataRequest(a).with(\.headers, ["Cache-Control": "no-cache"])) : nil
         let job = WeakJob(one.withLink { $0.job })
-        test.cache.slowLane = test.cache.slowLane.with { $0.isSuspended = false }
+        test.cache.slowQueue = test.cache.slowQueue.with { $0.isSuspended = false }
         let transfer = await test.transport.nextTransfer()
         transfer.finish(with: Data("2".utf8), headers: window)
         let response = try await one.response
@@ -372,14 +372,14 @@ struct SharedFetchTests {
         await test.cache.synchronize()
         test.cache.clearMemory()
         let cache = test.cache
-        let rule = ResponseValidation { _ in cache.laneCounts.fastRunning > 99 ? .rejected : nil }
+        let rule = ResponseValidation { _ in cache.queueCounts.fastRunning > 99 ? .rejected : nil }
         _ = try await cache.getData(DataRequest(a).with(\.validation, rule)).value
         await cache.shutdown()
     }
 }
 
-extension LaneConfiguration {
-    fileprivate func with(_ change: (inout LaneConfiguration) -> Void) -> LaneConfiguration {
+extension QueueConfiguration {
+    fileprivate func with(_ change: (inout QueueConfiguration) -> Void) -> QueueConfiguration {
         var copy = self
         change(&copy)
         return copy

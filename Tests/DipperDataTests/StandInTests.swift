@@ -119,7 +119,7 @@ struct StandInTests {
         let provided = DataRequest(failing).with(\.alternatives, [b])
         #expect(try await Told(test.cache.getData(provided).response) == Told("1", .network))
         #expect(test.cache.hasData(for: CacheKey("failing")) && !test.cache.hasData(for: b))
-        #expect(test.cache.laneCounts == LaneCounts())
+        #expect(test.cache.queueCounts == QueueCounts())
         await test.cache.shutdown()
     }
 
@@ -167,7 +167,7 @@ struct StandInTests {
         #expect(await settle { asked.value == 1 })
         task.cancel()
         #expect(await task.error == .cancelled)
-        #expect(await settle { test.cache.laneCounts == LaneCounts() })
+        #expect(await settle { test.cache.queueCounts == QueueCounts() })
         #expect(test.transport.transfers(of: b).isEmpty)
         await test.cache.shutdown()
     }

@@ -344,7 +344,7 @@ private final class LateTransport: Transport {
         let receive: @Sendable (TransferEvent) -> Void
         func cancel() {}
         func setThrottled(_ isThrottled: Bool) {}
-        func setLane(_ lane: Lane) {}
+        func setQueue(_ queue: FetchQueue) {}
     }
 
     private let started = Box<[Started]>([])

@@ -13,8 +13,8 @@ import Testing
         TimelineChart(events.map { CacheEvent(time: .milliseconds($0.0), key: key, kind: $0.1) })
     }
 
-    private func span(_ phase: TimelineChart.Phase, _ lane: Lane, _ start: Int, _ end: Int) -> Span {
-        Span(phase: phase, lane: lane, start: .milliseconds(start), end: .milliseconds(end))
+    private func span(_ phase: TimelineChart.Phase, _ queue: FetchQueue, _ start: Int, _ end: Int) -> Span {
+        Span(phase: phase, queue: queue, start: .milliseconds(start), end: .milliseconds(end))
     }
 
     private func mark(_ moment: TimelineChart.Moment, _ time: Int) -> TimelineChart.Mark {
@@ -55,10 +55,10 @@ import Testing
             ])
     }
 
-    @Test("a promoted transfer goes on in the other lane's colour from there")
+    @Test("a promoted transfer goes on in the other queue's colour from there")
     func promotion() {
         let chart = chart([
-            (0, .transferring(.slow)), (5, .paused), (7, .laneChanged(.fast)), (7, .resumed), (12, .ended),
+            (0, .transferring(.slow)), (5, .paused), (7, .queueChanged(.fast)), (7, .resumed), (12, .ended),
         ])
         #expect(
             chart.rows.first?.spans == [
@@ -66,13 +66,13 @@ import Testing
                 span(.transferring, .fast, 7, 12),
             ])
         #expect(chart.rows.first?.marks == [mark(.promoted, 7)])
-        #expect(chart.rows.first?.lane == .slow)
+        #expect(chart.rows.first?.queue == .slow)
     }
 
     @Test("a demotion of a waiting job is marked once")
     func demotion() {
         let chart = chart([
-            (0, .queued(.fast)), (4, .laneChanged(.slow)), (4, .queued(.slow)), (9, .transferring(.slow)),
+            (0, .queued(.fast)), (4, .queueChanged(.slow)), (4, .queued(.slow)), (9, .transferring(.slow)),
             (12, .ended),
         ])
         #expect(
@@ -110,7 +110,7 @@ import Testing
             (10, .asked(.slow)), (10, .queued(.slow)), (12, .answered(.disk)), (12, .ended),
             (14, .asked(.fast)), (14, .memoryHit),
         ])
-        #expect(chart.rows.map(\.lane) == [.fast, .slow])
+        #expect(chart.rows.map(\.queue) == [.fast, .slow])
         #expect(chart.rows.first?.marks == [mark(.answered(.network), 4), mark(.answered(.memory), 6)])
         #expect(chart.rows.last?.marks == [mark(.answered(.disk), 12), mark(.answered(.memory), 14)])
         #expect((chart.jobs, chart.calls) == (2, 4))
@@ -152,7 +152,7 @@ import Testing
 
     @Test("events that make no sense alone are passed over")
     func senseless() {
-        for kind in [Kind.ended, .resumed, .paused, .laneChanged(.slow)] {
+        for kind in [Kind.ended, .resumed, .paused, .queueChanged(.slow)] {
             let chart = chart([(1, kind)])
             #expect(chart.rows.isEmpty, "\(kind)")
         }
@@ -191,7 +191,7 @@ import Testing
         let timeline = Timeline(limit: limit)
         for (index, key) in keys.enumerated() {
             let kinds: [Kind] = [
-                .asked(.slow), .queued(.slow), .transferring(.slow), .paused, .laneChanged(.fast), .resumed,
+                .asked(.slow), .queued(.slow), .transferring(.slow), .paused, .queueChanged(.fast), .resumed,
                 .parked, .queued(.fast), .transferring(.fast), .failed(.timedOut), .ended,
             ]
             for (step, kind) in kinds.enumerated() {
@@ -243,7 +243,7 @@ import Testing
                     + "failed: timed out"))
     }
 
-    @Test("work too short to be seen does not make the fast lane look busy for longer")
+    @Test("work too short to be seen does not make fastQueue look busy for longer")
     func shortWork() throws {
         let timeline = Timeline()
         for (time, kind) in [(0, Kind.looking(.fast)), (20, .ended), (5_000_000, .memoryHit)] {

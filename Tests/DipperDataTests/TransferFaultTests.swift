@@ -14,7 +14,7 @@ struct TransferFaultTests {
         configuration.maximumBodySize = 1_000
         let transport = CurlTransport(configuration)
         let (ends, continuation) = AsyncStream.makeStream(of: DipperError?.self)
-        let request = TransferRequest(url: server.url("/bytes/10000/a?chunked=1&delay=50"), lane: .slow)
+        let request = TransferRequest(url: server.url("/bytes/10000/a?chunked=1&delay=50"), queue: .slow)
         let transfer = transport.start(request) { event in
             switch event {
             case .finished(.failure(let error)): continuation.yield(error)
@@ -26,7 +26,7 @@ struct TransferFaultTests {
         await server.waitForEnds(1)
         // Its first bytes have been held back by the time another transfer of its pool is over.
         await withCheckedContinuation { done in
-            _ = transport.start(TransferRequest(url: server.url("/bytes/10/b?delay=50"), lane: .slow)) { event in
+            _ = transport.start(TransferRequest(url: server.url("/bytes/10/b?delay=50"), queue: .slow)) { event in
                 if case .finished = event { done.resume() }
             }
         }

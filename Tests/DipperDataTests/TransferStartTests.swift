@@ -6,7 +6,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("A transfer that begins behind a redirect, while the lanes change", .timeLimit(.minutes(5)))
+@Suite("A transfer that begins behind a redirect, while the queues change", .timeLimit(.minutes(5)))
 struct TransferStartTests {
     @Test("the last word a transfer hears is the one that holds, also if it was being started meanwhile")
     func lastWord() async throws {
@@ -46,7 +46,7 @@ private final class NestingTransport: Transport {
         let change: @Sendable (Bool) -> Void
         func cancel() {}
         func setThrottled(_ isThrottled: Bool) { change(isThrottled) }
-        func setLane(_ lane: Lane) {}
+        func setQueue(_ queue: FetchQueue) {}
     }
 
     private let state = Mutex(State())

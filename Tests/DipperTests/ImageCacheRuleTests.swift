@@ -328,7 +328,7 @@ struct ImageCacheRuleTests {
         let task = test.cache.getImage(request)
         _ = await test.transport.nextTransfer()
         test.cache.moveTaskToSlowQueue(request)
-        #expect(task.lane == .slow)
+        #expect(task.queue == .slow)
         test.cache.cancel(request)
         #expect(task.state == .failed(.cancelled))
         test.cache.cancelAll()
@@ -687,7 +687,7 @@ struct ImageCacheRuleTests {
 
     // MARK: Stress
 
-    @Test("many tasks over few pictures, with everything that can happen to them: each ends once, and lanes are free")
+    @Test("many tasks over few pictures, with everything that can happen to them: each ends once, and queues are free")
     func stress() async throws {
         let date = ManualDate()
         let test = TestImageCache(folder: TemporaryFolder(), date: date) { $0.decodingThreads = 3 }
@@ -767,10 +767,10 @@ struct ImageCacheRuleTests {
         }
         #expect(await settle { ends.value.count == 1_600 })
         let stuck = all.value.filter { $0.state != .finished && !$0.hasEnded }
-        #expect(ends.value.count == 1_600, "stuck: \(stuck.map { "\($0.key) \($0.state) \($0.lane)" })")
+        #expect(ends.value.count == 1_600, "stuck: \(stuck.map { "\($0.key) \($0.state) \($0.queue)" })")
         #expect(ends.value.values.allSatisfy { $0 == 1 })
-        #expect(await settle { cache.data.laneCounts == LaneCounts() && cache.loader.live.all.isEmpty })
-        #expect(cache.data.laneCounts == LaneCounts(), "\(cache.data.laneCounts)")
+        #expect(await settle { cache.data.queueCounts == QueueCounts() && cache.loader.live.all.isEmpty })
+        #expect(cache.data.queueCounts == QueueCounts(), "\(cache.data.queueCounts)")
         #expect(cache.loader.live.all.isEmpty)
         test.transport.script(url("after"), [.body(files[0])])
         let after = cache.slowGetImage(ImageRequest(url("after")).processed(by: Inverting("after")))
@@ -834,7 +834,7 @@ private final class ShowingTransport: Transport {
         }
         func cancel() { receive(.finished(.failure(.cancelled))) }
         func setThrottled(_ isThrottled: Bool) {}
-        func setLane(_ lane: Lane) {}
+        func setQueue(_ queue: FetchQueue) {}
         func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) { reply(shown.value, request.offset) }
         func show(_ data: Data) {
             shown.update { $0 = data }

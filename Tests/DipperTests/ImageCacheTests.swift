@@ -48,7 +48,7 @@ struct ImageCacheTests {
         await two.cache.shutdown()
     }
 
-    @Test("whoever asks, in whichever lane: one request and one decode")
+    @Test("whoever asks, in whichever queue: one request and one decode")
     func dedup() async throws {
         let test = TestImageCache()
         let tasks = (0..<6).map { $0.isMultiple(of: 2) ? test.cache.slowGetImage(a) : test.cache.getImage(a) }

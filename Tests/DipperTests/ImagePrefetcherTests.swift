@@ -30,7 +30,7 @@ struct ImagePrefetcherTests {
         prefetcher.stop()
         #expect(await settle { ends.value == 1 })
         #expect(!prefetcher.add([ImageRequest(url("d"))]))
-        #expect(test.transport.transfers.allSatisfy { $0.request.lane == .slow || $0.request.url == url("b") })
+        #expect(test.transport.transfers.allSatisfy { $0.request.queue == .slow || $0.request.url == url("b") })
         await test.cache.shutdown()
     }
 
@@ -89,9 +89,9 @@ struct ImagePrefetcherTests {
         let test = TestImageCache()
         let prefetcher = ImagePrefetcher(test.cache, urls: [url("a")]).start()
         let transfer = await test.transport.nextTransfer()
-        #expect(transfer.lane == .slow)
+        #expect(transfer.queue == .slow)
         let image = test.cache.getImage(url("a"))
-        #expect(transfer.lane == .fast)
+        #expect(transfer.queue == .fast)
         transfer.finish(with: try Image.sample().png)
         #expect(try await image.value.pixels == Image.sample().pixels)
         #expect(await prefetcher.value.completed.count == 1 && test.transport.transfers.count == 1)

@@ -67,7 +67,7 @@ struct ProviderTests {
         await test.cache.shutdown()
     }
 
-    @Test("bytes in memory, and code of the caller's: asked once for all, in lanes, with retries")
+    @Test("bytes in memory, and code of the caller's: asked once for all, in queues, with retries")
     func custom() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         let file = try picture.png

@@ -44,7 +44,7 @@ final class BreakingServer: Transport {
     private struct Nothing: Transfer {
         func cancel() {}
         func setThrottled(_ isThrottled: Bool) {}
-        func setLane(_ lane: Lane) {}
+        func setQueue(_ queue: FetchQueue) {}
     }
 
     func start(

@@ -37,12 +37,12 @@ struct Orders {
     /// The size limit of the folders that have one, in bytes.
     static let limit = 2 << 20
     /// Calls of one process that are under way at once, and the longest body of each.
-    static let lanes = 4
+    static let strands = 4
     static let longestBody = 30_000
 
     /// The most by which a folder may exceed its limit, in bytes: entries that running processes are writing, with
     /// their overhead, and staging folders of killed processes that have not been removed yet.
-    static func staged(by processes: Int) -> Int { 2 * processes * lanes * (longestBody + 1_024) }
+    static func staged(by processes: Int) -> Int { 2 * processes * strands * (longestBody + 1_024) }
 
     static func configuration(_ mode: Mode, _ folder: URL) -> DataCache.Configuration {
         var configuration = DataCache.Configuration(directory: folder)

@@ -20,7 +20,7 @@ struct Worker {
         await cache.indexOpened()
         if orders.mode == .kept { lookForOwn() }
         await withDiscardingTaskGroup { group in
-            for lane in 0..<Orders.lanes { group.addTask { await work(lane) } }
+            for strand in 0..<Orders.strands { group.addTask { await work(strand) } }
             group.addTask { await tidy() }
         }
         exit(70)
@@ -39,21 +39,21 @@ struct Worker {
 
     // MARK: Entries
 
-    private func work(_ lane: Int) async {
-        var random = SeededRandom(orders.seed &+ UInt64(lane))
+    private func work(_ strand: Int) async {
+        var random = SeededRandom(orders.seed &+ UInt64(strand))
         while true {
             switch orders.mode {
-            case .kept: await changeOwn(lane, &random)
+            case .kept: await changeOwn(strand, &random)
             case .limited, .damaged: await changeAny(&random)
             }
             readAny(&random)
         }
     }
 
-    /// Keys of this process and of this lane, which nobody else changes, and now and then one that all write.
-    private func changeOwn(_ lane: Int, _ random: inout SeededRandom) async {
+    /// Keys of this process and of this strand, which nobody else changes, and now and then one that all write.
+    private func changeOwn(_ strand: Int, _ random: inout SeededRandom) async {
         if random.oneIn(8) { return await write(SharedKeys.any(&random), &random) }
-        let number = Int.random(in: 0..<15, using: &random) * Orders.lanes + lane
+        let number = Int.random(in: 0..<15, using: &random) * Orders.strands + strand
         let key = "w\(orders.place)\(random.oneIn(4) ? "f" : "k")\(number)"
         if random.oneIn(6) {
             log.note("- \(key)")

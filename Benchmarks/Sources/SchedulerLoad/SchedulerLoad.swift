@@ -7,7 +7,7 @@ public final class SchedulerLoad {
         var host: String { "example.com" }
     }
 
-    private typealias Scheduler = LaneScheduler<Int, Work>
+    private typealias Scheduler = QueueScheduler<Int, Work>
 
     /// Operations in a batch.
     public let batch = 100
@@ -33,8 +33,8 @@ public final class SchedulerLoad {
     }
 
     private func check(slow count: Int) throws {
-        guard scheduler.slow.queued == count, queued.count == count else {
-            throw UnexpectedLoad(description: "\(scheduler.slow.queued) jobs are queued, not \(count)")
+        guard scheduler.counts.slowWaiting == count, queued.count == count else {
+            throw UnexpectedLoad(description: "\(scheduler.counts.slowWaiting) jobs are queued, not \(count)")
         }
     }
 
@@ -73,7 +73,7 @@ public final class SchedulerLoad {
     @inline(__always)
     private func submit(_ number: Int, _ key: CacheKey) {
         _ = scheduler.submit(
-            key, number, lane: .slow, reads: false, makeWork: { Work(number: number) }, into: &actions)
+            key, number, queue: .slow, reads: false, makeWork: { Work(number: number) }, into: &actions)
         takeStarted()
     }
 
@@ -115,11 +115,11 @@ public final class SchedulerLoad {
     /// Queued prefetches are asked for urgently, made prefetches again, and the urgent calls cancelled.
     public func promoteDemoteCancel() throws -> (promote: Double, demote: Double, cancel: Double) {
         var urgent: [TaskID] = []
-        // The fast lane is full, so that what is promoted queues there.
+        // fastQueue is full, so that what is promoted queues there.
         for key in urgentKeys {
             urgent.append(
                 scheduler.submit(
-                    key, -1, lane: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions
+                    key, -1, queue: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions
                 ).task)
         }
         actions.removeAll(keepingCapacity: true)
@@ -130,12 +130,14 @@ public final class SchedulerLoad {
             for key in picks {
                 tasks.append(
                     scheduler.submit(
-                        key, -1, lane: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions
+                        key, -1, queue: .fast, reads: false, makeWork: { Work(number: -1) }, into: &actions
                     ).task)
                 actions.removeAll(keepingCapacity: true)
             }
         }
-        guard scheduler.fast.queued == picks.count else { throw UnexpectedLoad(description: "nothing was promoted") }
+        guard scheduler.counts.fastWaiting == picks.count else {
+            throw UnexpectedLoad(description: "nothing was promoted")
+        }
         let demote = seconds {
             for key in picks {
                 scheduler.demote(key, into: &actions)
@@ -165,7 +167,7 @@ public final class SchedulerLoad {
                 actions.removeAll(keepingCapacity: true)
             }
         }
-        guard scheduler.slow.queued == wanted - picks.count else {
+        guard scheduler.counts.slowWaiting == wanted - picks.count else {
             throw UnexpectedLoad(description: "nothing was cancelled")
         }
         for number in numbers { submit(number, key(number)) }

@@ -2,7 +2,7 @@
 public struct DisplayOptions: Sendable {
     /// What becomes of a fetch whose picture is no longer wanted by the display.
     public enum Abandonment: String, Sendable, Hashable, CaseIterable {
-        /// It goes on in the slow lane, with what is left of the link: it may be wanted again.
+        /// It goes on in `slowQueue`, with what is left of the link: it may be wanted again.
         case moveToSlowQueue
         /// It is cancelled.
         case cancel
@@ -28,7 +28,7 @@ public struct DisplayOptions: Sendable {
     /// Lets go of the picture when the system is short of memory and the display is off screen; it comes back when the
     /// display does.
     public var releasesUnderPressure = true
-    /// Fetches, in the slow lane, also what is set while the display is off screen.
+    /// Fetches, in `slowQueue`, also what is set while the display is off screen.
     public var loadsOffScreen = true
 
     /// The defaults.

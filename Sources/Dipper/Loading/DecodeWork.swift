@@ -222,9 +222,9 @@ final class DecodeWork: Sendable {
     }
 
     private func place(_ wish: Wish) -> DecodeQueue.Place {
-        let isUrgent = wish.lane == .fast
-        let lane = isUrgent ? loader.data.fastLane : loader.data.slowLane
-        return .init(rank: isUrgent ? .urgent : .slow, priority: wish.priority, isLIFO: lane.order == .lifo)
+        let isUrgent = wish.queue == .fast
+        let queue = isUrgent ? loader.data.fastQueue : loader.data.slowQueue
+        return .init(rank: isUrgent ? .urgent : .slow, priority: wish.priority, isLIFO: queue.order == .lifo)
     }
 
     private func tell(_ move: Move?) {

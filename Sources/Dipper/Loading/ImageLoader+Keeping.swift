@@ -154,7 +154,7 @@ extension ImageLoader {
     func revalidationTask(like task: ImageTask) -> ImageTask {
         let newer = ImageTask(
             task.request, askedKey: task.askedKey, key: task.key, imageKey: task.imageKey, options: task.options,
-            lane: .slow, queue: task.queue, loader: self, ownsFetch: false)
+            queue: .slow, callbackQueue: task.callbackQueue, loader: self, ownsFetch: false)
         live.add(newer)
         return newer
     }

@@ -16,7 +16,7 @@ extension ImageLoader {
     func decide(_ task: ImageTask) {
         live.add(task)
         let originals = originals(of: task.options)
-        if task.lane == .fast { task.hold(originals.reserveFast())?.release() }
+        if task.queue == .fast { task.hold(originals.reserveFast())?.release() }
         let name = LookName(purpose: .decision, key: task.memoryKey)
         guard let number = underWay.withLock({ $0.wait(task, for: .decision) }) else { return updateLook(of: task) }
         let place = place(task.wish, originals)
@@ -53,8 +53,8 @@ extension ImageLoader {
     }
 
     private func place(_ wish: Wish, _ originals: DataCache) -> LookUpQueue.Place {
-        let lane = wish.lane == .fast ? originals.fastLane : originals.slowLane
-        return .init(wish.lane, wish.priority, isLIFO: lane.order == .lifo)
+        let queue = wish.queue == .fast ? originals.fastQueue : originals.slowQueue
+        return .init(wish.queue, wish.priority, isLIFO: queue.order == .lifo)
     }
 
     /// The disk has answered those who look for a processed picture.

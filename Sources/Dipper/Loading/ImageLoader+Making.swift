@@ -81,7 +81,7 @@ extension ImageLoader {
             }
             let isWanted =
                 memory.contains(work.memoryKey)
-                || present.contains { $0.lane == .fast || $0.options.options.prefetchesToMemory != false }
+                || present.contains { $0.queue == .fast || $0.options.options.prefetchesToMemory != false }
             if mayKeep, isWanted {
                 keep(
                     made.image, digest: made.digest, isAdded: work.isAddedItself, info, for: work.memoryKey,

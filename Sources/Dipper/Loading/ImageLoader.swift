@@ -52,7 +52,7 @@ final class ImageLoader: Sendable {
         if originals.waitsForDisk(task.request.data) { return false }
         switch originals.use(of: entry.info, for: task.request.data) {
         case .fresh:
-            originals.noteMemoryHit(task.key, task.requestedLane)
+            originals.noteMemoryHit(task.key, task.requestedQueue)
             task.succeed(entry.kept.image, source: .memory, info: entry.info)
             return true
         case .stale:
@@ -82,7 +82,7 @@ final class ImageLoader: Sendable {
         // A call of the data cache for the picture's file waits until that is on disk.
         if looks, originals.waitsForDisk(task.request.data) { return lookByCall(task, originals) }
         // A prefetch waits for its turn, as that of the bytes does.
-        let looksNow = looks && task.lane == .fast
+        let looksNow = looks && task.queue == .fast
         if looksNow {
             // Prefetches wait until it is known whether there is something to fetch.
             let unused = task.hold(originals.reserveFast())
@@ -101,11 +101,11 @@ final class ImageLoader: Sendable {
         }
     }
 
-    /// Looks for a processed picture on disk as a call of its own: a prefetch when the slow lane has room.
+    /// Looks for a processed picture on disk as a call of its own: a prefetch when `slowQueue` has room.
     private func lookByCall(_ task: ImageTask, _ originals: DataCache) {
         let request = task.request.data.with(\.key, task.imageKey).with(\.cachePolicy, .cacheOnly)
             .with(\.callbackQueue, .inPlace).with(\.priority, task.priority)
-        let look = task.lane == .fast ? originals.getData(request) : originals.slowGetData(request)
+        let look = task.queue == .fast ? originals.getData(request) : originals.slowGetData(request)
         task.follow(look)
         look.onEnd { result in
             switch result {
@@ -137,7 +137,7 @@ final class ImageLoader: Sendable {
         guard !task.hasEnded else { return }
         let request = task.request.data.with(\.callbackQueue, .inPlace).with(\.priority, task.priority)
         let originals = originals(of: task.options)
-        let bytes = task.lane == .fast ? originals.getData(request) : originals.slowGetData(request)
+        let bytes = task.queue == .fast ? originals.getData(request) : originals.slowGetData(request)
         follow(bytes, for: task, derived: derived)
     }
 

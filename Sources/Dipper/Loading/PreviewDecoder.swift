@@ -66,7 +66,7 @@ final class PreviewDecoder: Sendable {
     var isPointless: Bool { state.withLock { $0.progressive.isProgressive == false } }
 
     /// Someone waits for it now.
-    var isUrgent: Bool { state.withLock { Array($0.viewers.values) }.contains { $0.lane == .fast } }
+    var isUrgent: Bool { state.withLock { Array($0.viewers.values) }.contains { $0.queue == .fast } }
 
     /// Nobody would see it.
     var isCancelled: Bool { state.withLock { $0.viewers.isEmpty } }

@@ -1,13 +1,13 @@
 /// How urgent a piece of work is.
 protocol Urgency: Sendable {
-    var lane: Lane { get }
+    var queue: FetchQueue { get }
     var priority: Priority { get }
-    init(lane: Lane, priority: Priority)
+    init(queue: FetchQueue, priority: Priority)
 }
 
 /// How urgent a call is.
 struct Wish: Urgency, Hashable {
-    var lane: Lane
+    var queue: FetchQueue
     var priority: Priority
 }
 
@@ -36,7 +36,7 @@ struct Wishes<Waiter: AnyObject & Sendable, Wish: Urgency>: Sendable {
     /// The wish that the work follows.
     var strongest: Wish {
         let level = levels == 0 ? Self.level(.normal) : 127 - levels.leadingZeroBitCount
-        return Wish(lane: urgentCount > 0 ? .fast : .slow, priority: Priority(Double(level) / 100))
+        return Wish(queue: urgentCount > 0 ? .fast : .slow, priority: Priority(Double(level) / 100))
     }
 
     /// Adds a waiter, or notes the wish of one that is there.
@@ -63,7 +63,7 @@ struct Wishes<Waiter: AnyObject & Sendable, Wish: Urgency>: Sendable {
     }
 
     private mutating func count(_ wish: Wish, _ change: Int) {
-        if wish.lane == .fast { urgentCount += change }
+        if wish.queue == .fast { urgentCount += change }
         let level = Self.level(wish.priority)
         let count = counts[level, default: 0] + change
         counts[level] = count == 0 ? nil : count

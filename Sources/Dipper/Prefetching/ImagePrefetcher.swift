@@ -19,7 +19,7 @@ extension Prefetcher where Request == ImageRequest {
     /// - Parameters:
     ///   - cache: the cache to fill.
     ///   - requests: what to fetch, in this order. A picture with processors is there if it is processed already.
-    ///   - maxOutstanding: the most calls that are under way at a time; how many of them fetch is for the slow lane to say.
+    ///   - maxOutstanding: the most calls that are under way at a time; how many of them fetch is for `slowQueue` to say.
     ///     Those that wait for the network, or to try again, do not count, up to 256 of them.
     ///   - keepsInMemory: whether pictures are kept in memory too, for requests whose ``ImageOptions/prefetchesToMemory``
     ///     says nothing. Those that are on disk alone are then decoded, not skipped.
@@ -39,7 +39,7 @@ extension Prefetcher where Request == ImageRequest {
                     task.onRetry { tell(.resumed) }
                     task.onEnd { tell(.ended($0.error)) }
                     return { task.cancel() }
-                }, queue: cache.data.callbackQueue))
+                }, callbackQueue: cache.data.callbackQueue))
         self.init(core)
     }
 

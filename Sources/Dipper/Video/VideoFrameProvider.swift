@@ -18,7 +18,7 @@ import Foundation
 /// most two such processes run at once; one that nobody waits for any more is killed.
 ///
 /// The video is a file of this machine, or in memory. A video on a server is first to be fetched, by the cache, so that
-/// lanes, address policy and credentials hold for it as they do for everything.
+/// queues, address policy and credentials hold for it as they do for everything.
 ///
 /// What was made is kept on disk, because making it takes long.
 public struct VideoFrameProvider: DataProvider {

@@ -12,14 +12,14 @@ final class Call: Sendable {
         let freshness: FreshnessPolicy
         let retryPolicy: RetryPolicy
         let timeout: Duration?
-        let queue: CallbackQueue
+        let callbackQueue: CallbackQueue
 
         init(_ configuration: DataCache.Configuration) {
             cachePolicy = configuration.cachePolicy
             freshness = configuration.freshness
             retryPolicy = configuration.retryPolicy
             timeout = configuration.timeout
-            queue = configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)")
+            callbackQueue = configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)")
         }
     }
 
@@ -36,7 +36,7 @@ final class Call: Sendable {
     var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
     var timeout: Duration? { request.timeout ?? defaults.timeout }
-    var queue: CallbackQueue { request.callbackQueue ?? defaults.queue }
+    var callbackQueue: CallbackQueue { request.callbackQueue ?? defaults.callbackQueue }
 
     /// Whether the network may answer.
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }

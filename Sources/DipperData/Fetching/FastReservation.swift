@@ -6,7 +6,7 @@ package final class FastReservation: Sendable {
 
     init(_ engine: FetchEngine) {
         self.engine = Mutex(engine)
-        engine.apply { scheduler, _ in scheduler.reserveFast() }
+        engine.apply { scheduler, _ in scheduler.reserve(.fast) }
     }
 
     deinit { release() }
@@ -14,6 +14,6 @@ package final class FastReservation: Sendable {
     /// The call has been made, or will not be. Without effect the second time.
     package func release() {
         let engine = engine.withLock { exchange(&$0, with: nil) }
-        engine?.apply { scheduler, actions in scheduler.releaseFast(into: &actions) }
+        engine?.apply { scheduler, actions in scheduler.release(.fast, into: &actions) }
     }
 }

@@ -56,7 +56,7 @@ extension FetchEngine {
         let name = Revalidation(key: call.key, headers: call.request.headers)
         return revalidations.withLock { tasks in
             if let task = tasks[name] { return (task, false) }
-            let task = DataTask(call, lane: .slow, isRevalidation: true)
+            let task = DataTask(call, queue: .slow, isRevalidation: true)
             tasks[name] = task
             return (task, true)
         }

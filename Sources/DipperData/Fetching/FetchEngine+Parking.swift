@@ -46,7 +46,7 @@ extension FetchEngine {
     func readPartial(of job: FetchJob, then goOn: @escaping @Sendable () -> Void) -> Bool {
         let place = job.withState { state -> LookUpQueue.Place? in
             let isWanted = exchange(&state.isLeftOnDisk, with: false) && state.partial == nil
-            return isWanted ? .init(state.lane, state.lead.request.priority) : nil
+            return isWanted ? .init(state.queue, state.lead.request.priority) : nil
         }
         guard let place else { return false }
         return store.readPartial(of: job.key, place) { partial in

@@ -34,7 +34,7 @@ extension FetchEngine {
         }
         // The timer must not keep what the job has fetched.
         schedule(.timeout, of: task, after: left) { [weak self, weak task, weak job] in
-            guard let self, let task, let job, self.inspect({ $0.lane(of: id) }) != nil else { return }
+            guard let self, let task, let job, self.inspect({ $0.queue(of: id) }) != nil else { return }
             self.watch(id, task, job, since: start, timeout)
         }
     }

@@ -3,11 +3,11 @@ import Foundation
 /// An attempt: from its start over redirects and the like to the answer that counts.
 extension FetchEngine {
     /// One attempt.
-    func transfer(_ id: JobID, _ job: FetchJob, lane: Lane, isThrottled: Bool) {
+    func transfer(_ id: JobID, _ job: FetchJob, queue: FetchQueue, isThrottled: Bool) {
         unpark(job)
         claim(job)
         let kept = job.withState { state in
-            state.lane = lane
+            state.queue = queue
             state.isThrottled = isThrottled
             return state.insistsOnNetwork ? nil : state.lead
         }.flatMap { lead in store.kept(for: job.key, lead).map { (lead, $0) } }
@@ -170,7 +170,7 @@ extension FetchEngine {
         let url = request.url
         let provider = job.withState { $0.provider }
         let continues = request.offset > 0
-        let begun = job.withState { state -> (number: Int, lane: Lane, isThrottled: Bool, JoinedBody?)? in
+        let begun = job.withState { state -> (number: Int, queue: FetchQueue, isThrottled: Bool, JoinedBody?)? in
             guard !state.isAborted else { return nil }
             let joined = exchange(&state.joined, with: state.partial.map { JoinedBody($0.bytes) })
             state.transferNumber += 1
@@ -181,18 +181,18 @@ extension FetchEngine {
             state.attempt?.sent(to: url)
             state.attempt?.asksForRange = asksForRange
             state.requested = requested
-            return (state.transferNumber, state.lane, state.isThrottled, joined)
+            return (state.transferNumber, state.queue, state.isThrottled, joined)
         }
         guard let begun else { return }
         job.received.store(0, ordering: .relaxed)
         job.expected.store(-1, ordering: .relaxed)
-        request.lane = begun.lane
+        request.queue = begun.queue
         request.isThrottled = begun.isThrottled
         if request.headers["Priority"] == nil {
             request.headers.append(
                 "Priority",
                 PriorityField.text(
-                    isUrgent: begun.lane == .fast, level: job.withState { $0.lead.request.priority.level }))
+                    isUrgent: begun.queue == .fast, level: job.withState { $0.lead.request.priority.level }))
         }
         // A connection that was kept would wait for a way that is not there; a new one fails at once.
         if !canReach(job) { request.needsNewConnection = true }
@@ -210,19 +210,19 @@ extension FetchEngine {
         }
         if isOver { return }
         if isAborted { transfer.cancel() }
-        catchUp(transfer, job, lane: begun.lane, isThrottled: begun.isThrottled)
+        catchUp(transfer, job, queue: begun.queue, isThrottled: begun.isThrottled)
         // What came before the transfer was known here.
         if job.wantsBytes.load(ordering: .relaxed), job.received.load(ordering: .relaxed) > 0 { showBytes(id, job) }
     }
 
     /// Tells a transfer what was decided while it was being started. Another thread may be telling it the next decision
     /// at the same time: the last word must be the one that holds.
-    private func catchUp(_ transfer: any Transfer, _ job: FetchJob, lane: Lane, isThrottled: Bool) {
-        var told = (lane: lane, isThrottled: isThrottled)
+    private func catchUp(_ transfer: any Transfer, _ job: FetchJob, queue: FetchQueue, isThrottled: Bool) {
+        var told = (queue: queue, isThrottled: isThrottled)
         while true {
-            let decided = job.withState { (lane: $0.lane, isThrottled: $0.isThrottled) }
+            let decided = job.withState { (queue: $0.queue, isThrottled: $0.isThrottled) }
             if decided == told { return }
-            if decided.lane != told.lane { transfer.setLane(decided.lane) }
+            if decided.queue != told.queue { transfer.setQueue(decided.queue) }
             if decided.isThrottled != told.isThrottled { transfer.setThrottled(decided.isThrottled) }
             told = decided
         }

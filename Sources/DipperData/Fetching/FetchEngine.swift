@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// No action blocks: disk and network have threads of their own.
 final class FetchEngine: Sendable {
-    typealias Scheduler = LaneScheduler<DataTask, FetchJob>
+    typealias Scheduler = QueueScheduler<DataTask, FetchJob>
 
     struct Options: Sendable {
         var progressInterval: Duration
@@ -164,7 +164,7 @@ final class FetchEngine: Sendable {
         let ids = apply { scheduler, actions -> (job: JobID, task: TaskID, work: FetchJob, isParked: Bool)? in
             if scheduler.isClosed { return nil }
             return enroll(
-                task, lane: task.requestedLane, priority: task.request.priority,
+                task, queue: task.requestedQueue, priority: task.request.priority,
                 reads: reads ?? task.call.readsDisk(of: store), found: found, &scheduler, &actions)
         }
         guard let ids else {
@@ -179,12 +179,12 @@ final class FetchEngine: Sendable {
 
     /// Makes the task one of the scheduler's. While the lock is held: tasks and their names there change together.
     private func enroll(
-        _ task: DataTask, lane: Lane, priority: Priority, reads: Bool, found: FetchJob.Found?,
+        _ task: DataTask, queue: FetchQueue, priority: Priority, reads: Bool, found: FetchJob.Found?,
         _ scheduler: inout Scheduler, _ actions: inout [Scheduler.Action]
     ) -> (job: JobID, task: TaskID, work: FetchJob, isParked: Bool)? {
         let call = task.call
         let (job, id) = scheduler.submit(
-            call.key, task, lane: lane, priority: priority, reads: reads, fetches: call.mayFetch,
+            call.key, task, queue: queue, priority: priority, reads: reads, fetches: call.mayFetch,
             makeWork: { FetchJob(call, bodies) }, into: &actions)
         guard let work = scheduler.work(of: job) else { return nil }
         work.withState { state in
@@ -203,10 +203,10 @@ final class FetchEngine: Sendable {
     func turnToSubstitutes(_ id: JobID, _ scheduler: inout Scheduler, _ actions: inout [Scheduler.Action]) {
         let job = scheduler.work(of: id)
         for (taskID, task) in scheduler.waiters(of: id) where task.isUndecided {
-            guard let lane = scheduler.leave(taskID) else { continue }
+            guard let queue = scheduler.leave(taskID) else { continue }
             task.turnToSubstitute()
             let next = enroll(
-                task, lane: lane, priority: task.priority, reads: task.call.readsDisk(of: store), found: nil,
+                task, queue: queue, priority: task.priority, reads: task.call.readsDisk(of: store), found: nil,
                 &scheduler, &actions)
             // What its hooks have asked for holds for the job that it waits for now.
             if job?.wantsProgress.load(ordering: .relaxed) == true {
@@ -231,7 +231,7 @@ final class FetchEngine: Sendable {
 
     private func change(_ id: TaskID, _ event: (inout Scheduler, inout [Scheduler.Action]) -> Void) -> Bool {
         apply { scheduler, actions in
-            let isKnown = scheduler.lane(of: id) != nil
+            let isKnown = scheduler.queue(of: id) != nil
             event(&scheduler, &actions)
             return isKnown
         }
@@ -242,8 +242,13 @@ final class FetchEngine: Sendable {
     func demote(_ key: CacheKey) { apply { $0.demote(key, into: &$1) } }
     func storageBacklogged(_ notice: BacklogNotice) { apply { $0.storageBacklogged(notice, into: &$1) } }
 
-    func lane(of id: TaskID) -> Lane? { inspect { $0.lane(of: id) } }
-    func state(of id: TaskID) -> DataTask.State? { inspect { $0.state(of: id) } }
+    func queue(of id: TaskID) -> FetchQueue? { inspect { $0.queue(of: id) } }
+    func state(of id: TaskID) -> JobState? { inspect { $0.state(of: id) } }
+
+    /// Where the look-up for a job waits: as urgent as the job is now.
+    private func place(of id: JobID) -> LookUpQueue.Place? {
+        inspect { $0.urgency(of: id) }.map { .init($0.queue, $0.priority, isLIFO: $0.isLIFO) }
+    }
 
     /// Ends all tasks as cancelled, writes what is staged and joins the threads.
     func shutdown() async {
@@ -264,7 +269,7 @@ final class FetchEngine: Sendable {
     private func perform(_ action: Scheduler.Action, _ afterwards: inout [Afterwards]) {
         switch action {
         case .lookUp(let id, let job):
-            guard let place = inspect({ $0.lookUpPlace(id) }) else { return }
+            guard let place = place(of: id) else { return }
             let claim = store.history.claim(job.key)
             let (call, wantsPartial) = job.withState { state in
                 state.claim = claim
@@ -275,11 +280,11 @@ final class FetchEngine: Sendable {
             }
             job.withState { $0.lookUp = lookUp }
         case .moveLookUp(let id, let job):
-            if let place = inspect({ $0.lookUpPlace(id) }) { job.withState { $0.lookUp }?.move(to: place) }
+            if let place = place(of: id) { job.withState { $0.lookUp }?.move(to: place) }
         case .dropLookUp(let job):
             job.withState { exchange(&$0.lookUp, with: nil) }?.cancel()
-        case .transfer(let id, let job, let lane, let isThrottled):
-            transfer(id, job, lane: lane, isThrottled: isThrottled)
+        case .transfer(let id, let job, let queue, let isThrottled):
+            transfer(id, job, queue: queue, isThrottled: isThrottled)
         case .setThrottled(let job, let isThrottled):
             let time = time.now()
             let transfer = job.withState { state in
@@ -293,18 +298,18 @@ final class FetchEngine: Sendable {
                 return state.transfer
             }
             transfer?.setThrottled(isThrottled)
-        case .beginLookUps(let lane):
-            store.readers?.allow(downTo: lane.map { $0 == .fast ? .urgent : .background })
+        case .beginLookUps(let queue):
+            store.readers?.allow(downTo: queue.map { $0 == .fast ? .urgent : .background })
         case .waitForTurn(let job):
             let time = time.now()
             job.withState { $0.budget.hold(at: time) }
             disarm(job)
-        case .setLane(let job, let lane):
+        case .setQueue(let job, let queue):
             let transfer = job.withState { state in
-                state.lane = lane
+                state.queue = queue
                 return state.transfer
             }
-            transfer?.setLane(lane)
+            transfer?.setQueue(queue)
         case .abort(let job):
             let transfer = job.withState { state in
                 state.isAborted = true
@@ -324,8 +329,8 @@ final class FetchEngine: Sendable {
                 self?.apply { $0.pauseElapsed(token: token, into: &$1) }
             }
             if let old = pauseTimer.withLock({ exchange(&$0, with: timer) }) { timers.cancel(old) }
-        case .end(let task, let job, let ending, let lane):
-            let detached = task.detach(in: lane)
+        case .end(let task, let job, let ending, let queue):
+            let detached = task.detach(in: queue)
             for timer in detached.timers { timers.cancel(timer) }
             dropParked(job)
             end(task, job, ending, &afterwards)

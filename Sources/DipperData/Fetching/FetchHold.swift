@@ -10,9 +10,9 @@ package final class FetchHold: Sendable {
     private let target: Mutex<Target>
     private let id: HolderID
 
-    init(_ engine: FetchEngine, of lane: Lane) {
+    init(_ engine: FetchEngine, of queue: FetchQueue) {
         target = Mutex(Target(engine: engine))
-        id = engine.apply { scheduler, _ in scheduler.addHolder(of: lane) }
+        id = engine.apply { scheduler, _ in scheduler.addHolder(of: queue) }
     }
 
     private var engine: FetchEngine? { target.withLock { $0.engine } }

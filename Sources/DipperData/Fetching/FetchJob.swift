@@ -22,7 +22,7 @@ final class FetchJob: SchedulableWork {
     struct State {
         /// The call whose URL, headers and expirations are the job's: the first that waits for it.
         var lead: Call
-        var lane = Lane.fast
+        var queue = FetchQueue.fast
         var isThrottled = false
         var transfer: (any Transfer)?
         /// Grows with each transfer that begins or ends: tells late news of one from news of the next.

@@ -31,8 +31,8 @@ struct FetchReporter: Sendable {
     /// Whether anyone hears of each step of a job.
     var wantsNotes: Bool { observer != nil || queues.logLevel <= .trace }
 
-    func asked(_ key: CacheKey, _ lane: Lane) {
-        observe(key, .asked(lane))
+    func asked(_ key: CacheKey, _ queue: FetchQueue) {
+        observe(key, .asked(queue))
     }
 
     func memoryHit(_ key: CacheKey) {
@@ -89,12 +89,12 @@ struct FetchReporter: Sendable {
         queues.trace("\(note)", metadata: ["key": "\(redaction.text(key))"])
         let kind: CacheEvent.Kind =
             switch note {
-            case .queued(let lane): .queued(lane)
-            case .looking(let lane): .looking(lane)
-            case .transferring(let lane): .transferring(lane)
+            case .queued(let queue): .queued(queue)
+            case .looking(let queue): .looking(queue)
+            case .transferring(let queue): .transferring(queue)
             case .paused: .paused
             case .resumed: .resumed
-            case .laneChanged(let lane): .laneChanged(lane)
+            case .queueChanged(let queue): .queueChanged(queue)
             case .parked: .parked
             case .ended: .ended
             }

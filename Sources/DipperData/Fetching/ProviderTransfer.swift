@@ -30,7 +30,7 @@ final class ProviderTransfer: Transfer {
     }
 
     func setThrottled(_ isThrottled: Bool) {}
-    func setLane(_ lane: Lane) {}
+    func setQueue(_ queue: FetchQueue) {}
 
     private func end(_ result: Result<TransferResponse, DipperError>) {
         let receive = receive.withLock { exchange(&$0, with: nil) }

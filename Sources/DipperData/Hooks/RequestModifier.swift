@@ -12,7 +12,7 @@
 /// }
 /// ```
 ///
-/// The cache sets lane, throttling and offset; a modifier cannot change them. The modifier runs once for each request
+/// The cache sets queue, throttling and offset; a modifier cannot change them. The modifier runs once for each request
 /// that is sent, and starts from the requested URL or the redirect's target, so that a URL can be signed anew each
 /// time. The fields `If-None-Match`, `Range` and `If-Range` that the cache has added refer to earlier answers for that
 /// URL: a modifier that changes the URL to another resource must remove them.

@@ -2,21 +2,21 @@
 public struct CacheEvent: Sendable {
     /// What happened.
     public enum Kind: Sendable, Hashable {
-        /// A call was made in this lane.
-        case asked(Lane)
+        /// A call was made in this queue.
+        case asked(FetchQueue)
         /// The memory tier answered a call at once, without a job.
         case memoryHit
-        /// A job waits in this lane.
-        case queued(Lane)
+        /// A job waits in this queue.
+        case queued(FetchQueue)
         /// A job asks the disk tier.
-        case looking(Lane)
+        case looking(FetchQueue)
         /// A job moves bytes.
-        case transferring(Lane)
+        case transferring(FetchQueue)
         /// A running job is held back for urgent work, and let go again.
         case paused
         case resumed
         /// A job was promoted or demoted.
-        case laneChanged(Lane)
+        case queueChanged(FetchQueue)
         /// A job waits for the network or for a back-off.
         case parked
         /// A call ended.

@@ -9,8 +9,8 @@ import Synchronization
 /// try timeline.svg().write(toFile: "timeline.svg", atomically: true, encoding: .utf8)
 /// ```
 ///
-/// The picture shows in which lane a job waits, reads the disk and moves bytes, when it is paused for urgent work or
-/// parked, when it changes its lane, and what answered its callers. The bands on top show when the fast lane is busy.
+/// The picture shows in which queue a job waits, reads the disk and moves bytes, when it is paused for urgent work or
+/// parked, when it changes its queue, and what answered its callers. The bands on top show when `fastQueue` is busy.
 public final class Timeline: Sendable {
     private struct State {
         var events: [CacheEvent] = []

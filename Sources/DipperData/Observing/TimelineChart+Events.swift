@@ -19,8 +19,8 @@ extension TimelineChart {
         var open: [CacheKey: OpenJob] = [:]
         /// The last row of each key.
         var last: [CacheKey: Int] = [:]
-        /// The lane of the last call.
-        var asked: [CacheKey: Lane] = [:]
+        /// The queue of the last call.
+        var asked: [CacheKey: FetchQueue] = [:]
 
         struct OpenJob {
             let row: Int
@@ -33,9 +33,9 @@ extension TimelineChart {
         mutating func read(_ event: CacheEvent) {
             let (key, time) = (event.key, event.time)
             switch event.kind {
-            case .asked(let lane):
+            case .asked(let queue):
                 chart.calls += 1
-                asked[key] = lane
+                asked[key] = queue
             case .memoryHit:
                 answered(key, .memory, time)
             case .answered(let source):
@@ -44,22 +44,22 @@ extension TimelineChart {
                 if error.isCancelled { chart.cancelled += 1 } else { chart.failed += 1 }
                 mark(key, error.isCancelled ? .cancelled : .failed, time)
                 if !error.isCancelled, let row = last[key] { chart.rows[row].failure = error.shortDescription }
-            case .queued(let lane):
-                enter(.queued, lane, key, time)
-            case .looking(let lane):
+            case .queued(let queue):
+                enter(.queued, queue, key, time)
+            case .looking(let queue):
                 // The disk may be asked beside a transfer or during a wait: that is no phase of its own.
                 if let phase = open[key]?.span.phase, phase != .queued, phase != .looking { break }
-                enter(.looking, lane, key, time)
-            case .transferring(let lane):
-                enter(open[key]?.isPaused == true ? .paused : .transferring, lane, key, time)
+                enter(.looking, queue, key, time)
+            case .transferring(let queue):
+                enter(open[key]?.isPaused == true ? .paused : .transferring, queue, key, time)
             case .paused:
                 setPaused(true, key, time)
             case .resumed:
                 setPaused(false, key, time)
-            case .laneChanged(let lane):
-                changeLane(lane, key, time)
+            case .queueChanged(let queue):
+                changeQueue(queue, key, time)
             case .parked:
-                enter(.parked, open[key]?.span.lane ?? asked[key] ?? .fast, key, time)
+                enter(.parked, open[key]?.span.queue ?? asked[key] ?? .fast, key, time)
             case .ended:
                 guard let job = open.removeValue(forKey: key) else { break }
                 close(job, time)
@@ -78,21 +78,21 @@ extension TimelineChart {
             return chart
         }
 
-        private mutating func enter(_ phase: Phase, _ lane: Lane, _ key: CacheKey, _ time: Duration) {
+        private mutating func enter(_ phase: Phase, _ queue: FetchQueue, _ key: CacheKey, _ time: Duration) {
             guard var job = open[key] else {
                 last[key] = chart.rows.count
                 open[key] = OpenJob(
-                    row: chart.rows.count, span: Span(phase: phase, lane: lane, start: time, end: time))
+                    row: chart.rows.count, span: Span(phase: phase, queue: queue, start: time, end: time))
                 chart.rows.append(
-                    Row(key: key, lane: lane, isJob: true, isOpen: true, start: time, end: time))
+                    Row(key: key, queue: queue, isJob: true, isOpen: true, start: time, end: time))
                 return
             }
             // A job that waits again has given up its slot, and with it its pause.
             if phase == .queued || phase == .parked { job.isPaused = false }
-            guard phase != job.span.phase || lane != job.span.lane else { return }
+            guard phase != job.span.phase || queue != job.span.queue else { return }
             close(job, time)
             let start = max(time, job.span.start)
-            job.span = Span(phase: phase, lane: lane, start: start, end: start)
+            job.span = Span(phase: phase, queue: queue, start: start, end: start)
             open[key] = job
         }
 
@@ -101,14 +101,14 @@ extension TimelineChart {
             open[key]?.isPaused = isPaused
             // A pause of a job that is not yet on the network shows when it gets there.
             if job.span.phase == (isPaused ? .transferring : .paused) {
-                enter(isPaused ? .paused : .transferring, job.span.lane, key, time)
+                enter(isPaused ? .paused : .transferring, job.span.queue, key, time)
             }
         }
 
-        private mutating func changeLane(_ lane: Lane, _ key: CacheKey, _ time: Duration) {
-            guard let job = open[key], job.span.lane != lane else { return }
-            enter(job.span.phase, lane, key, time)
-            mark(key, lane == .fast ? .promoted : .demoted, time)
+        private mutating func changeQueue(_ queue: FetchQueue, _ key: CacheKey, _ time: Duration) {
+            guard let job = open[key], job.span.queue != queue else { return }
+            enter(job.span.phase, queue, key, time)
+            mark(key, queue == .fast ? .promoted : .demoted, time)
         }
 
         /// A span without length is not worth keeping.
@@ -129,7 +129,7 @@ extension TimelineChart {
                 last[key] = row
                 chart.rows.append(
                     Row(
-                        key: key, lane: asked[key] ?? .fast, isJob: false, isOpen: false, start: time,
+                        key: key, queue: asked[key] ?? .fast, isJob: false, isOpen: false, start: time,
                         end: time))
             }
             chart.rows[row].marks.append(Mark(moment: moment, time: time))

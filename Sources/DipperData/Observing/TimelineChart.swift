@@ -5,10 +5,10 @@ struct TimelineChart: Sendable, Equatable {
         case queued, looking, transferring, paused, parked
     }
 
-    /// A phase of a job in one lane.
+    /// A phase of a job in one queue.
     struct Span: Sendable, Equatable {
         var phase: Phase
-        var lane: Lane
+        var queue: FetchQueue
         var start: Duration
         var end: Duration
     }
@@ -28,8 +28,8 @@ struct TimelineChart: Sendable, Equatable {
     /// A job; or, without spans, the calls for a key that needed none.
     struct Row: Sendable, Equatable {
         var key: CacheKey
-        /// The lane it began in.
-        var lane: Lane
+        /// The queue it began in.
+        var queue: FetchQueue
         var isJob: Bool
         /// The job had not ended when the last event was recorded.
         var isOpen: Bool
@@ -71,7 +71,7 @@ extension TimelineChart {
         var isFastBusy: Bool { fastWaiting + fastTransferring > 0 }
 
         mutating func count(_ span: Span, _ change: Int) {
-            switch (span.lane, span.phase) {
+            switch (span.queue, span.phase) {
             case (.fast, .queued), (.fast, .looking): fastWaiting += change
             case (.fast, .transferring), (.fast, .paused): fastTransferring += change
             case (.slow, .queued), (.slow, .looking): slowWaiting += change
@@ -82,7 +82,7 @@ extension TimelineChart {
         }
     }
 
-    /// The load of both lanes, at each time it changes.
+    /// The load of both queues, at each time it changes.
     func loads() -> [Load] {
         let spans = rows.flatMap(\.spans)
         var edges: [(time: Duration, span: Int, change: Int)] = []

@@ -3,18 +3,18 @@ extension TimelineSVG {
     // MARK: Legend
 
     func legend() -> String {
-        let phases: [(TimelineChart.Phase, Lane, String)] = [
+        let phases: [(TimelineChart.Phase, FetchQueue, String)] = [
             (.transferring, .fast, "fast transfer"), (.transferring, .slow, "slow transfer"),
             (.queued, .slow, "waiting for its turn"), (.looking, .fast, "reading the disk"),
             (.paused, .slow, "paused: others go first"), (.parked, .slow, "parked: network, back-off"),
         ]
         var x = TimelineLayout.margin
         var elements: [String] = []
-        for (phase, lane, name) in phases {
+        for (phase, queue, name) in phases {
             let height = 13 * TimelineStyle.height(phase) + 1
             var path = SVGPath()
             path.rectangle(x + 0.5, layout.legendTop - height / 2, 28, height)
-            elements.append("<path d=\"\(path.text)\" \(TimelineStyle.attributes(phase, lane))/>")
+            elements.append("<path d=\"\(path.text)\" \(TimelineStyle.attributes(phase, queue))/>")
             elements.append(text(name, x + 35, layout.legendTop + 4))
             x += 35 + Self.width(name) + 22
         }
@@ -62,7 +62,7 @@ extension TimelineSVG {
 
     // MARK: Bands
 
-    /// What both lanes do over time; and behind the rows, when the fast lane is busy.
+    /// What both queues do over time; and behind the rows, when `fastQueue` is busy.
     func bands(_ loads: [TimelineChart.Load]) -> String {
         let columns = Column.columns(loads, axis)
         let fastTop = layout.bandsTop
@@ -108,13 +108,13 @@ extension TimelineSVG {
             path("held", slow[.paused], TimelineStyle.attributes(.paused, .slow)),
             path("frame", frame, "fill=\"none\" stroke=\"\(TimelineStyle.grid)\""),
             text(
-                "fast lane", right, fastTop + 17,
+                "fastQueue", right, fastTop + 17,
                 "text-anchor=\"end\" font-weight=\"600\" fill=\"\(TimelineStyle.text(.fast))\""),
             text(
                 peak == 0 ? "no transfers" : "up to \(peak) at a time", right, fastTop + 34,
                 "text-anchor=\"end\" font-size=\"11\" fill=\"\(TimelineStyle.quiet)\""),
             text(
-                "slow lane", right, slowTop + 11,
+                "slowQueue", right, slowTop + 11,
                 "text-anchor=\"end\" font-weight=\"600\" fill=\"\(TimelineStyle.text(.slow))\""),
         ].filter { !$0.isEmpty }.joined(separator: "\n")
     }
@@ -162,7 +162,7 @@ extension TimelineSVG {
 }
 
 extension TimelineChart.Load {
-    /// What the slow lane as a whole is doing.
+    /// What `slowQueue` as a whole is doing.
     fileprivate var slowPhase: TimelineChart.Phase? {
         if slowTransferring > 0 { return .transferring }
         if slowPaused > 0 { return .paused }

@@ -2,7 +2,7 @@
 extension TimelineSVG {
     private struct Look: Hashable {
         let phase: TimelineChart.Phase
-        let lane: Lane
+        let queue: FetchQueue
     }
 
     func spans() -> String {
@@ -16,15 +16,15 @@ extension TimelineSVG {
                 let part = layout.rowHeight >= 4 ? TimelineStyle.height(span.phase) : 1
                 let height = layout.rowHeight * part
                 let y = layout.y(index) + (layout.rowHeight - height) / 2
-                paths[Look(phase: span.phase, lane: span.lane), default: SVGPath()].rectangle(
+                paths[Look(phase: span.phase, queue: span.queue), default: SVGPath()].rectangle(
                     start, y, width, height)
             }
         }
         // Waiting is drawn first, so that a short transfer between two waits is not covered.
         return TimelineChart.Phase.allCases.flatMap { phase in
-            Lane.allCases.compactMap { lane in
-                paths[Look(phase: phase, lane: lane)].map { path in
-                    "<path class=\"\(phase) \(lane)\" d=\"\(path.text)\" \(TimelineStyle.attributes(phase, lane))/>"
+            FetchQueue.allCases.compactMap { queue in
+                paths[Look(phase: phase, queue: queue)].map { path in
+                    "<path class=\"\(phase) \(queue)\" d=\"\(path.text)\" \(TimelineStyle.attributes(phase, queue))/>"
                 }
             }
         }.joined(separator: "\n")

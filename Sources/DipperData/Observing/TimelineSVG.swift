@@ -91,28 +91,28 @@ struct TimelineSVG {
             """
     }
 
-    /// The names of the rows, and a stripe in the colour of the lane each began in.
+    /// The names of the rows, and a stripe in the colour of the queue each began in.
     private func labels() -> String {
-        var stripes = [Lane.fast: SVGPath(), .slow: SVGPath()]
+        var stripes = [FetchQueue.fast: SVGPath(), .slow: SVGPath()]
         var names: [String] = []
         let gap = layout.showsLabels ? 1.0 : 0
         for (index, row) in chart.rows.enumerated() {
             let y = layout.y(index)
-            stripes[row.lane]?.rectangle(TimelineLayout.left - 7, y + gap, 4, layout.rowHeight - 2 * gap)
+            stripes[row.queue]?.rectangle(TimelineLayout.left - 7, y + gap, 4, layout.rowHeight - 2 * gap)
             guard layout.showsLabels else { continue }
             let base = y + layout.rowHeight / 2 + 4
-            if row.lane == .slow {
+            if row.queue == .slow {
                 names.append(
                     text("slow", TimelineLayout.margin, base, "fill=\"\(TimelineStyle.text(.slow))\""))
             }
             names.append(
                 text(
                     SVGText.label(of: redaction.text(row.key), width: 25), TimelineLayout.left - 13, base,
-                    "text-anchor=\"end\"\(row.lane == .slow ? " fill=\"\(TimelineStyle.text(.slow))\"" : "")")
+                    "text-anchor=\"end\"\(row.queue == .slow ? " fill=\"\(TimelineStyle.text(.slow))\"" : "")")
             )
         }
-        let paths = Lane.allCases.map { lane in
-            "<path d=\"\(stripes[lane]?.text ?? "")\" fill=\"\(TimelineStyle.colour(lane))\"/>"
+        let paths = FetchQueue.allCases.map { queue in
+            "<path d=\"\(stripes[queue]?.text ?? "")\" fill=\"\(TimelineStyle.colour(queue))\"/>"
         }
         return (paths + (names.isEmpty ? [] : ["<g font-size=\"11\">\(names.joined(separator: "\n"))</g>"]))
             .joined(separator: "\n")

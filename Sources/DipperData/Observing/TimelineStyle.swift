@@ -11,19 +11,19 @@ enum TimelineStyle {
     static let taken = "#6f6f78"
     static let disk = "#8c959f"
 
-    static func colour(_ lane: Lane) -> String { lane == .fast ? "#0072b2" : "#e69f00" }
-    static func pale(_ lane: Lane) -> String { lane == .fast ? "#9cc9e3" : "#f3cf85" }
+    static func colour(_ queue: FetchQueue) -> String { queue == .fast ? "#0072b2" : "#e69f00" }
+    static func pale(_ queue: FetchQueue) -> String { queue == .fast ? "#9cc9e3" : "#f3cf85" }
     /// Dark enough for text.
-    static func text(_ lane: Lane) -> String { lane == .fast ? "#00598c" : "#8f5f00" }
+    static func text(_ queue: FetchQueue) -> String { queue == .fast ? "#00598c" : "#8f5f00" }
 
     /// What fills a span; every combination is one path of the picture.
-    static func attributes(_ phase: TimelineChart.Phase, _ lane: Lane) -> String {
+    static func attributes(_ phase: TimelineChart.Phase, _ queue: FetchQueue) -> String {
         switch phase {
-        case .queued: "fill=\"\(pale(lane))\""
+        case .queued: "fill=\"\(pale(queue))\""
         case .looking: "fill=\"\(disk)\""
-        case .transferring: "fill=\"\(colour(lane))\""
-        case .paused: "fill=\"url(#dipper-held-\(lane.rawValue))\""
-        case .parked: "fill=\"none\" stroke=\"\(text(lane))\" stroke-width=\"1\" stroke-dasharray=\"1.5 2\""
+        case .transferring: "fill=\"\(colour(queue))\""
+        case .paused: "fill=\"url(#dipper-held-\(queue.rawValue))\""
+        case .parked: "fill=\"none\" stroke=\"\(text(queue))\" stroke-width=\"1\" stroke-dasharray=\"1.5 2\""
         }
     }
 
@@ -37,11 +37,11 @@ enum TimelineStyle {
         }
     }
 
-    static let patterns = Lane.allCases.map { lane in
+    static let patterns = FetchQueue.allCases.map { queue in
         """
-        <pattern id="dipper-held-\(lane.rawValue)" width="5" height="5" patternUnits="userSpaceOnUse" \
+        <pattern id="dipper-held-\(queue.rawValue)" width="5" height="5" patternUnits="userSpaceOnUse" \
         patternTransform="rotate(45)"><rect width="5" height="5" fill="#fff"/>\
-        <rect width="1.8" height="5" fill="\(colour(lane))"/></pattern>
+        <rect width="1.8" height="5" fill="\(colour(queue))"/></pattern>
         """
     }.joined()
 

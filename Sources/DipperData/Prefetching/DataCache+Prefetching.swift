@@ -3,7 +3,7 @@ import Dispatch
 /// What a prefetcher asks of the cache.
 extension DataCache {
     /// Where closures run that belong to no request.
-    package var callbackQueue: CallbackQueue { defaults.queue }
+    package var callbackQueue: CallbackQueue { defaults.callbackQueue }
 
     /// Runs work that may block for as long as the disk takes, on a thread that reads.
     package func runOnReader(_ work: @escaping @Sendable () -> Void) {

@@ -7,7 +7,7 @@ extension Prefetcher where Request == DataRequest {
     /// - Parameters:
     ///   - cache: the cache to fill.
     ///   - requests: what to fetch, in this order.
-    ///   - maxOutstanding: the most calls that are under way at a time; how many of them fetch is for the slow lane to say.
+    ///   - maxOutstanding: the most calls that are under way at a time; how many of them fetch is for `slowQueue` to say.
     ///     Those that wait for the network, or to try again, do not count, up to 256 of them.
     public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
         let core = PrefetchCore(
@@ -21,7 +21,7 @@ extension Prefetcher where Request == DataRequest {
                     task.onRetry { tell(.resumed) }
                     task.onEnd { tell(.ended($0.error)) }
                     return { task.cancel() }
-                }, queue: cache.defaults.queue))
+                }, callbackQueue: cache.defaults.callbackQueue))
         self.init(core)
     }
 

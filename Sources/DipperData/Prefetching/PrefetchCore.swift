@@ -20,18 +20,18 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
         /// Makes the call, and tells what becomes of it; what it returns cancels it.
         package var call: @Sendable (Request, @escaping @Sendable (News) -> Void) -> @Sendable () -> Void
         /// Where closures run.
-        package var queue: CallbackQueue
+        package var callbackQueue: CallbackQueue
 
         package init(
             run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
             isCached: @escaping @Sendable (Request) -> Bool,
             call: @escaping @Sendable (Request, @escaping @Sendable (News) -> Void) -> @Sendable () -> Void,
-            queue: CallbackQueue
+            callbackQueue: CallbackQueue
         ) {
             self.run = run
             self.isCached = isCached
             self.call = call
-            self.queue = queue
+            self.callbackQueue = callbackQueue
         }
     }
 
@@ -169,11 +169,11 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
     }
 
     private func place(_ work: @escaping @Sendable () -> Void) {
-        if let run = driver.queue.run { run(work) } else { work() }
+        if let run = driver.callbackQueue.run { run(work) } else { work() }
     }
 
     /// Whether hooks run on a queue, which may be held up: those who await the end do not wait for it then.
-    private var isQueued: Bool { driver.queue.run != nil }
+    private var isQueued: Bool { driver.callbackQueue.run != nil }
 
     /// Has hooks called, if they are not being called: then they hear of this too.
     private func tell() {

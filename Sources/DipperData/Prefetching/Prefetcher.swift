@@ -1,4 +1,4 @@
-/// Fetches many things that someone may look at later, in the slow lane, a few at a time: a ``DataPrefetcher``, or an
+/// Fetches many things that someone may look at later, in `slowQueue`, a few at a time: a ``DataPrefetcher``, or an
 /// `ImagePrefetcher` of `Dipper`.
 ///
 /// ```swift

@@ -2,7 +2,7 @@ import Foundation
 
 /// Where the bytes of a request come from, if not from a URL: a file, text, memory, or code of the caller's.
 ///
-/// A provider is asked as a server would be: once per key, in the lane of the call, with retries after errors that
+/// A provider is asked as a server would be: once per key, in the queue of the call, with retries after errors that
 /// may pass (``DipperError/mayPass``).
 public protocol DataProvider: Sendable {
     /// The key its bytes are cached by.

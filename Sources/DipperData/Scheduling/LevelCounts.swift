@@ -1,4 +1,4 @@
-/// How many tasks of a job have each priority level. Nearly always all of them have the same.
+/// The number of tasks of a job at each priority level. Nearly always all of them have the same level.
 struct LevelCounts: Sendable {
     private var level: UInt8 = 0
     private var count: Int32 = 0

@@ -1,10 +1,10 @@
 /// How far the disk is behind with what was fetched.
 enum StorageBacklog: Int, Sendable, Comparable {
-    /// It keeps up.
+    /// The disk keeps up.
     case none
-    /// No prefetch starts until it has caught up.
+    /// The disk is behind: no prefetch starts until it has caught up.
     case high
-    /// Nothing starts: what is fetched must be kept somewhere.
+    /// The disk can take no more: nothing starts, because what is fetched must be kept somewhere.
     case full
 
     static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }

@@ -1,6 +1,11 @@
 import Foundation
 import Synchronization
 
+/// The place of a node in a ``MemoryShard``, as its table of keys has it.
+private struct NodeIndex: SlotIndex {
+    let raw: UInt32
+}
+
 /// A part of the memory tier: a table of keys, and a list from the most to the least recently used.
 ///
 /// What a hit reads and changes lies apart from the rest, so that it touches little memory and copies no entry.
@@ -23,7 +28,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     }
 
     private struct State: ~Copyable {
-        var table = KeyTable()
+        var table = KeyTable<NodeIndex>()
         var nodes = SlotStorage<Node>()
         var details: [Details] = []
         var newest: Int32 = -1
@@ -35,7 +40,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         @inline(__always)
         func find(_ key: CacheKey) -> Int32 {
             let nodes = nodes.start
-            return table.find(key.hashCode) { nodes[Int($0)].key == key }
+            return table.find(key.hashCode) { nodes[Int($0.raw)].key == key }.map { Int32($0.raw) } ?? -1
         }
     }
 
@@ -107,7 +112,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
                 state.nodes.append(node)
                 state.details.append(details)
             }
-            state.table.insert(entry.key.hashCode, index)
+            state.table.insert(entry.key.hashCode, NodeIndex(raw: UInt32(index)))
             linkNewest(index, &state)
             publishOldest(state)
             return (replaced, true)
@@ -149,7 +154,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     /// Takes an entry out and hands it over, so that the caller releases it outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
         guard let value = exchange(&state.nodes.start[Int(index)].value, with: nil) else { return nil }
-        state.table.remove(state.nodes.start[Int(index)].key.hashCode, index)
+        state.table.remove(state.nodes.start[Int(index)].key.hashCode, NodeIndex(raw: UInt32(index)))
         let key = exchange(&state.nodes.start[Int(index)].key, with: noKey)
         unlink(index, &state)
         let entry = MemoryEntry(

@@ -95,7 +95,7 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
 
 extension WorkOrder.Place {
     /// The place of work that is done for a call.
-    package init(_ lane: Lane, _ priority: Priority, isLIFO: Bool = false) {
-        self.init(rank: lane == .fast ? .urgent : .slow, priority: priority, isLIFO: isLIFO)
+    package init(_ queue: FetchQueue, _ priority: Priority, isLIFO: Bool = false) {
+        self.init(rank: queue == .fast ? .urgent : .slow, priority: priority, isLIFO: isLIFO)
     }
 }

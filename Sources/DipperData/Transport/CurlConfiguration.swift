@@ -12,7 +12,7 @@ public struct CurlConfiguration: Sendable {
     /// The lowest average speed of a transfer over any ``minimumRateWindow``, in bytes a second; zero for no limit.
     ///
     /// A slower transfer is aborted with a transient failure: the received bytes are kept, and the next attempt asks
-    /// for the rest. So a server that sends a few bytes now and then does not occupy a slot of its lane for ever. With
+    /// for the rest. So a server that sends a few bytes now and then does not occupy a slot of its queue for ever. With
     /// the default of 128, eight transfers can share a link of 1 KB/s.
     public var minimumRate = 128
     /// The time over which ``minimumRate`` is averaged. Time in which the transfer is paused does not count.
@@ -51,7 +51,7 @@ public struct CurlConfiguration: Sendable {
     public var proxy: String?
     /// The `User-Agent` field, unless a request has its own.
     public var userAgent = "Dipper"
-    /// Connections each lane keeps open for use again.
+    /// Connections each queue keeps open for use again.
     public var keptConnections = 64
 
     /// Limits fit for the open web.

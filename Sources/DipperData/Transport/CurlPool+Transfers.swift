@@ -31,7 +31,7 @@ extension CurlPool {
     ) -> Bool {
         let request = transfer.request
         // Over TLS wait for the first connection, which HTTP/2 may let all share. Without TLS it never does.
-        let shares = lane == .fast && request.url.scheme?.lowercased() == "https"
+        let shares = queue == .fast && request.url.scheme?.lowercased() == "https"
         addFields(of: request, to: transfer)
         addAddresses(to: transfer)
         CurlOptions.setContext(Unmanaged.passUnretained(transfer).toOpaque(), on: handle)

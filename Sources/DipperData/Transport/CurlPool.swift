@@ -10,7 +10,7 @@ final class CurlPool: @unchecked Sendable {
         case start(CurlTransfer)
         case cancel(CurlTransfer)
         case setThrottled(CurlTransfer, Bool)
-        case setLane(CurlTransfer, Lane)
+        case setQueue(CurlTransfer, FetchQueue)
         case copyBody(CurlTransfer, @Sendable (Data, Int) -> Void)
         case lookedUp(CurlTransfer, String, HostLookups.Answer)
         case dropOrphans
@@ -24,7 +24,7 @@ final class CurlPool: @unchecked Sendable {
         var isEnded = false
     }
 
-    let lane: Lane
+    let queue: FetchQueue
     let configuration: CurlConfiguration
     let proxies: ProxySettings
     let resolver: HostResolver
@@ -47,9 +47,10 @@ final class CurlPool: @unchecked Sendable {
     private let start = ContinuousClock.now
 
     init(
-        _ lane: Lane, _ configuration: CurlConfiguration, proxies: ProxySettings, resolver: HostResolver, name: String
+        _ queue: FetchQueue, _ configuration: CurlConfiguration, proxies: ProxySettings, resolver: HostResolver,
+        name: String
     ) {
-        self.lane = lane
+        self.queue = queue
         self.configuration = configuration
         self.proxies = proxies
         self.resolver = resolver
@@ -57,7 +58,7 @@ final class CurlPool: @unchecked Sendable {
         self.multi = multi
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.keptConnections)
         // A slow transfer has its connection to itself: pausing one holds no other up.
-        let multiplexing = Int(lane == .fast ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING)
+        let multiplexing = Int(queue == .fast ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING)
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_PIPELINING, multiplexing)
         thread.withLock { $0 = JoinableThread(name: name) { self.run() } }
     }
@@ -164,8 +165,8 @@ final class CurlPool: @unchecked Sendable {
             if lookedUp(transfer, name, answer) { beginIfAllowed(transfer) }
         case .setThrottled(let transfer, let isThrottled):
             setThrottled(transfer, isThrottled)
-        case .setLane(let transfer, let lane):
-            transfer.move(to: lane)
+        case .setQueue(let transfer, let queue):
+            transfer.move(to: queue)
         case .copyBody(let transfer, let reply):
             if let body = transfer.bodySoFar { reply(body.bytes, body.offset) }
         case .dropOrphans:
@@ -180,7 +181,7 @@ final class CurlPool: @unchecked Sendable {
         guard !transfer.isOver, transfer.isThrottled != isThrottled else { return }
         transfer.throttle(isThrottled)
         if let handle = transfer.handle {
-            if isThrottled, lane == .fast, transfer.isMultiplexed, transfer.canBeContinued {
+            if isThrottled, queue == .fast, transfer.isMultiplexed, transfer.canBeContinued {
                 // Its bytes would go on coming beside the urgent ones; the rest is asked for later.
                 stop(transfer, .connectionLost.with(detail: "gave way to urgent work"))
             } else {

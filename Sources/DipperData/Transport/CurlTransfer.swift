@@ -31,7 +31,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// From the moment at which the request was sent.
     var speed: SpeedLimit?
     var isThrottled: Bool
-    private(set) var lane: Lane
+    private(set) var queue: FetchQueue
     private(set) var isOver = false
     private var answer = CurlAnswer()
     private var body = ByteBuffer()
@@ -51,7 +51,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         self.pool = pool
         self.receive = receive
         route = pool.proxies.route(to: request.url)
-        lane = request.lane
+        queue = request.queue
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         needsNewConnection = request.needsNewConnection
         isThrottled = request.isThrottled
@@ -63,7 +63,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     func cancel() { pool.post(.cancel(self)) }
     func setThrottled(_ isThrottled: Bool) { pool.post(.setThrottled(self, isThrottled)) }
-    func setLane(_ lane: Lane) { pool.post(.setLane(self, lane)) }
+    func setQueue(_ queue: FetchQueue) { pool.post(.setQueue(self, queue)) }
     func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) { pool.post(.copyBody(self, reply)) }
 
     // MARK: The connection
@@ -121,7 +121,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
             needsNewConnection = true
             return false
         }
-        followLane()
+        followQueue()
         return true
     }
 
@@ -156,22 +156,22 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         flow = nil
     }
 
-    private func followLane() {
+    private func followQueue() {
         guard let socket else { return }
-        if lane == .slow, !CurlSockets.isLoopback(socket) {
+        if queue == .slow, !CurlSockets.isLoopback(socket) {
             flow = SlowFlow(socket, to: request.url.host(percentEncoded: false) ?? "", pool: pool)
         } else {
             pool.sockets.unlimit(socket)
         }
     }
 
-    /// The transfer counts in another lane from now on: its window follows, if the connection is its own.
-    func move(to lane: Lane) {
-        guard lane != self.lane else { return }
-        self.lane = lane
-        guard !isOver, !isMultiplexed || pool.lane == .slow else { return }
+    /// The transfer counts in another queue from now on: its window follows, if the connection is its own.
+    func move(to queue: FetchQueue) {
+        guard queue != self.queue else { return }
+        self.queue = queue
+        guard !isOver, !isMultiplexed || pool.queue == .slow else { return }
         flow = nil
-        followLane()
+        followQueue()
     }
 
     /// Several transfers may share the connection, so that it cannot be held back for one of them.

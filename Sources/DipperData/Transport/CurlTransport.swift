@@ -3,8 +3,8 @@ import Foundation
 
 /// A transport for HTTP and HTTPS that uses libcurl.
 ///
-/// Each lane has its own connection pool and thread, so that slow transfers never share a connection with fast ones.
-/// Connections of the slow lane have a receive window close to the bandwidth-delay product of the path, so that a
+/// Each queue has its own connection pool and thread, so that slow transfers never share a connection with fast ones.
+/// Connections of `slowQueue` have a receive window close to the bandwidth-delay product of the path, so that a
 /// paused transfer frees the link. Host names are resolved on separate threads: a name server that does not answer
 /// delays only the transfers that wait for it. This transport does not follow redirects. It decodes bodies with a
 /// `Content-Encoding` that the installed libcurl supports.
@@ -15,7 +15,7 @@ public final class CurlTransport: Transport {
     private let resolver: HostResolver
 
     /// - Parameters:
-    ///   - configuration: limits and options, for both lanes.
+    ///   - configuration: limits and options, for both queues.
     ///   - name: begins the names of its threads.
     public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
         self.init(configuration, name: name, resolver: HostResolver())
@@ -25,9 +25,9 @@ public final class CurlTransport: Transport {
     init(_ configuration: CurlConfiguration, name: String = "dipper", resolver: HostResolver) {
         CurlLibrary.prepare
         let proxies = ProxySettings(fixed: configuration.proxySetting)
-        func pool(_ lane: Lane, _ role: String) -> CurlPool {
+        func pool(_ queue: FetchQueue, _ role: String) -> CurlPool {
             CurlPool(
-                lane, configuration, proxies: proxies, resolver: resolver, name: JoinableThread.name(name, role))
+                queue, configuration, proxies: proxies, resolver: resolver, name: JoinableThread.name(name, role))
         }
         self.proxies = proxies
         self.resolver = resolver
@@ -43,7 +43,7 @@ public final class CurlTransport: Transport {
     public func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer {
-        let pool = request.lane == .fast ? fast : slow
+        let pool = request.queue == .fast ? fast : slow
         let transfer = CurlTransfer(request, pool: pool, receive: receive)
         pool.post(.start(transfer))
         return transfer

@@ -1,4 +1,4 @@
-/// How large a receive buffer a transfer of the slow lane has.
+/// How large a receive buffer a transfer of `slowQueue` has.
 ///
 /// What the kernel may take in goes on arriving after a transfer has been paused, so the buffer decides how soon the
 /// link is free for urgent work. It begins near what a usual path holds, and grows only while that makes the transfer

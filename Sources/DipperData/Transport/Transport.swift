@@ -29,8 +29,8 @@ public protocol Transfer: Sendable {
     func cancel()
     /// While true the transfer is to use the link as little as the transport can make it.
     func setThrottled(_ isThrottled: Bool)
-    /// Tells in which lane the transfer counts from now on.
-    func setLane(_ lane: Lane)
+    /// Tells in which queue the transfer counts from now on.
+    func setQueue(_ queue: FetchQueue)
     /// Calls back once with the bytes of the body received so far and their position: zero, or the request's
     /// ``TransferRequest/offset``. Does not call back if nothing has been received or the transfer has ended.
     ///
@@ -54,7 +54,7 @@ public struct TransferRequest: Sendable {
     /// Bytes to send, if any.
     public var body: Data?
     /// The pool of connections to use.
-    public var lane: Lane
+    public var queue: FetchQueue
     /// The transfer starts throttled.
     public var isThrottled: Bool
     /// Bytes of the body that are here already; the fields ask for those that follow. They count towards the largest
@@ -68,11 +68,11 @@ public struct TransferRequest: Sendable {
     /// Whether the request goes to the origin that the caller named, so that the client may identify itself there.
     public var isForOwnOrigin = true
 
-    /// A transfer in the fast lane, unless said otherwise.
-    public init(url: URL, headers: HTTPHeaders = [:], lane: Lane = .fast, isThrottled: Bool = false) {
+    /// A transfer in `fastQueue`, unless said otherwise.
+    public init(url: URL, headers: HTTPHeaders = [:], queue: FetchQueue = .fast, isThrottled: Bool = false) {
         self.url = url
         self.headers = headers
-        self.lane = lane
+        self.queue = queue
         self.isThrottled = isThrottled
     }
 }

@@ -18,7 +18,7 @@ struct ImageBindingTests {
         shown.set(ImageRequest(a))
         #expect(shown.told == ["placeholder 000000ff", "activity"])
         let transfer = await test.transport.nextTransfer()
-        #expect(transfer.lane == .fast)
+        #expect(transfer.queue == .fast)
         transfer.finish(with: try picture.png)
         #expect(await settle { shown.told.last == "image \(picture.size), fade" })
         #expect(
@@ -73,7 +73,7 @@ struct ImageBindingTests {
         let second = await test.transport.nextTransfer()
         #expect(shown.ends.value == ["replaced"])
         // The one before goes on as a prefetch.
-        #expect(first.lane == .slow && !first.isCancelled && second.lane == .fast)
+        #expect(first.queue == .slow && !first.isCancelled && second.queue == .fast)
         second.finish(with: try small.png)
         #expect(await settle { shown.ends.value == ["replaced", "\(small.size)"] })
         first.finish(with: try picture.png)
@@ -117,12 +117,12 @@ struct ImageBindingTests {
         shown.set(ImageRequest(a))
         let transfer = await test.transport.nextTransfer()
         shown.perform { $0.didDisappear() }
-        #expect(transfer.lane == .slow && !transfer.isCancelled && !shown.binding.isOnScreen)
+        #expect(transfer.queue == .slow && !transfer.isCancelled && !shown.binding.isOnScreen)
         let urgent = test.cache.getImage(b)
         let other = await test.transport.nextTransfer()
         #expect(transfer.isThrottled)
         shown.perform { $0.willAppear() }
-        #expect(transfer.lane == .fast && !transfer.isThrottled && !transfer.isCancelled)
+        #expect(transfer.queue == .fast && !transfer.isThrottled && !transfer.isCancelled)
         transfer.finish(with: try picture.png)
         other.finish(with: try small.png)
         _ = try await urgent.value
@@ -138,12 +138,12 @@ struct ImageBindingTests {
         shown.perform { $0.didDisappear() }
         shown.set(ImageRequest(a))
         let transfer = await test.transport.nextTransfer()
-        #expect(transfer.lane == .slow)
+        #expect(transfer.queue == .slow)
         shown.set(ImageRequest(b), options: DisplayOptions().with(\.loadsOffScreen, false).with(\.abandonment, .cancel))
         #expect(test.transport.transfers(of: b).isEmpty)
         shown.perform { $0.willAppear() }
         let wanted = await test.transport.nextTransfer()
-        #expect(wanted.request.url == b && wanted.lane == .fast)
+        #expect(wanted.request.url == b && wanted.queue == .fast)
         await test.cache.shutdown()
     }
 

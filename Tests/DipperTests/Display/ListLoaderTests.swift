@@ -18,8 +18,8 @@ struct ListLoaderTests {
 
     private func row(_ transfer: ScriptedTransfer) -> Int { Int(transfer.request.url.lastPathComponent) ?? -1 }
 
-    private func rows(_ test: TestImageCache, _ lane: Lane? = nil) -> [Int] {
-        test.transport.transfers.filter { lane == nil || $0.lane == lane }.map(row)
+    private func rows(_ test: TestImageCache, _ queue: FetchQueue? = nil) -> [Int] {
+        test.transport.transfers.filter { queue == nil || $0.queue == queue }.map(row)
     }
 
     private func answerAll(_ test: TestImageCache) throws {
@@ -29,7 +29,7 @@ struct ListLoaderTests {
 
     @Test("rows on screen are fetched urgently and at once, the next ones one by one behind them")
     func order() async throws {
-        let test = TestImageCache { $0.data.fastLane.maxConcurrent = 4 }
+        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 4 }
         try answerAll(test)
         let list = list(test) { $0.maxPrefetches = 1 }
         list.update(visible: 10..<14)
@@ -50,9 +50,9 @@ struct ListLoaderTests {
         test.clock.advance(by: .seconds(1))
         list.update(visible: 1..<3)
         let third = await test.transport.nextTransfer()
-        #expect(row(third) == 2 && third.lane == .fast)
+        #expect(row(third) == 2 && third.queue == .fast)
         let zero = row(first) == 0 ? first : second
-        #expect(await settle { zero.lane == .slow })
+        #expect(await settle { zero.queue == .slow })
         #expect(!zero.isCancelled)
         // Far away, it is cancelled.
         test.clock.advance(by: .seconds(1))
@@ -71,17 +71,17 @@ struct ListLoaderTests {
         list.update(visible: 0..<1)
         (await test.transport.nextTransfer()).finish(with: try Image.sample().png)
         let prefetch = await test.transport.nextTransfer()
-        #expect(row(prefetch) == 1 && prefetch.lane == .slow)
+        #expect(row(prefetch) == 1 && prefetch.queue == .slow)
         test.clock.advance(by: .seconds(1))
         list.update(visible: 1..<2)
-        #expect(await settle { prefetch.lane == .fast })
+        #expect(await settle { prefetch.queue == .fast })
         #expect(!prefetch.isCancelled && test.transport.transfers(of: url("row/1")).count == 1)
         await test.cache.shutdown()
     }
 
     @Test("nothing is fetched while the list rushes by; what it comes to rest at is, and at once")
     func rushing() async throws {
-        let test = TestImageCache { $0.data.fastLane.maxConcurrent = 20 }
+        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 20 }
         let list = list(test)
         for step in 1..<20 {
             test.clock.advance(by: .milliseconds(16))
@@ -91,7 +91,7 @@ struct ListLoaderTests {
         test.clock.advance(by: .milliseconds(200))
         #expect(
             await settle {
-                Set(test.transport.transfers.filter { $0.lane == .fast && !$0.isCancelled }.map(row)) == Set(95..<105)
+                Set(test.transport.transfers.filter { $0.queue == .fast && !$0.isCancelled }.map(row)) == Set(95..<105)
             })
         // Until it was seen to rush the list moved three screens at most.
         #expect(rows(test).allSatisfy { $0 < 40 || $0 >= 95 })
@@ -117,7 +117,7 @@ struct ListLoaderTests {
         #expect(test.transport.transfers(of: url("row/51")).isEmpty)
         await test.clock.waitForSleepers(1)
         test.clock.advance(by: .milliseconds(200))
-        #expect(await settle { test.transport.transfers(of: url("row/51")).first?.lane == .fast })
+        #expect(await settle { test.transport.transfers(of: url("row/51")).first?.queue == .fast })
         // It is told on the display's queue: an answer that comes before would leave nothing to show.
         #expect(await settle { other.told.last == "activity" })
         test.transport.transfers(of: url("row/51")).first?.finish(with: try Image.sample().png)
@@ -150,7 +150,7 @@ struct ListLoaderTests {
 
     @Test("many updates from many threads leave no call behind for rows that nobody sees")
     func stress() async throws {
-        let test = TestImageCache { $0.data.fastLane.maxConcurrent = 100 }
+        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 100 }
         let list = list(test)
         await withTaskGroup(of: Void.self) { group in
             for thread in 0..<8 {

@@ -82,10 +82,10 @@ struct ComingFromTests {
         #expect(await settle { transfers.allSatisfy(\.isCancelled) })
         await test.cache.synchronize()
         #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0 && test.cache.data.diskCount == 0)
-        #expect(test.cache.data.fastLane.maxConcurrent == 5 && test.cache.data.store.disk?.sizeLimit == 1 << 30)
+        #expect(test.cache.data.fastQueue.maxConcurrent == 5 && test.cache.data.store.disk?.sizeLimit == 1 << 30)
         #expect(!test.cache.hasImage(for: a) && test.cache.data.data(for: CacheKey("key")) == nil)
         #expect(!test.cache.hasImage(for: url("kept")))
-        #expect(await settle { test.cache.data.laneCounts == LaneCounts() })
+        #expect(await settle { test.cache.data.queueCounts == QueueCounts() })
         await test.cache.shutdown()
     }
 

@@ -64,12 +64,12 @@ struct GuideTests {
         await test.cache.shutdown()
     }
 
-    @Test("lanes are changed as it says, by each of the calls that are mapped")
-    func lanes() async throws {
-        let lanes = Box<[Lane]>([])
+    @Test("queues are changed as it says, by each of the calls that are mapped")
+    func queues() async throws {
+        let queues = Box<[FetchQueue]>([])
         let test = TestImageCache { configuration in
             configuration.data.observer = { event in
-                if case .laneChanged(let lane) = event.kind { lanes.update { $0.append(lane) } }
+                if case .queueChanged(let queue) = event.kind { queues.update { $0.append(queue) } }
             }
         }
         // Whose fetch they share.
@@ -77,14 +77,14 @@ struct GuideTests {
         let transfer = await test.transport.nextTransfer()
         GettingStartedGuide.urgency(test.cache, a)
         #expect(await row.error == .cancelled)
-        #expect(await settle { transfer.isCancelled && test.cache.data.laneCounts == LaneCounts() })
-        #expect(lanes.value == [.fast, .slow])
+        #expect(await settle { transfer.isCancelled && test.cache.data.queueCounts == QueueCounts() })
+        #expect(queues.value == [.fast, .slow])
         #expect(test.transport.transfers.count == 1)
 
         let b = url("b")
         try SGImageCacheGuide.tables(test.cache, a, ImageRequest(b), "key", picture)
         #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0)
-        #expect(await settle { test.transport.transfers(of: b).contains { $0.lane == .slow && !$0.isCancelled } })
+        #expect(await settle { test.transport.transfers(of: b).contains { $0.queue == .slow && !$0.isCancelled } })
         await test.cache.shutdown()
     }
 

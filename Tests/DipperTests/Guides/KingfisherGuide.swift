@@ -119,7 +119,7 @@ enum KingfisherGuide {
         cache.data.removeExpired()
         cache.setMemoryLimit(300 << 20, count: 500)
         cache.data.setDiskLimit(1 << 30)
-        cache.data.fastLane.maxConcurrent = 5
+        cache.data.fastQueue.maxConcurrent = 5
         cache.cancel(url)
         cache.cancelAll()
         cache.clearMemory()

@@ -86,7 +86,7 @@ enum SGImageCacheGuide {
         try data.addData(bytes, for: key)
         data.removeData(for: key)
         data.flush(olderThan: .seconds(86_400))
-        data.fastLane.isSuspended = false
-        data.slowLane.isSuspended = false
+        data.fastQueue.isSuspended = false
+        data.slowQueue.isSuspended = false
     }
 }

@@ -31,15 +31,15 @@ struct BackPressureTests {
             $0.codecs.register(decoder)
             $0.decodingThreads = 1
             $0.undecodedBytes = 10 * png.count
-            $0.data.fastLane.maxConcurrent = 4
+            $0.data.fastQueue.maxConcurrent = 4
         }
-        cache.data.fastLane.isSuspended = true
+        cache.data.fastQueue.isSuspended = true
         let tasks = names.map { cache.getImage(server.url($0)) }
-        cache.data.fastLane.isSuspended = false
+        cache.data.fastQueue.isSuspended = false
         var most = 0
         for decoded in names.indices {
             // The network has done all that it may, and the decoder has the next picture in hand.
-            try #require(await settle { decoder.decodes == decoded + 1 && cache.data.laneCounts.fastRunning == 0 })
+            try #require(await settle { decoder.decodes == decoded + 1 && cache.data.queueCounts.fastRunning == 0 })
             most = max(most, server.requests.count - decoded)
             decoder.release()
         }
@@ -161,7 +161,7 @@ struct BackPressureTests {
         let decoder = CountingDecoder(isHeld: true)
         let test = TestImageCache(decoder: decoder) {
             $0.undecodedBytes = png.count
-            $0.data.fastLane.maxConcurrent = 3
+            $0.data.fastQueue.maxConcurrent = 3
             $0.data.retryPolicy = .fixed(.seconds(1), retries: 3)
         }
         let urls = ["first", "parked", "cancelled", "last"].map { url($0) }
@@ -224,8 +224,8 @@ struct BackPressureTests {
             await cache.shutdown()
         }
         #expect(await own.cache.getData(url("c")).error == nil)
-        #expect(await settle { own.cache.engine.inspect { $0.holders.isEmpty } })
-        #expect(await settle { other.cache.engine.inspect { $0.holders.isEmpty } })
+        #expect(await settle { own.cache.engine.inspect { $0.intake.holders.isEmpty } })
+        #expect(await settle { other.cache.engine.inspect { $0.intake.holders.isEmpty } })
         await own.cache.shutdown()
         await other.cache.shutdown()
     }

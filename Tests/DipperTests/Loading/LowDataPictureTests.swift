@@ -84,10 +84,10 @@ struct LowDataPictureTests {
         for task in given { #expect(task.state == .failed(.cancelled)) }
         #expect(test.cache.data.store.readers?.count == 1)
         test.cache.moveTaskToSlowQueue(url("other"))
-        #expect(demoted.lane == .slow)
+        #expect(demoted.queue == .slow)
         open(door)
         let transfer = await test.transport.nextTransfer()
-        #expect(transfer.request.url == url("tiny") && transfer.lane == .slow)
+        #expect(transfer.request.url == url("tiny") && transfer.queue == .slow)
         for key in [url("other"), url("tiny")] { #expect(test.cache.loader.live[CacheKey(key)].count == 1) }
         test.cache.cancel(url("other"))
         #expect(await demoted.error == .cancelled)

@@ -11,11 +11,11 @@ struct QuietCallTests {
     func named() async throws {
         let folder = TemporaryFolder()
         let test = TestImageCache { $0.resourceFolders = [folder.url] }
-        test.cache.data.fastLane.isSuspended = true
+        test.cache.data.fastQueue.isSuspended = true
         let task = test.cache.getImage(named: "late")
         let picture = Image.sample()
         try picture.png.write(to: folder.url.appendingPathComponent("late.png"))
-        test.cache.data.fastLane.isSuspended = false
+        test.cache.data.fastQueue.isSuspended = false
         #expect(try await task.value.pixels == picture.pixels)
         await test.cache.shutdown()
     }

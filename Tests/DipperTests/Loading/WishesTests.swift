@@ -10,11 +10,11 @@ struct WishesTests {
     /// Counts how often a wish is looked at.
     private struct CountedWish: Urgency {
         @TaskLocal static var reads = Box(0)
-        let lane: Lane
+        let queue: FetchQueue
         private let own: Priority
 
-        init(lane: Lane, priority: Priority) {
-            self.lane = lane
+        init(queue: FetchQueue, priority: Priority) {
+            self.queue = queue
             own = priority
         }
 
@@ -30,7 +30,7 @@ struct WishesTests {
         var wishes = Wishes<Waiter, Wish>()
         var model: [(waiter: Waiter, wish: Wish)] = []
         for _ in 0..<20_000 {
-            let wish = Wish(lane: Bool.random() ? .fast : .slow, priority: Priority(Double(Int.random(in: 0...4)) / 4))
+            let wish = Wish(queue: Bool.random() ? .fast : .slow, priority: Priority(Double(Int.random(in: 0...4)) / 4))
             switch Int.random(in: 0..<3, using: &random) {
             case 0 where model.count < 30:
                 model.append((Waiter(), wish))
@@ -46,7 +46,7 @@ struct WishesTests {
             default: continue
             }
             #expect(wishes.isEmpty == model.isEmpty)
-            #expect(wishes.strongest.lane == (model.contains { $0.wish.lane == .fast } ? .fast : .slow))
+            #expect(wishes.strongest.queue == (model.contains { $0.wish.queue == .fast } ? .fast : .slow))
             #expect(wishes.strongest.priority == model.map(\.wish.priority).max() ?? .normal)
             #expect(wishes.all.map(ObjectIdentifier.init) == model.map { ObjectIdentifier($0.waiter) })
         }
@@ -66,11 +66,11 @@ struct WishesTests {
             }
             for (number, waiter) in waiters.enumerated() {
                 let priority = Priority(Double(number % 101) / 100)
-                let come = cost { $0.set(waiter, CountedWish(lane: .slow, priority: priority)) }
+                let come = cost { $0.set(waiter, CountedWish(queue: .slow, priority: priority)) }
                 #expect(come == 1)
             }
             for waiter in waiters {
-                let changed = cost { $0.set(waiter, CountedWish(lane: .fast, priority: .high)) }
+                let changed = cost { $0.set(waiter, CountedWish(queue: .fast, priority: .high)) }
                 #expect(changed == 2)
             }
             for waiter in waiters {

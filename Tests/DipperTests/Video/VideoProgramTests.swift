@@ -110,7 +110,7 @@ struct VideoProgramTests {
         #expect(fake.lines("limit") == ["4194304"])
     }
 
-    @Test("equal calls are one run, in whichever lane")
+    @Test("equal calls are one run, in whichever queue")
     func shared() async throws {
         let fake = try await FakeProgram("echo run >>$HERE/runs; while [ ! -e $HERE/go ]; do sleep 0.01; done; picture")
         let test = TestImageCache(folder: TemporaryFolder())

@@ -15,13 +15,13 @@ struct LinkChild: AsyncParsableCommand {
     @Option var size: Int
     /// From asking for the load to asking for the urgent files, in milliseconds.
     @Option var delay = 600
-    /// Everything in the fast lane, in the order in which it is asked for.
+    /// Everything in fastQueue, in the order in which it is asked for.
     @Flag var oneQueue = false
 
     func run() async throws {
         var configuration = DataCache.Configuration()
         configuration.network.caBundle = certificate
-        configuration.fastLane.maxConcurrent = 8
+        configuration.fastQueue.maxConcurrent = 8
         let cache = DataCache(configuration)
         let load = try self.load.map(urls) ?? []
         let urgent = try urls(self.urgent)

@@ -17,7 +17,7 @@ struct PrefetchChild: AsyncParsableCommand {
         let before = try Machine.memory("VmHWM")
         var configuration = DataCache.Configuration(directory: URL(fileURLWithPath: into, isDirectory: true))
         configuration.memoryLimit = memoryLimit
-        configuration.slowLane.isSuspended = true
+        configuration.slowQueue.isSuspended = true
         let cache = DataCache(configuration)
         let (ends, end) = AsyncStream.makeStream(of: Bool.self)
         for number in 0..<count {
@@ -26,7 +26,7 @@ struct PrefetchChild: AsyncParsableCommand {
         }
         let queued = try Machine.memory("VmRSS")
         let start = monotonicSeconds()
-        cache.slowLane.isSuspended = false
+        cache.slowQueue.isSuspended = false
         var seen = 0
         for await isWell in ends {
             guard isWell else { throw BenchError("a prefetch failed") }

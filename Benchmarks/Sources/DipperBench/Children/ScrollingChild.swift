@@ -10,7 +10,7 @@ struct ScrollingChild: AsyncParsableCommand {
         /// ``ListLoader``.
         case list
         /// What comes on screen urgently, what follows as prefetches; nothing is taken back.
-        case lanes
+        case queues
         /// What comes on screen, in one queue.
         case queue
         /// What is on screen in the end, and nothing before.
@@ -106,7 +106,7 @@ struct ScrollingChild: AsyncParsableCommand {
                 case .list: list?.update(visible: visible)
                 case .alone: if isResting { ask(visible) { cache.getImage($0) } }
                 case .queue: ask(visible) { cache.getImage($0) }
-                case .lanes:
+                case .queues:
                     ask(visible) { cache.getImage($0) }
                     let next = visible.upperBound..<min(rows, visible.upperBound + 2 * ScrollingChild.screen)
                     ask(next, marks: false) { cache.slowGetImage($0) }

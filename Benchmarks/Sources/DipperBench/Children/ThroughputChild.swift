@@ -2,7 +2,7 @@ import ArgumentParser
 import DipperData
 import Foundation
 
-/// Fetches files one after the other, or all asked for at once, in one lane, and prints a line for each: milliseconds
+/// Fetches files one after the other, or all asked for at once, in one queue, and prints a line for each: milliseconds
 /// from the asking to its end, to its first byte, bytes.
 struct ThroughputChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "throughput-child", shouldDisplay: false)

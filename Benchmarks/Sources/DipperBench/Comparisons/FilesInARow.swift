@@ -1,4 +1,4 @@
-/// Files fetched one after the other, by the slow lane of a cache and by the fast lane of another.
+/// Files fetched one after the other, by slowQueue of a cache and by fastQueue of another.
 struct FilesInARow {
     let title: String
     let says: String
@@ -20,19 +20,19 @@ struct FilesInARow {
         var rates: [String: [[Double]]] = [:]
         for round in 0...bench.rounds(rounds) {
             for version in versions {
-                for lane in [LaneFetch.slow, LaneFetch.fast] {
+                for queue in [QueueFetch.slow, QueueFetch.fast] {
                     try await settle()
                     let arguments = ["--folder", folder, "--count", "1", "--times", "\(times)"]
-                    let files = try LaneFetch.run(arguments, lane, base(version), certificate, run)
+                    let files = try QueueFetch.run(arguments, queue, base(version), certificate, run)
                     guard round > 0 else { continue }
-                    rates[lane + version.rawValue, default: []].append(files.map { $0.bytes * 8e-3 / $0.end })
+                    rates[queue + version.rawValue, default: []].append(files.map { $0.bytes * 8e-3 / $0.end })
                 }
             }
         }
         typealias Column = (version: LinkServer.Version, number: Int)
-        func rate(_ lane: String, _ column: Column) -> Double {
+        func rate(_ queue: String, _ column: Column) -> Double {
             // The last column holds the files together: as many bytes each, so their rate is a harmonic mean.
-            (rates[lane + column.version.rawValue] ?? []).map { files in
+            (rates[queue + column.version.rawValue] ?? []).map { files in
                 column.number < times ? files[column.number] : Double(times) / files.reduce(0) { $0 + 1 / $1 }
             }.median
         }
@@ -42,11 +42,11 @@ struct FilesInARow {
         func heading(_ column: Column) -> String {
             column.version.rawValue + (column.number < times ? ", file \(column.number + 1)" : ", all")
         }
-        func ratio(_ column: Column) -> Double { rate(LaneFetch.slow, column) / rate(LaneFetch.fast, column) }
+        func ratio(_ column: Column) -> Double { rate(QueueFetch.slow, column) / rate(QueueFetch.fast, column) }
         var table = Table(
             title, says: says, header: ["Mbit/s"] + columns.map(heading),
-            rows: [LaneFetch.slow, LaneFetch.fast].map { lane in
-                [lane] + columns.map { rate(lane, $0).short }
+            rows: [QueueFetch.slow, QueueFetch.fast].map { queue in
+                [queue] + columns.map { rate(queue, $0).short }
             } + [["slow ÷ fast"] + columns.map { ratio($0).short }])
         if let limit {
             table.checks = columns.filter { $0.number == times }.map {

@@ -51,13 +51,13 @@ struct ImageHit: Comparison {
                     })
             }
             add(Self.images) { order in
-                order.count { images.getImage(urls[$0]).requestedLane == .fast }
+                order.count { images.getImage(urls[$0]).requestedQueue == .fast }
             }
             add(Self.bytes) { order in
-                order.count { data.getData(urls[$0]).requestedLane == .fast }
+                order.count { data.getData(urls[$0]).requestedQueue == .fast }
             }
             add(Self.processed) { order in
-                order.count { images.getImage(requests[$0]).requestedLane == .fast }
+                order.count { images.getImage(requests[$0]).requestedQueue == .fast }
             }
             add(Self.peeked) { order in
                 order.count { images.image(for: urls[$0]) != nil }

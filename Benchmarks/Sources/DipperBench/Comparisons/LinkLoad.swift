@@ -34,7 +34,7 @@ struct LinkLoad: Comparison {
     private static let urgent = "urgent:20"
     /// Milliseconds from asking for the load to asking for the urgent files.
     private static let delay = 600
-    private static let ours = "DataCache, two lanes"
+    private static let ours = "DataCache, two queues"
     private static let queue = "DataCache, one queue"
     private static let curl = "curl --parallel-max 8"
     private static let chromium = "Chromium, fetch priority"
@@ -65,7 +65,7 @@ struct LinkLoad: Comparison {
                     turns.append((Self.setting(version, load), competitor))
                 }
                 add(Self.ours, .ours) { try Self.cache(link, server, version, load, oneQueue: false) }
-                // Without a load the two lanes are one queue; behind a single file there is no queue to stand in.
+                // Without a load the two queues are one queue; behind a single file there is no queue to stand in.
                 if load == .many {
                     add(Self.queue, .queue) { try Self.cache(link, server, version, load, oneQueue: true) }
                 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the slow lane's small receive windows cost where nothing urgent runs.
+/// What slowQueue's small receive windows cost where nothing urgent runs.
 struct LinkThroughput {
     func run(_ bench: Bench) async throws -> [Table] {
         var tables: [Table] = []
@@ -23,17 +23,17 @@ struct LinkThroughput {
         var figures = Figures()
         var turns: [(setting: String, competitor: Competitor)] = []
         let versions = LinkServer.Version.allCases
-        func add(_ setting: String, _ lane: String, _ version: LinkServer.Version, _ arguments: [String]) {
-            let competitor = Competitor(name: lane) {
+        func add(_ setting: String, _ queue: String, _ version: LinkServer.Version, _ arguments: [String]) {
+            let competitor = Competitor(name: queue) {
                 try await link.settle()
-                let files = try LaneFetch.run(arguments, lane, version.base, server.certificate) {
+                let files = try QueueFetch.run(arguments, queue, version.base, server.certificate) {
                     try link.runAtClient(Command.myself, $0)
                 }
                 let counts = try link.count()
                 // From the first byte of the first answer to the last of the last.
                 let first = files.map(\.first).min() ?? .nan
                 let time = ((files.map(\.end).max() ?? .nan) - first) / 1_000
-                shares[lane + setting, default: []].append(Double(counts.downBytes) * 8e-6 / shape.rate / time)
+                shares[queue + setting, default: []].append(Double(counts.downBytes) * 8e-6 / shape.rate / time)
                 return files.reduce(0) { $0 + $1.bytes } * 8e-6 / time
             }
             turns.append((setting, competitor))
@@ -41,30 +41,31 @@ struct LinkThroughput {
         func large(_ version: LinkServer.Version) -> String { "20 MB, \(version.rawValue)" }
         func small(_ version: LinkServer.Version) -> String { "150 × 60 KB, \(version.rawValue)" }
         for version in versions {
-            for lane in [LaneFetch.slow, LaneFetch.fast] {
-                add(large(version), lane, version, ["--folder", "large", "--count", "1"])
+            for queue in [QueueFetch.slow, QueueFetch.fast] {
+                add(large(version), queue, version, ["--folder", "large", "--count", "1"])
             }
-            add(small(version), LaneFetch.slow, version, ["--folder", "prefetch", "--count", "150", "--at-once"])
+            add(small(version), QueueFetch.slow, version, ["--folder", "prefetch", "--count", "150", "--at-once"])
         }
         try await figures.measure(rounds: bench.rounds(5), turns)
         let settings = versions.map(large) + versions.map(small)
-        let rows = [LaneFetch.slow, LaneFetch.fast].flatMap { lane in
+        let rows = [QueueFetch.slow, QueueFetch.fast].flatMap { queue in
             [
-                ["\(lane), \(rate)"] + settings.map { figures[lane, $0].short },
-                ["\(lane), \(used)"] + settings.map { (shares[lane + $0]?.median ?? .nan).short },
+                ["\(queue), \(rate)"] + settings.map { figures[queue, $0].short },
+                ["\(queue), \(used)"] + settings.map { (shares[queue + $0]?.median ?? .nan).short },
             ]
         }
         var table = Table(
-            "One lane alone on that link",
+            "One queue alone on that link",
             says: "From the first byte of the body to the last. The share counts IP packets, headers included, as the "
                 + "link does. The small files go one after the other, so each waits for a round trip.",
             header: [""] + settings, rows: rows)
         for version in versions {
             let setting = large(version)
             table.checks += [
-                Check("slow ÷ fast, \(setting)", figures.ratio(LaneFetch.slow, LaneFetch.fast, setting), .atLeast, 0.9),
                 Check(
-                    "share of the link, slow, \(setting)", shares[LaneFetch.slow + setting]?.median ?? .nan, .atLeast,
+                    "slow ÷ fast, \(setting)", figures.ratio(QueueFetch.slow, QueueFetch.fast, setting), .atLeast, 0.9),
+                Check(
+                    "share of the link, slow, \(setting)", shares[QueueFetch.slow + setting]?.median ?? .nan, .atLeast,
                     0.95),
             ]
         }
@@ -83,7 +84,7 @@ struct LinkThroughput {
             title: "Three files of 20 MB in a row on a fast, long link",
             says:
                 "Mbit/s of each file, from asking for it to its last byte. Link: \(shape.description). The first windows "
-                + "of a lane are a guess; later files show what it has learnt.",
+                + "of a queue are a guess; later files show what it has learnt.",
             rounds: 5, times: 3, folder: "large", versions: LinkServer.Version.allCases,
             base: { $0.base }, certificate: server.certificate, limit: nil, settle: link.settle,
             run: { try link.runAtClient(Command.myself, $0) }

@@ -7,10 +7,10 @@ struct Scrolling: Comparison {
     let title = "Scrolling through 5,000 pictures"
 
     private static let adapter = "ListLoader"
-    private static let lanes = "two lanes, nothing demoted"
+    private static let queues = "two queues, nothing demoted"
     private static let queue = "one queue, first come"
     private static let alone = "visible ones alone"
-    private static let modes = [(adapter, "list"), (lanes, "lanes"), (queue, "queue"), (alone, "alone")]
+    private static let modes = [(adapter, "list"), (queues, "queues"), (queue, "queue"), (alone, "alone")]
 
     private struct Run {
         var settled = 0.0

@@ -1,1 +1,1 @@
-../../../../Sources/DipperData/Storage/KeyTable.swift
+../../../../Sources/DipperData/Support/KeyTable.swift

@@ -43,7 +43,7 @@ struct Program {
         configuration.data.logger.logLevel = .warning
         configuration.data.callbackQueue = MainLoop.shared.queue
         // What was asked for last is what is looked at.
-        configuration.data.fastLane.order = .lifo
+        configuration.data.fastQueue.order = .lifo
         configuration.data.diskLimit = 256 << 20
         // The server is on this machine, whatever proxy the environment names.
         configuration.data.network.proxy = ""

@@ -143,6 +143,6 @@ final class Recorder {
                 Report.Request(uri: $0.uri, milliseconds: start.duration(to: $0.time) / .milliseconds(1))
             },
             cursor: grid.cursor, first: grid.visible.lowerBound, last: grid.visible.upperBound - 1,
-            slots: cache.data.fastLane.maxConcurrent + cache.data.slowLane.maxConcurrent)
+            slots: cache.data.fastQueue.maxConcurrent + cache.data.slowQueue.maxConcurrent)
     }
 }

@@ -78,7 +78,7 @@ package struct Report: Codable {
     package let requests: [Request]
     /// Where the cursor was at the end, and what could be seen.
     package let cursor, first, last: Int
-    /// Jobs that hold a place in the lanes at most.
+    /// Jobs that hold a place in the queues at most.
     package let slots: Int
 
     func write(to file: URL) throws {

@@ -21,23 +21,23 @@ final class StatusLine {
         place = Self.label(in: box, "quiet")
         if let place { gtk_widget_set_hexpand(Self.widget(place), 1) }
         screen = Self.label(in: box, "quiet")
-        fast = Self.label(in: box, "lane")
-        slow = Self.label(in: box, "lane")
+        fast = Self.label(in: box, "queue")
+        slow = Self.label(in: box, "queue")
         memory = Self.label(in: box, "quiet")
     }
 
     func update(_ grid: PhotoGrid, _ cache: ImageCache) {
-        let counts = cache.data.laneCounts
+        let counts = cache.data.queueCounts
         let visible = grid.visible.count
         set(title, grid.photographs[grid.cursor].title)
         set(place, "\(Self.grouped(grid.cursor + 1)) of \(Self.grouped(grid.photographs.count))")
         set(screen, "on screen \(grid.completeCount) of \(visible)")
-        set(fast, Self.lane("fast", "#5cc98b", running: counts.fastRunning, waiting: counts.fastWaiting))
-        set(slow, Self.lane("slow", "#6aa5ee", running: counts.slowRunning, waiting: counts.slowWaiting))
+        set(fast, Self.queue("fast", "#5cc98b", running: counts.fastRunning, waiting: counts.fastWaiting))
+        set(slow, Self.queue("slow", "#6aa5ee", running: counts.slowRunning, waiting: counts.slowWaiting))
         set(memory, "\(cache.memoryCount) in memory, \(cache.memorySize >> 20) MB")
     }
 
-    private static func lane(_ name: String, _ color: String, running: Int, waiting: Int) -> String {
+    private static func queue(_ name: String, _ color: String, running: Int, waiting: Int) -> String {
         let dot = "<span foreground='\(running > 0 ? color : "#5a616b")'>●</span>"
         func bright(_ number: Int) -> String { "<span foreground='#ffffff'>\(number)</span>" }
         return "\(dot) \(name)  \(bright(running)) running  \(bright(waiting)) waiting"

@@ -25,7 +25,7 @@ enum Style {
         .status label { font-feature-settings: "tnum"; }
         .title { font-weight: bold; color: #ffffff; }
         .quiet { color: #9aa1ab; }
-        .lane { color: #b4bac3; background-color: #2a2e34; border-radius: 9px; padding: 3px 11px; }
+        .queue { color: #b4bac3; background-color: #2a2e34; border-radius: 9px; padding: 3px 11px; }
         scrollbar { background-color: transparent; border: none; }
         scrollbar slider { background-color: #565d67; min-width: 8px; border-radius: 6px; }
         """

@@ -3,7 +3,7 @@ import Testing
 @testable import DipperData
 
 @Suite("The scheduler's rules", .timeLimit(.minutes(5)))
-struct LaneSchedulerRuleTests {
+struct QueueSchedulerRuleTests {
     @Test("no slow job starts while a fast one is looked up, queued or running")
     func slowWaits() {
         var bench = Bench(fast: 1)
@@ -19,17 +19,17 @@ struct LaneSchedulerRuleTests {
         #expect(bench.started == ["s"])
     }
 
-    @Test("a failing fast job does not hold the slow lane up: parked jobs count as no activity")
+    @Test("a failing fast job does not hold slowQueue up: parked jobs count as no activity")
     func parkedDoesNotPause() {
         var bench = Bench()
         let a = bench.get("a", .fast)
         bench.get("s", .slow)
         bench.apply { $0.failed(a.job, ending: [], parking: .untilNetworkReturns, into: &$1) }
         #expect(bench.started == ["s"])
-        #expect(bench.scheduler.counts == LaneCounts(slowRunning: 1, parked: 1))
+        #expect(bench.scheduler.counts == QueueCounts(slowRunning: 1, parked: 1))
     }
 
-    @Test("a fast job that ends in failure lets the slow lane go on")
+    @Test("a fast job that ends in failure lets slowQueue go on")
     func fatalDoesNotPause() {
         var bench = Bench()
         let a = bench.get("a", .fast)
@@ -73,11 +73,11 @@ struct LaneSchedulerRuleTests {
     }
 
     @Test(
-        "inside a lane the higher priority starts first, then the order of arrival",
+        "inside a queue the higher priority starts first, then the order of arrival",
         arguments: [
-            (LaneConfiguration.Order.fifo, ["high", "b", "c", "low"]), (.lifo, ["high", "c", "b", "low"]),
+            (QueueConfiguration.Order.fifo, ["high", "b", "c", "low"]), (.lifo, ["high", "c", "b", "low"]),
         ])
-    func order(order: LaneConfiguration.Order, expected: [String]) {
+    func order(order: QueueConfiguration.Order, expected: [String]) {
         var bench = Bench(fast: 1, order: order)
         var running = bench.get("first", .fast).job
         bench.get("low", .fast, priority: .low)
@@ -123,7 +123,7 @@ struct LaneSchedulerRuleTests {
     func perHost() {
         var bench = Bench(fast: 3)
         bench.apply {
-            $0.configure(.fast, LaneConfiguration(maxConcurrent: 3, maxPerHost: 1), into: &$1)
+            $0.configure(.fast, QueueConfiguration(maxConcurrent: 3, maxPerHost: 1), into: &$1)
         }
         let a1 = bench.get("a1", .fast, host: "a")
         #expect(bench.started == ["a1"])
@@ -143,25 +143,25 @@ struct LaneSchedulerRuleTests {
         bench.get("a2", .fast, host: "a")
         bench.get("b1", .fast, host: "b")
         bench.get("a3", .fast, host: "a")
-        bench.apply { $0.configure(.fast, LaneConfiguration(maxConcurrent: 9, maxPerHost: 2), into: &$1) }
+        bench.apply { $0.configure(.fast, QueueConfiguration(maxConcurrent: 9, maxPerHost: 2), into: &$1) }
         #expect(bench.started == ["a2", "b1"])
-        bench.apply { $0.configure(.fast, LaneConfiguration(maxConcurrent: 9), into: &$1) }
+        bench.apply { $0.configure(.fast, QueueConfiguration(maxConcurrent: 9), into: &$1) }
         #expect(bench.started == ["a3"])
         bench.apply { $0.finished(a1.job, into: &$1) }
-        #expect(bench.scheduler.fast.running == 3)
+        #expect(bench.scheduler.queues[.fast].runningCount == 3)
     }
 
-    @Test("a suspended lane starts nothing and goes on when it is released")
+    @Test("a suspended queue starts nothing and goes on when it is released")
     func suspended() {
         var bench = Bench()
-        bench.apply { $0.configure(.slow, LaneConfiguration(maxConcurrent: 1, isSuspended: true), into: &$1) }
+        bench.apply { $0.configure(.slow, QueueConfiguration(maxConcurrent: 1, isSuspended: true), into: &$1) }
         bench.get("s", .slow)
         #expect(bench.started.isEmpty)
         bench.apply { $0.configure(.slow, .slow, into: &$1) }
         #expect(bench.started == ["s"])
     }
 
-    @Test("an urgent stream that never ends holds the slow lane up for ever, without maxPause")
+    @Test("an urgent stream that never ends holds slowQueue up for ever, without maxPause")
     func endlessStream() {
         var bench = Bench(fast: 2)
         bench.get("s", .slow)
@@ -261,8 +261,8 @@ struct LaneSchedulerRuleTests {
     @Test("a thousand jobs parked for the network wake one after the other, urgent ones first")
     func wakeSpread() {
         var bench = Bench()
-        bench.apply { $0.configure(.slow, LaneConfiguration(maxConcurrent: 2_000), into: &$1) }
-        bench.apply { $0.configure(.fast, LaneConfiguration(maxConcurrent: 2_000), into: &$1) }
+        bench.apply { $0.configure(.slow, QueueConfiguration(maxConcurrent: 2_000), into: &$1) }
+        bench.apply { $0.configure(.fast, QueueConfiguration(maxConcurrent: 2_000), into: &$1) }
         var jobs: [JobID] = []
         for number in 0..<1_000 {
             jobs.append(bench.get("s\(number)", .slow).job)

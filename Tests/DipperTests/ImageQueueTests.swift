@@ -5,8 +5,8 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Lanes, for pictures", .timeLimit(.minutes(5)))
-struct ImageLaneTests {
+@Suite("Queues, for pictures", .timeLimit(.minutes(5)))
+struct ImageQueueTests {
     private let a = url("a.png")
     private let b = url("b.png")
     private let picture = Image.sample()
@@ -20,7 +20,7 @@ struct ImageLaneTests {
         #expect(prefetch.state == .waiting && test.transport.transfers.count == 1)
         let wanted = test.cache.getImage(b)
         let second = await test.transport.nextTransfer()
-        #expect(second.request.url == b && second.lane == .fast)
+        #expect(second.request.url == b && second.queue == .fast)
         for transfer in [first, second] { transfer.finish(with: try picture.png) }
         for task in [urgent, prefetch, wanted] { #expect(try await task.value.pixels == picture.pixels) }
         #expect(test.transport.transfers.count == 2)
@@ -36,7 +36,7 @@ struct ImageLaneTests {
             .then { _ in told.update { $0.append("there") } }
         let transfer = await test.transport.nextTransfer()
         test.cache.moveTaskToSlowQueue(a)
-        #expect(task.lane == .slow && transfer.lane == .slow && !transfer.isCancelled)
+        #expect(task.queue == .slow && transfer.queue == .slow && !transfer.isCancelled)
         // Urgent work holds the demoted one back.
         let urgent = test.cache.getImage(b)
         let other = await test.transport.nextTransfer()
@@ -56,11 +56,11 @@ struct ImageLaneTests {
     @Test("no prefetch starts between the look for a processed picture and the fetch of its original")
     func reservation() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
-        test.cache.data.slowLane.isSuspended = true
+        test.cache.data.slowQueue.isSuspended = true
         let prefetches = (0..<5).map { test.cache.slowGetImage(url("later-\($0)")) }
         // What was asked for first would start in any gap.
         let tasks = (0..<8).map { test.cache.getImage(ImageRequest(url("now-\($0)")).processed(by: Inverting())) }
-        test.cache.data.slowLane.isSuspended = false
+        test.cache.data.slowQueue.isSuspended = false
         var seen: [ScriptedTransfer] = []
         while seen.count < 8 { seen.append(await test.transport.nextTransfer()) }
         #expect(seen.allSatisfy { $0.request.url.path.hasPrefix("/now") })
@@ -137,23 +137,23 @@ struct ImageLaneTests {
     }
 
     @Test(
-        "of pictures of the same priority the first or the last one is decoded first, as the lane says",
+        "of pictures of the same priority the first or the last one is decoded first, as the queue says",
         arguments: [
-            (LaneConfiguration.Order.fifo, ["held", "a", "b", "c"]), (.lifo, ["held", "c", "b", "a"]),
-        ], [Lane.fast, .slow])
-    func laneOrder(_ wanted: (order: LaneConfiguration.Order, names: [String]), lane: Lane) async throws {
+            (QueueConfiguration.Order.fifo, ["held", "a", "b", "c"]), (.lifo, ["held", "c", "b", "a"]),
+        ], [FetchQueue.fast, .slow])
+    func laneOrder(_ wanted: (order: QueueConfiguration.Order, names: [String]), queue: FetchQueue) async throws {
         let order = Box<[String]>([])
         let decoder = CountingDecoder(isHeld: true)
         let test = TestImageCache(decoder: decoder) {
             $0.decodingThreads = 1
-            $0.data.fastLane.order = wanted.order
-            $0.data.slowLane.order = wanted.order
+            $0.data.fastQueue.order = wanted.order
+            $0.data.slowQueue.order = wanted.order
         }
         var tasks: [ImageTask] = []
         for name in ["held", "a", "b", "c"] {
             let request = ImageRequest(MemoryProvider(try picture.png, key: CacheKey(name)))
                 .processed(by: Noting(name: name, order: order))
-            let task = lane == .fast ? test.cache.getImage(request) : test.cache.slowGetImage(request)
+            let task = queue == .fast ? test.cache.getImage(request) : test.cache.slowGetImage(request)
             #expect(await settle { task.state == .decoding && decoder.decodes == 1 })
             tasks.append(task)
         }

@@ -1,19 +1,19 @@
-/// Files fetched by one lane of a cache in a process of its own.
-enum LaneFetch {
-    static let slow = "slow lane"
-    static let fast = "fast lane"
+/// Files fetched by one queue of a cache in a process of its own.
+enum QueueFetch {
+    static let slow = "slowQueue"
+    static let fast = "fastQueue"
 
     /// Milliseconds from the asking to a file's end and to its first byte, and its bytes.
     typealias Fetched = (end: Double, first: Double, bytes: Double)
 
     /// - Parameter run: Runs this program with arguments.
     static func run(
-        _ arguments: [String], _ lane: String, _ base: String, _ certificate: String?,
+        _ arguments: [String], _ queue: String, _ base: String, _ certificate: String?,
         _ run: ([String]) throws -> Command.Output
     ) throws -> [Fetched] {
         var arguments = ["throughput-child", "--base", base] + arguments
         if let certificate { arguments += ["--certificate", certificate] }
-        if lane == slow { arguments.append("--slow") }
+        if queue == slow { arguments.append("--slow") }
         let output = try run(arguments).output
         return try output.split(separator: "\n").map { line in
             let numbers = line.split(separator: " ").compactMap { Double($0) }

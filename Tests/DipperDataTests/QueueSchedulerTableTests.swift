@@ -10,15 +10,19 @@ struct TestWork: SchedulableWork, Equatable {
 
 /// A scheduler and the actions of its last event.
 struct Bench {
-    typealias Scheduler = LaneScheduler<Int, TestWork>
+    typealias Scheduler = QueueScheduler<Int, TestWork>
     var scheduler: Scheduler
     var actions: [Scheduler.Action] = []
     var nextWaiter = 0
 
-    init(fast: Int = 8, slow: Int = 1, maxPause: Duration? = nil, order: LaneConfiguration.Order = .fifo) {
+    init(
+        fast: Int = 8, slow: Int = 1, maxPause: Duration? = nil, order: QueueConfiguration.Order = .fifo,
+        leastCapacity: Int = 64
+    ) {
         scheduler = Scheduler(
-            fast: LaneConfiguration(maxConcurrent: fast, order: order),
-            slow: LaneConfiguration(maxConcurrent: slow, order: order, maxPause: maxPause))
+            fast: QueueConfiguration(maxConcurrent: fast, order: order),
+            slow: QueueConfiguration(maxConcurrent: slow, order: order, maxPause: maxPause),
+            leastCapacity: leastCapacity)
         scheduler.makesNotes = false
     }
 
@@ -29,19 +33,24 @@ struct Bench {
         return event(&scheduler, &actions)
     }
 
-    /// A call that skips the disk tier, so that it goes straight to its lane.
+    /// A call that skips the disk tier, so that it goes straight to its queue.
     @discardableResult
     mutating func get(
-        _ name: String, _ lane: Lane, reads: Bool = false, fetches: Bool = true, priority: Priority = .normal,
+        _ name: String, _ queue: FetchQueue, reads: Bool = false, fetches: Bool = true, priority: Priority = .normal,
         host: String = "host"
     ) -> (job: JobID, task: TaskID) {
         nextWaiter += 1
         let waiter = nextWaiter
         return apply {
             $0.submit(
-                CacheKey(name), waiter, lane: lane, priority: priority, reads: reads, fetches: fetches,
+                CacheKey(name), waiter, queue: queue, priority: priority, reads: reads, fetches: fetches,
                 makeWork: { TestWork(name: name, host: host) }, into: &$1)
         }
+    }
+
+    /// The names of the jobs that hold a slot of a queue.
+    func running(_ queue: FetchQueue) -> [String] {
+        scheduler.queues[queue].running.indices(in: scheduler.table.jobs).map { scheduler.table[$0].work.name }
     }
 
     var started: [String] {
@@ -49,6 +58,17 @@ struct Bench {
     }
     var lookedUp: [String] {
         actions.compactMap { if case .lookUp(_, let work) = $0 { work.name } else { nil } }
+    }
+    var lookUpsBegin: [FetchQueue?] {
+        actions.compactMap { action -> FetchQueue?? in
+            if case .beginLookUps(let queue) = action { .some(queue) } else { nil }
+        }
+    }
+    var moved: [String] {
+        actions.compactMap { if case .moveLookUp(_, let work) = $0 { work.name } else { nil } }
+    }
+    var dropped: [String] {
+        actions.compactMap { if case .dropLookUp(let work) = $0 { work.name } else { nil } }
     }
     var throttled: [String] {
         actions.compactMap { if case .setThrottled(let work, true) = $0 { work.name } else { nil } }
@@ -80,15 +100,15 @@ struct Bench {
     var toldRetry: [Int] {
         actions.compactMap { if case .tellRetry(let waiter, _) = $0 { waiter } else { nil } }
     }
-    var lanesSet: [String: Lane] {
-        var lanes: [String: Lane] = [:]
-        for case .setLane(let work, let lane) in actions { lanes[work.name] = lane }
-        return lanes
+    var queuesSet: [String: FetchQueue] {
+        var queues: [String: FetchQueue] = [:]
+        for case .setQueue(let work, let queue) in actions { queues[work.name] = queue }
+        return queues
     }
 }
 
 @Suite("The scheduler's table: each event against each state of the job", .timeLimit(.minutes(5)))
-struct LaneSchedulerTableTests {
+struct QueueSchedulerTableTests {
     // MARK: Urgent get
 
     @Test("urgent get, absent: a new fast job starts")
@@ -98,13 +118,13 @@ struct LaneSchedulerTableTests {
         #expect(bench.started == ["a"])
     }
 
-    @Test("urgent get, absent: the disk tier is asked first, without a lane slot")
+    @Test("urgent get, absent: the disk tier is asked first, without a queue slot")
     func urgentAbsentReads() {
         var bench = Bench(fast: 1)
         bench.get("running", .fast)
         let a = bench.get("a", .fast, reads: true)
         #expect(bench.lookedUp == ["a"])
-        #expect(bench.scheduler.fast.running == 1)
+        #expect(bench.scheduler.queues[.fast].runningCount == 1)
         bench.apply { $0.lookedUp(a.job, hit: true, into: &$1) }
         #expect(bench.ended == [2: .cached])
     }
@@ -133,11 +153,11 @@ struct LaneSchedulerTableTests {
         bench.get("a", .fast)
         #expect(bench.started.isEmpty)
         #expect(bench.released == ["a"])
-        #expect(bench.lanesSet == ["a": .fast])
-        #expect(bench.scheduler.fast.running == 2)
-        #expect(bench.scheduler.slow.running == 0)
+        #expect(bench.queuesSet == ["a": .fast])
+        #expect(bench.scheduler.queues[.fast].runningCount == 2)
+        #expect(bench.scheduler.queues[.slow].runningCount == 0)
         bench.get("c", .slow)
-        #expect(bench.started.isEmpty, "the promoted job holds the slow lane up")
+        #expect(bench.started.isEmpty, "the promoted job holds slowQueue up")
         _ = a
     }
 
@@ -189,7 +209,7 @@ struct LaneSchedulerTableTests {
         let armed = bench.armed!
         bench.apply { $0.timerFired(armed.job, token: armed.token, into: &$1) }
         #expect(bench.started == ["a"])
-        #expect(bench.scheduler.fast.running == 1)
+        #expect(bench.scheduler.queues[.fast].runningCount == 1)
     }
 
     // MARK: Slow get
@@ -199,7 +219,7 @@ struct LaneSchedulerTableTests {
         var bench = Bench()
         bench.get("a", .slow)
         #expect(bench.started == ["a"])
-        #expect(bench.scheduler.slow.running == 1)
+        #expect(bench.scheduler.queues[.slow].runningCount == 1)
     }
 
     @Test("slow get, slow and queued or running: joins")
@@ -219,9 +239,9 @@ struct LaneSchedulerTableTests {
         let b = bench.get("b", .fast)
         #expect(bench.get("a", .slow).job == a.job)
         #expect(bench.get("b", .slow).job == b.job)
-        #expect(bench.scheduler.fast.running == 1)
-        #expect(bench.scheduler.fast.queued == 1)
-        #expect(bench.lanesSet.isEmpty)
+        #expect(bench.scheduler.queues[.fast].runningCount == 1)
+        #expect(bench.scheduler.queues[.fast].queuedCount == 1)
+        #expect(bench.queuesSet.isEmpty)
     }
 
     @Test("slow get, parked: joins without waking it")
@@ -234,7 +254,7 @@ struct LaneSchedulerTableTests {
         #expect(bench.scheduler.counts.parked == 1)
     }
 
-    // MARK: Move to the slow queue
+    // MARK: Move to slowQueue
 
     @Test("move to slow, absent or slow: nothing")
     func demoteNothing() {
@@ -247,7 +267,7 @@ struct LaneSchedulerTableTests {
         }
     }
 
-    @Test("move to slow, fast and queued: to the front of the slow lane")
+    @Test("move to slow, fast and queued: to the front of slowQueue")
     func demoteQueued() {
         var bench = Bench(fast: 1)
         let first = bench.get("first", .fast)
@@ -268,7 +288,7 @@ struct LaneSchedulerTableTests {
         #expect(bench.started.isEmpty)
         #expect(bench.aborted.isEmpty)
         #expect(bench.throttled == ["a"])
-        #expect(bench.lanesSet == ["a": .slow])
+        #expect(bench.queuesSet == ["a": .slow])
         bench.apply { $0.finished(b.job, into: &$1) }
         #expect(bench.released == ["a"])
         bench.apply { $0.finished(a.job, into: &$1) }
@@ -288,7 +308,7 @@ struct LaneSchedulerTableTests {
         #expect(bench.released == ["b"])
     }
 
-    @Test("move to slow, parked: it wakes in the slow lane")
+    @Test("move to slow, parked: it wakes in slowQueue")
     func demoteParked() {
         var bench = Bench()
         let a = bench.get("a", .fast)
@@ -297,7 +317,7 @@ struct LaneSchedulerTableTests {
         bench.apply { $0.demote("a", into: &$1) }
         bench.apply { $0.timerFired(a.job, token: token, into: &$1) }
         #expect(bench.started == ["a"])
-        #expect(bench.scheduler.slow.running == 1)
+        #expect(bench.scheduler.queues[.slow].runningCount == 1)
     }
 
     @Test("move to slow, being looked up: the look-up goes on, then it waits in front")
@@ -315,13 +335,14 @@ struct LaneSchedulerTableTests {
 
     // MARK: Cancel
 
-    @Test("cancel one task: it ends, the job goes on for the others in their lane", arguments: [Lane.fast, .slow])
-    func cancelOne(lane: Lane) {
+    @Test(
+        "cancel one task: it ends, the job goes on for the others in their queue", arguments: [FetchQueue.fast, .slow])
+    func cancelOne(queue: FetchQueue) {
         var bench = Bench(fast: 1)
-        bench.get("first", lane)
+        bench.get("first", queue)
         for name in ["first", "queued"] {
             var own = bench
-            own.get("queued", lane)
+            own.get("queued", queue)
             let other = own.get(name, .slow)
             let mine = own.get(name, .fast)
             own.apply { $0.cancel(mine.task, into: &$1) }
@@ -336,11 +357,11 @@ struct LaneSchedulerTableTests {
         var bench = Bench()
         bench.get("a", .slow)
         let urgent = bench.get("a", .fast)
-        #expect(bench.scheduler.fast.running == 1)
+        #expect(bench.scheduler.queues[.fast].runningCount == 1)
         bench.apply { $0.cancel(urgent.task, into: &$1) }
-        #expect(bench.lanesSet == ["a": .slow])
-        #expect(bench.scheduler.fast.running == 0)
-        #expect(bench.scheduler.slow.running == 1)
+        #expect(bench.queuesSet == ["a": .slow])
+        #expect(bench.scheduler.queues[.fast].runningCount == 0)
+        #expect(bench.scheduler.queues[.slow].runningCount == 1)
     }
 
     @Test("cancel the last task: queued jobs are removed, running ones aborted, parked ones removed")

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import DipperData
@@ -5,7 +6,7 @@ import Testing
 /// The scheduler's rules in the plainest words: arrays, searched from end to end.
 private struct NaiveModel {
     enum Phase { case looking, queued, running, parked }
-    struct Task { var id: Int; var lane: Lane; var priority: Int; var reads: Bool; var fetches: Bool }
+    struct Task { var id: Int; var queue: FetchQueue; var priority: Int; var reads: Bool; var fetches: Bool }
     struct Job {
         var name: String
         var host: String
@@ -13,27 +14,31 @@ private struct NaiveModel {
         var tasks: [Task]
         var arrival: Int
         var onNetwork = false
-        var lane: Lane { tasks.contains { $0.lane == .fast } ? .fast : .slow }
+        var queue: FetchQueue { tasks.contains { $0.queue == .fast } ? .fast : .slow }
         var priority: Int { tasks.map(\.priority).max() ?? 0 }
     }
     var jobs: [String: Job] = [:]
 }
 
 @Suite("The scheduler against a naive model", .timeLimit(.minutes(5)))
-struct LaneSchedulerModelTests {
+struct QueueSchedulerModelTests {
+    /// Operations of each walk; `DIPPER_MODEL_OPERATIONS` sets another number.
+    private static let operations =
+        ProcessInfo.processInfo.environment["DIPPER_MODEL_OPERATIONS"].flatMap(Int.init) ?? 30_000
+
     @Test("the rules hold over random operations", arguments: [0, 1, 2, 3])
     func randomOperations(run: Int) {
         let seed = UInt64.random(in: .min ... .max)
         print("scheduler model: run \(run), seed \(seed)")
         var walk = ModelWalk(seed: seed, run: run)
-        for step in 0..<30_000 {
-            walk.step(step)
+        for _ in 0..<Self.operations {
+            walk.step()
             if walk.hasFailed { return }
         }
         walk.drain()
         #expect(walk.liveTasks.isEmpty, "seed \(seed): tasks that never ended: \(walk.liveTasks.keys)")
         #expect(walk.bench.scheduler.jobCount == 0)
-        #expect(walk.bench.scheduler.counts == LaneCounts())
+        #expect(walk.bench.scheduler.counts == QueueCounts())
     }
 }
 
@@ -47,9 +52,9 @@ private struct ModelWalk {
     /// Tasks that have not ended, with their job's name.
     var liveTasks: [Int: (name: String, id: TaskID)] = [:]
     var ids: [String: JobID] = [:]
-    var transferring: [String: (lane: Lane, throttled: Bool)] = [:]
+    var transferring: [String: (queue: FetchQueue, throttled: Bool)] = [:]
     var lookingUp: Set<String> = []
-    /// Jobs that held a slot of the slow lane after the last event.
+    /// Jobs that held a slot of slowQueue after the last event.
     var holders: Set<String> = []
     var timers: [(JobID, UInt32, String)] = []
     var offline: Set<String> = []
@@ -65,15 +70,16 @@ private struct ModelWalk {
         maxFast = [1, 2, 3, 8][run]
         maxSlow = [1, 1, 2, 1][run]
         maxPerHost = [nil, 1, nil, 2][run]
-        bench = Bench()
+        // Storage is given back all the time.
+        bench = Bench(leastCapacity: 4)
         bench.apply { [maxFast, maxSlow, maxPerHost] scheduler, actions in
             scheduler.configure(
-                .fast, LaneConfiguration(maxConcurrent: maxFast, maxPerHost: maxPerHost), into: &actions)
-            scheduler.configure(.slow, LaneConfiguration(maxConcurrent: maxSlow), into: &actions)
+                .fast, QueueConfiguration(maxConcurrent: maxFast, maxPerHost: maxPerHost), into: &actions)
+            scheduler.configure(.slow, QueueConfiguration(maxConcurrent: maxSlow), into: &actions)
         }
     }
 
-    mutating func step(_ number: Int) {
+    mutating func step() {
         let name = "k\(random.below(24))"
         switch random.below(20) {
         case 0...5: submit(name, .fast)
@@ -82,7 +88,7 @@ private struct ModelWalk {
         case 12: answerTransfer(finish: false)
         case 13, 14: answerLookUp()
         case 15:
-            for index in model.jobs[name]?.tasks.indices ?? 0..<0 { model.jobs[name]?.tasks[index].lane = .slow }
+            for index in model.jobs[name]?.tasks.indices ?? 0..<0 { model.jobs[name]?.tasks[index].queue = .slow }
             event { $0.demote(CacheKey(name), into: &$1) }
         case 16:
             if let (task, entry) = pick(liveTasks) {
@@ -111,7 +117,7 @@ private struct ModelWalk {
         return dictionary[key].map { (key, $0) }
     }
 
-    private mutating func submit(_ name: String, _ lane: Lane) {
+    private mutating func submit(_ name: String, _ queue: FetchQueue) {
         bench.nextWaiter += 1
         let waiter = bench.nextWaiter
         let kind = random.below(8)
@@ -120,7 +126,7 @@ private struct ModelWalk {
         let fetches = kind != 0
         let existed = model.jobs[name] != nil
         let task = NaiveModel.Task(
-            id: waiter, lane: lane, priority: priority, reads: reads || !fetches, fetches: fetches)
+            id: waiter, queue: queue, priority: priority, reads: reads || !fetches, fetches: fetches)
         arrival += 1
         if existed {
             model.jobs[name]?.tasks.append(task)
@@ -131,7 +137,7 @@ private struct ModelWalk {
         let host = model.jobs[name]!.host
         var actions: [Bench.Scheduler.Action] = []
         let new = bench.scheduler.submit(
-            CacheKey(name), waiter, lane: lane, priority: Priority(Double(priority) / 2),
+            CacheKey(name), waiter, queue: queue, priority: Priority(Double(priority) / 2),
             reads: task.reads, fetches: fetches, makeWork: { TestWork(name: name, host: host) }, into: &actions)
         liveTasks[waiter] = (name, new.task)
         if existed { expect(ids[name] == new.job, "one job per key: \(name)") }
@@ -219,7 +225,7 @@ private struct ModelWalk {
 
     private mutating func follow(_ actions: [Bench.Scheduler.Action]) {
         for action in actions { follow(action) }
-        let holding = Set(bench.scheduler.slowRunning.compactMap { bench.scheduler.slots.jobs[Int($0)].work?.name })
+        let holding = Set(bench.running(.slow))
         for name in holding.subtracting(holders) {
             expect(!isFastBusy, "slow \(name) starts beside fast work")
         }
@@ -229,7 +235,7 @@ private struct ModelWalk {
 
     private var isFastBusy: Bool {
         model.jobs.values.contains { job in
-            job.lane == .fast && ids[job.name].map { !bench.scheduler.isParked($0) } == true
+            job.queue == .fast && ids[job.name].map { !bench.scheduler.isParked($0) } == true
         }
     }
 
@@ -238,24 +244,24 @@ private struct ModelWalk {
         case .lookUp(let id, let work):
             expect(ids[work.name] == id || ids[work.name] == nil, "a look-up for the job there is")
             expect(lookingUp.insert(work.name).inserted, "one look-up at a time: \(work.name)")
-            if model.jobs[work.name]?.lane == .fast, model.jobs[work.name]?.phase == .queued,
+            if model.jobs[work.name]?.queue == .fast, model.jobs[work.name]?.phase == .queued,
                 transferring[work.name] == nil
             {
                 model.jobs[work.name]?.phase = .looking
             }
-        case .transfer(let id, let work, let lane, let isThrottled):
+        case .transfer(let id, let work, let queue, let isThrottled):
             ids[work.name] = id
             expect(transferring[work.name] == nil, "one request per job at a time: \(work.name)")
-            transferring[work.name] = (lane, isThrottled)
+            transferring[work.name] = (queue, isThrottled)
             model.jobs[work.name]?.phase = .running
             model.jobs[work.name]?.onNetwork = true
-            expect(model.jobs[work.name]?.lane == lane, "the lane of \(work.name)")
+            expect(model.jobs[work.name]?.queue == queue, "the queue of \(work.name)")
         case .setThrottled(let work, let isThrottled):
             transferring[work.name]?.throttled = isThrottled
-        case .setLane(let work, let lane):
-            transferring[work.name]?.lane = lane
-            // A running job keeps its place whichever lane it comes to.
-            if lane == .slow { holders.insert(work.name) }
+        case .setQueue(let work, let queue):
+            transferring[work.name]?.queue = queue
+            // A running job keeps its place whichever queue it comes to.
+            if queue == .slow { holders.insert(work.name) }
         case .abort(let work):
             expect(model.jobs[work.name] == nil, "aborted though wanted: \(work.name)")
             transferring[work.name] = nil
@@ -279,28 +285,28 @@ private struct ModelWalk {
 
     private mutating func check() {
         let scheduler = bench.scheduler
-        // The live tasks are those of the model, each in its job, in its lane.
+        // The live tasks are those of the model, each in its job, in its queue.
         expect(Set(liveTasks.keys) == Set(model.jobs.values.flatMap { $0.tasks.map(\.id) }), "the tasks there are")
         expect(scheduler.jobCount == model.jobs.count, "the jobs there are")
         for (name, job) in model.jobs {
             for task in job.tasks {
-                expect(scheduler.lane(of: liveTasks[task.id]!.id) == task.lane, "the lane of a task of \(name)")
+                expect(scheduler.queue(of: liveTasks[task.id]!.id) == task.queue, "the queue of a task of \(name)")
             }
         }
         // Slots.
-        let fastMoving = transferring.filter { model.jobs[$0.key]?.lane == .fast }
-        let slowMoving = transferring.filter { model.jobs[$0.key]?.lane == .slow && !$0.value.throttled }
+        let fastMoving = transferring.filter { model.jobs[$0.key]?.queue == .fast }
+        let slowMoving = transferring.filter { model.jobs[$0.key]?.queue == .slow && !$0.value.throttled }
         expect(slowMoving.count <= maxSlow, "slow jobs that move bytes: \(slowMoving.keys)")
         if !fastMoving.isEmpty {
             expect(slowMoving.isEmpty, "slow jobs move beside fast ones: \(slowMoving.keys)")
         }
         for (name, transfer) in transferring {
-            expect(model.jobs[name]?.lane == transfer.lane, "the transport knows the lane of \(name)")
+            expect(model.jobs[name]?.queue == transfer.queue, "the transport knows the queue of \(name)")
         }
         // Nothing waits that could run, and nothing was started that should have waited.
         let counts = scheduler.counts
         if counts.fastRunning < maxFast, maxPerHost == nil {
-            expect(scheduler.fast.queued == 0, "a fast job waits though there is room")
+            expect(scheduler.queues[.fast].queuedCount == 0, "a fast job waits though there is room")
         }
         if counts.fastWaiting + counts.fastRunning == 0, counts.slowRunning < maxSlow {
             expect(counts.slowWaiting == 0, "a slow job waits though nothing holds it up")

@@ -1,1 +1,0 @@
-../../../../Sources/DipperData/Threads/WorkOrder.swift
