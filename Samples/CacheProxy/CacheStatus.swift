@@ -2,7 +2,7 @@ import DipperData
 
 /// The members of the `Cache-Status` field (RFC 9211).
 enum CacheStatus {
-    static func text(_ source: DataResponse.Source) -> String {
+    static func text(_ source: ResponseSource) -> String {
         switch source {
         case .memory, .disk: "dipper; hit; detail=\(source.rawValue)"
         case .stale: "dipper; hit; detail=stale"

@@ -17,7 +17,7 @@ final class CallLog: Sendable {
 
     struct Answer: Sendable {
         let content: Content
-        let source: DataResponse.Source
+        let source: ResponseSource
     }
 
     struct End: Sendable {

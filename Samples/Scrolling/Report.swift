@@ -119,14 +119,14 @@ struct Report {
     private func table(_ name: String, _ ends: [CallLog.End]) {
         // What memory has is there at once and would hide how long the others took.
         let waits = ends.filter { (try? $0.result.get())?.source == .network }.map(\.wait).sorted()
-        let sources = [DataResponse.Source.memory, .disk, .network].map { "\(Self.number(ends, from: $0))" }
+        let sources = [ResponseSource.memory, .disk, .network].map { "\(Self.number(ends, from: $0))" }
         let times =
             waits.isEmpty
             ? ["–", "–"] : [Self.text(waits[waits.count / 2]), Self.text(waits[waits.count - 1])]
         print(Self.line(name, ["\(ends.count)"] + sources + times))
     }
 
-    private static func number(_ ends: [CallLog.End], from source: DataResponse.Source) -> Int {
+    private static func number(_ ends: [CallLog.End], from source: ResponseSource) -> Int {
         ends.count { (try? $0.result.get())?.source == source }
     }
 

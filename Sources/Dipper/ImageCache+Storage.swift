@@ -43,10 +43,10 @@ extension ImageCache {
     public func hasImage(for request: ImageRequest) -> Bool { cachedTier(for: request) != nil }
 
     /// Which tier would answer: `memory`, `disk`, or `nil` for none.
-    public func cachedTier(for url: URL) -> DataResponse.Source? { cachedTier(for: ImageRequest(url)) }
+    public func cachedTier(for url: URL) -> ResponseSource? { cachedTier(for: ImageRequest(url)) }
 
     /// The same for a request. Where its processors are still to be applied, the original counts.
-    public func cachedTier(for request: ImageRequest) -> DataResponse.Source? {
+    public func cachedTier(for request: ImageRequest) -> ResponseSource? {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
         let key = request.data.cacheKey
@@ -133,13 +133,13 @@ extension ImageCache {
 
     /// Removes all pictures of a URL, and its file, from both tiers or from one of them. Calls that are being fetched,
     /// decoded or written still receive their pictures, which are not kept in these tiers.
-    public func removeImage(for url: URL, from tiers: DataCache.Tiers = .all) {
+    public func removeImage(for url: URL, from tiers: CacheTiers = .all) {
         removeImages(for: ImageRequest(url), from: tiers)
     }
 
     /// Removes one picture from both tiers, or from one of them: the one that is made by the request's processors, or the
     /// file itself and the picture that is made of it as it is.
-    public func removeImage(for request: ImageRequest, from tiers: DataCache.Tiers = .all) {
+    public func removeImage(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
         let fileKey = options.fileKey(key)
@@ -150,7 +150,7 @@ extension ImageCache {
     }
 
     /// Removes the request's file and all pictures made of it, from both tiers, or from one of them.
-    public func removeImages(for request: ImageRequest, from tiers: DataCache.Tiers = .all) {
+    public func removeImages(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
         let key = request.data.cacheKey

@@ -3,7 +3,7 @@ import Foundation
 
 /// What a call has brought.
 struct Answer {
-    var source: DataResponse.Source
+    var source: ResponseSource
     var status: Int
     /// The body; of a picture that was made anew the bytes of its file.
     var body: Data
@@ -44,7 +44,7 @@ struct CallReport {
             line.add("source", .string(answer.source.rawValue))
             line.add("status", .int(answer.status))
         case .failure(let error):
-            line.add("source", attempts > 0 ? .string(DataResponse.Source.network.rawValue) : .null)
+            line.add("source", attempts > 0 ? .string(ResponseSource.network.rawValue) : .null)
             line.add("status", error.status.map { .int($0) } ?? .null)
         }
         line.add("bytes", .int(bytes))

@@ -154,7 +154,7 @@ extension DataCache {
 
     /// The same on the caller's thread.
     package func peekEntry(_ key: CacheKey, for request: DataRequest) -> (
-        value: StoredData, source: DataResponse.Source
+        value: StoredData, source: ResponseSource
     )? {
         store.find(key, request.headers).flatMap {
             $0.value.info.isChosen(by: request.headers) ? ($0.value, $0.source) : nil

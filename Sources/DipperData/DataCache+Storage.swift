@@ -43,13 +43,13 @@ extension DataCache {
     public func hasData(for key: CacheKey) -> Bool { store.contains(key) }
 
     /// Which tier would answer: `memory`, `disk`, or `nil` for none.
-    public func cachedSource(for url: URL) -> DataResponse.Source? { cachedSource(for: CacheKey(url)) }
+    public func cachedSource(for url: URL) -> ResponseSource? { cachedSource(for: CacheKey(url)) }
     /// The same by a request's key.
-    public func cachedSource(for request: DataRequest) -> DataResponse.Source? {
+    public func cachedSource(for request: DataRequest) -> ResponseSource? {
         cachedSource(for: request.cacheKey)
     }
     /// The same by key.
-    public func cachedSource(for key: CacheKey) -> DataResponse.Source? {
+    public func cachedSource(for key: CacheKey) -> ResponseSource? {
         if store.memory.contains(key) { return .memory }
         return store.disk?.contains(key) == true ? .disk : nil
     }
@@ -119,35 +119,19 @@ extension DataCache {
             onDisk: call.cachePolicy != .memoryOnly, request.durability, whenWritten: whenWritten)
     }
 
-    /// Places where entries are kept.
-    public struct Tiers: OptionSet, Sendable, Hashable {
-        public let rawValue: UInt8
-
-        public init(rawValue: UInt8) {
-            self.rawValue = rawValue
-        }
-
-        /// The memory tier.
-        public static let memory = Tiers(rawValue: 1)
-        /// The disk tier, and the beginnings of bodies that were broken off.
-        public static let disk = Tiers(rawValue: 2)
-        /// Every tier.
-        public static let all: Tiers = [.memory, .disk]
-    }
-
     /// Removes the entry from both tiers or from one of them. A fetch in progress still answers its callers, and is not
     /// kept in these tiers.
-    public func removeData(for url: URL, from tiers: Tiers = .all) { removeData(for: CacheKey(url), from: tiers) }
+    public func removeData(for url: URL, from tiers: CacheTiers = .all) { removeData(for: CacheKey(url), from: tiers) }
     /// The same by a request's key.
-    public func removeData(for request: DataRequest, from tiers: Tiers = .all) {
+    public func removeData(for request: DataRequest, from tiers: CacheTiers = .all) {
         removeData(for: request.cacheKey, from: tiers)
     }
     /// The same by key.
-    public func removeData(for key: CacheKey, from tiers: Tiers = .all) { store.remove(key, from: tiers) }
+    public func removeData(for key: CacheKey, from tiers: CacheTiers = .all) { store.remove(key, from: tiers) }
 
     /// Removes from both tiers, or from one of them, what was made from the entry and is kept under keys that begin with its
     /// own; see ``CacheKey/isDerived(of:)``. At once for readers; the disk follows in the background. The entry itself stays.
-    package func removeDerived(of key: CacheKey, from tiers: Tiers = .all) {
+    package func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
         store.removeDerived(of: key, from: tiers)
     }
 

@@ -240,13 +240,13 @@ public final class DataCache: Sendable {
 
     /// The rules of `fastQueue`; may be changed at any time.
     public var fastQueue: QueueConfiguration {
-        get { engine.inspect { $0.fast.configuration } }
+        get { engine.inspect { $0.queues[.fast].configuration } }
         set { engine.apply { $0.configure(.fast, newValue, into: &$1) } }
     }
 
     /// The rules of `slowQueue`; may be changed at any time.
     public var slowQueue: QueueConfiguration {
-        get { engine.inspect { $0.slow.configuration } }
+        get { engine.inspect { $0.queues[.slow].configuration } }
         set { engine.apply { $0.configure(.slow, newValue, into: &$1) } }
     }
 
@@ -271,6 +271,15 @@ private final class BacklogRelay: Sendable {
 
     func send(_ notice: BacklogNotice) {
         target.withLock { $0.engine }?.storageBacklogged(notice)
+    }
+}
+
+extension Call.Defaults {
+    fileprivate convenience init(_ configuration: DataCache.Configuration) {
+        self.init(
+            cachePolicy: configuration.cachePolicy, freshness: configuration.freshness,
+            retryPolicy: configuration.retryPolicy, timeout: configuration.timeout,
+            callbackQueue: configuration.callbackQueue ?? .serial(label: "dipper.\(configuration.name)"))
     }
 }
 

@@ -72,7 +72,7 @@ struct ImageRemovalTests {
     func all(_ form: Int) async throws {
         let test = try makeTest()
         let cache = test.cache
-        let remove: (DataCache.Tiers) -> Void = { [a] tiers in
+        let remove: (CacheTiers) -> Void = { [a] tiers in
             switch form {
             case 0: cache.removeImage(for: a, from: tiers)
             case 1: cache.removeImages(for: ImageRequest(a).processed(by: Inverting("other")), from: tiers)
@@ -164,7 +164,7 @@ struct ImageRemovalTests {
 
     @Test("removed from one tier while it is written, or waits to be: it comes to the other", arguments: [true, false])
     func writing(_ isWaiting: Bool) async throws {
-        for (tiers, source) in [(DataCache.Tiers.memory, DataResponse.Source.disk), (.disk, .memory), (.all, nil)] {
+        for (tiers, source) in [(CacheTiers.memory, ResponseSource.disk), (.disk, .memory), (.all, nil)] {
             let held = HeldSerializer()
             let test = try makeTest {
                 // One of them writes at a time.

@@ -22,8 +22,17 @@ extension ImageDecoder {
         }
         guard count > 1 else { return image }
         image.animation = ImageAnimation(
-            frameCount: count, loopCount: frames.loopCount, data: data, decoder: self, options: options.forFrames,
-            preloaded: preloaded)
+            frameCount: count, loopCount: frames.loopCount, fileSize: data.count, limits: options.limits,
+            preloaded: preloaded
+        ) { [options = options.forFrames] limits, isCancelled throws(DipperError) in
+            var options = options
+            options.limits = limits
+            options.isCancelled = isCancelled
+            guard let frames = try self.frames(of: data, options) else {
+                throw .undecodable.with(detail: "there are no frames")
+            }
+            return frames
+        }
         return image
     }
 
@@ -46,6 +55,7 @@ extension DecodeOptions {
     /// For frames that are decoded later, when nobody waits for the picture any more.
     fileprivate var forFrames: DecodeOptions {
         var options = self
+        // The closure there is would keep the cache alive.
         options.isCancelled = { false }
         options.preloadsFrames = false
         options.allowsPartial = false

@@ -1,96 +1,68 @@
-import Foundation
-
-/// The frames of a picture that moves, decoded when they are asked for.
+/// The frames of a moving picture, decoded on demand.
 public final class ImageAnimation: Sendable {
-    /// Frames in the file.
+    /// Makes a decoder that begins with the first frame and takes no more than the limits allow. The closure that it is
+    /// given tells decoding and processing to end.
+    typealias MakeDecoder =
+        @Sendable (DecodeLimits, @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder
+
+    /// The number of frames in the file.
     public let frameCount: Int
-    /// How often all frames are shown; 0 for ever.
+    /// The number of times that all frames are shown; 0 for ever.
     public let loopCount: Int
-    private let data: Data
-    private let decoder: any ImageDecoder
-    private let options: DecodeOptions
-    /// What is made of each frame.
-    private let chain: ProcessorChain?
     /// All frames, if they were decoded ahead.
     public let preloaded: [AnimationFrame]?
+    /// The limits of one frame.
+    let limits: DecodeLimits
+    /// The size of the file in memory, in bytes.
+    private let fileSize: Int
+    private let makeDecoder: MakeDecoder
 
     init(
-        frameCount: Int, loopCount: Int, data: Data, decoder: any ImageDecoder, options: DecodeOptions,
-        preloaded: [AnimationFrame]? = nil, chain: ProcessorChain? = nil
+        frameCount: Int, loopCount: Int, fileSize: Int, limits: DecodeLimits, preloaded: [AnimationFrame]? = nil,
+        makeDecoder: @escaping MakeDecoder
     ) {
         self.frameCount = frameCount
         self.loopCount = loopCount
-        self.data = data
-        self.decoder = decoder
-        self.options = options
+        self.fileSize = fileSize
+        self.limits = limits
         self.preloaded = preloaded
-        self.chain = chain
+        self.makeDecoder = makeDecoder
     }
 
-    /// What it takes in memory beside the picture itself, which is the first frame, in bytes.
+    /// The memory that it takes in addition to the picture, which is the first frame, in bytes.
     public var byteCount: Int {
-        data.count + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.byteCount } ?? 0)
+        fileSize + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.byteCount } ?? 0)
     }
 
-    /// The same with what is taken beside the pixels.
+    /// ``byteCount`` with what is allocated around the pixels.
     var footprint: Int {
-        data.count + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.footprint } ?? 0)
+        fileSize + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.footprint } ?? 0)
     }
 
-    /// The most that one frame may ask for.
-    var limits: DecodeLimits { options.limits }
-
-    /// Decodes the frames anew, from the first, each in the size of the picture, and processed like it.
+    /// Decodes the frames again, from the first. Each has the size of the picture and is processed as it was.
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     public func makeFrameDecoder() throws(DipperError) -> any FrameDecoder {
         try makeFrameDecoder(isCancelled: { false })
     }
 
-    /// The same; decoding and processing are told to end.
+    /// - Parameter isCancelled: tells decoding and processing to end.
     func makeFrameDecoder(isCancelled: @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder {
-        var options = options
-        options.isCancelled = isCancelled
-        guard let frames = try decoder.frames(of: data, options) else {
-            throw .undecodable.with(detail: "there are no frames")
-        }
-        guard let chain else { return frames }
-        return ProcessedFrames(frames, chain, ProcessingContext(limits: limits, isCancelled: isCancelled))
+        try makeDecoder(limits, isCancelled)
     }
 
-    /// The same with one more processing for each frame.
+    /// Returns an animation whose frames are made from those of this one.
     /// - Parameters:
-    ///   - scale: of each frame before it is processed.
-    ///   - first: the first frame, processed already.
-    ///   - context: its limits are those of all frames that were decoded ahead; where they are not enough, frames are
-    ///     decoded again when they are asked for.
-    /// - Throws: what the processors throw for a frame that was decoded ahead.
-    func processed(
-        by chain: ProcessorChain, scale: Double, first: Image, _ context: ProcessingContext
-    ) throws(DipperError) -> ImageAnimation {
-        // Chains before this one had a scale of their own.
-        let rescale = CustomProcessor("scale") { image, _ throws(DipperError) in image.at(scale: scale) }
-        let chain = ProcessorChain([rescale, chain])
-        var options = options
-        options.limits = context.limits
-        return ImageAnimation(
-            frameCount: frameCount, loopCount: loopCount, data: data, decoder: decoder, options: options,
-            preloaded: try processedAhead(by: chain, first: first, context),
-            chain: ProcessorChain((self.chain?.processors ?? []) + [chain]))
-    }
-
-    private func processedAhead(
-        by chain: ProcessorChain, first: Image, _ context: ProcessingContext
-    ) throws(DipperError) -> [AnimationFrame]? {
-        guard let preloaded, let start = preloaded.first else { return nil }
-        let (bytes, overflows) = first.byteCount.multipliedReportingOverflow(by: preloaded.count)
-        guard !overflows, bytes <= context.limits.bytes else { return nil }
-        var frames = [AnimationFrame(image: first, duration: start.duration)]
-        for frame in preloaded.dropFirst() {
-            try context.checkCancelled()
-            let image = try chain.processStill(frame.image, context)
-            frames.append(AnimationFrame(image: image, duration: frame.duration))
+    ///   - preloaded: all new frames, if they are there.
+    ///   - change: makes the decoder of the new frames from that of the old ones.
+    func changed(
+        limits: DecodeLimits, preloaded: [AnimationFrame]?,
+        _ change: @escaping @Sendable (any FrameDecoder, DecodeLimits, @escaping @Sendable () -> Bool) -> any FrameDecoder
+    ) -> ImageAnimation {
+        ImageAnimation(
+            frameCount: frameCount, loopCount: loopCount, fileSize: fileSize, limits: limits, preloaded: preloaded
+        ) { [makeDecoder] limits, isCancelled throws(DipperError) in
+            change(try makeDecoder(limits, isCancelled), limits, isCancelled)
         }
-        return frames
     }
 }
 

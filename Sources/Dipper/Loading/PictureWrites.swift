@@ -7,7 +7,7 @@ final class PictureWrites: Sendable {
         /// Encodes and, unless it was removed meanwhile, stages; false if there is nothing to take back.
         let write: @Sendable (Removals) -> Bool
         /// Takes it back from these tiers.
-        let undo: @Sendable (DataCache.Tiers) -> Void
+        let undo: @Sendable (CacheTiers) -> Void
         /// It will not be written.
         let dropped: @Sendable () -> Void
         /// Metadata of the answer that the picture was made of.
@@ -79,10 +79,10 @@ final class PictureWrites: Sendable {
     }
 
     /// Takes back what was removed meanwhile, and leaves the key to the next one.
-    private func finish(_ job: Job, _ key: CacheKey, undone: DataCache.Tiers) {
+    private func finish(_ job: Job, _ key: CacheKey, undone: CacheTiers) {
         var undone = undone
         while true {
-            let (removed, idle) = state.withLock { state -> (DataCache.Tiers, [CheckedContinuation<Void, Never>]) in
+            let (removed, idle) = state.withLock { state -> (CacheTiers, [CheckedContinuation<Void, Never>]) in
                 let removed = job.removals.tiers(for: job.info).subtracting(undone)
                 guard removed.isEmpty else { return (removed, []) }
                 state.entries[key]?.running = nil

@@ -11,5 +11,5 @@ final class Removals: Sendable {
     func add(_ removed: Removed) { state.withLock { $0.add(removed) } }
 
     /// The tiers that something made of an answer stays out of.
-    func tiers(for info: EntryInfo) -> DataCache.Tiers { state.withLock { $0.tiers(for: info) } }
+    func tiers(for info: EntryInfo) -> CacheTiers { state.withLock { $0.tiers(for: info) } }
 }

@@ -3,7 +3,7 @@ import Foundation
 /// The removals of a picture since a piece of work for it began: the work's result stays out of those tiers.
 struct Removed: Sendable {
     /// The tiers that the picture was removed from.
-    var tiers: DataCache.Tiers = []
+    var tiers: CacheTiers = []
     /// Answers that were stored before this moment were removed, in seconds since 1970.
     var flushedBefore = -TimeInterval.infinity
 
@@ -16,5 +16,5 @@ struct Removed: Sendable {
     }
 
     /// The tiers that something made of an answer stays out of.
-    func tiers(for info: EntryInfo) -> DataCache.Tiers { info.stored < flushedBefore ? .all : tiers }
+    func tiers(for info: EntryInfo) -> CacheTiers { info.stored < flushedBefore ? .all : tiers }
 }

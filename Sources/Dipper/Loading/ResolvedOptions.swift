@@ -51,3 +51,10 @@ final class ResolvedOptions: Sendable {
         return options.imageModifier?(image) ?? image
     }
 }
+
+extension ImageRequest {
+    /// Returns the options that apply, given those of the cache.
+    func resolved(_ defaults: ResolvedOptions) -> ResolvedOptions {
+        givenOptions.map { ResolvedOptions($0.over(defaults.options), home: defaults.home) } ?? defaults
+    }
+}

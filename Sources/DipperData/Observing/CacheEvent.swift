@@ -20,7 +20,7 @@ public struct CacheEvent: Sendable {
         /// A job waits for the network or for a back-off.
         case parked
         /// A call ended.
-        case answered(DataResponse.Source)
+        case answered(ResponseSource)
         case failed(DipperError)
         /// A job ended; nobody waits for it any more.
         case ended

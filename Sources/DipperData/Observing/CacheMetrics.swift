@@ -3,7 +3,7 @@ import Metrics
 /// The cache's metrics, by swift-metrics. Labels have few distinct values.
 struct CacheMetrics: Sendable {
     private let label: String
-    private let answers: [DataResponse.Source: Counter]
+    private let answers: [ResponseSource: Counter]
     private let requests: Counter
     private let bytes: Counter
     private let duration: Metrics.Timer
@@ -13,7 +13,7 @@ struct CacheMetrics: Sendable {
     init(cache: String) {
         label = cache
         answers = Dictionary(
-            uniqueKeysWithValues: DataResponse.Source.allCases.map {
+            uniqueKeysWithValues: ResponseSource.allCases.map {
                 ($0, Counter(label: "dipper_answers", dimensions: [("cache", cache), ("source", $0.rawValue)]))
             })
         requests = Counter(label: "dipper_network_requests", dimensions: [("cache", cache)])
@@ -22,7 +22,7 @@ struct CacheMetrics: Sendable {
         firstByte = Metrics.Timer(label: "dipper_transfer_first_byte", dimensions: [("cache", cache)])
     }
 
-    func answered(_ source: DataResponse.Source) { answers[source]?.increment() }
+    func answered(_ source: ResponseSource) { answers[source]?.increment() }
 
     func failed(_ error: DipperError) {
         Counter(label: "dipper_failures", dimensions: [("cache", label), ("reason", error.shortDescription)])

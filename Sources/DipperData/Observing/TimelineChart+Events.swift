@@ -118,7 +118,7 @@ extension TimelineChart {
             if span.end > span.start { chart.rows[job.row].spans.append(span) }
         }
 
-        private mutating func answered(_ key: CacheKey, _ source: DataResponse.Source, _ time: Duration) {
+        private mutating func answered(_ key: CacheKey, _ source: ResponseSource, _ time: Duration) {
             chart.answers[source, default: 0] += 1
             mark(key, .answered(source), time)
         }

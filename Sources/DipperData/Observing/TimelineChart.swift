@@ -16,7 +16,7 @@ struct TimelineChart: Sendable, Equatable {
     /// What happens to a job or its callers at one time.
     enum Moment: Sendable, Hashable {
         case promoted, demoted
-        case answered(DataResponse.Source)
+        case answered(ResponseSource)
         case cancelled, failed
     }
 
@@ -47,7 +47,7 @@ struct TimelineChart: Sendable, Equatable {
     var end = Duration.zero
 
     var calls = 0
-    var answers: [DataResponse.Source: Int] = [:]
+    var answers: [ResponseSource: Int] = [:]
     var failed = 0
     var cancelled = 0
     /// Events that were not kept.

@@ -37,9 +37,6 @@ public struct Redaction: Sendable, Hashable {
     /// Returns the text of a URL without its secrets.
     public func text(_ url: URL) -> String { text(url.absoluteString) }
 
-    /// Returns the first line of a key without secrets. The first line of a default key is its URL.
-    public func text(_ key: CacheKey) -> String { text(key.string) }
-
     /// Returns the first line of a URL's text, well-formed or not, or of a custom key, without secrets. In text that is
     /// not a URL, everything after a secret name followed by a colon or an equals sign is removed.
     public func text(_ text: String) -> String {

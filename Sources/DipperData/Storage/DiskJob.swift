@@ -42,15 +42,15 @@ extension DiskTier {
 
     /// Runs a job to its end. `whenDone` is called with it, also if it failed or was not run, from the writer's thread if
     /// there is one.
-    func start<Job: DiskJob>(
-        _ job: Job, _ kind: DiskJobs.Kind = .asked, whenDone: @escaping @Sendable (Job) -> Void = { _ in }
+    func start<Work: DiskJob>(
+        _ job: Work, _ kind: DiskJobs.Kind = .asked, whenDone: @escaping @Sendable (Work) -> Void = { _ in }
     ) {
         let number = jobs.withLock { $0.begin(kind) }
         carryOn(job, number, attempts: 0, whenDone)
     }
 
-    private func carryOn<Job: DiskJob>(
-        _ job: Job, _ number: UInt64, attempts: Int, _ whenDone: @escaping @Sendable (Job) -> Void
+    private func carryOn<Work: DiskJob>(
+        _ job: Work, _ number: UInt64, attempts: Int, _ whenDone: @escaping @Sendable (Work) -> Void
     ) {
         let isRunning = writer.run {
             let (job, attempts) = self.step(job, attempts: attempts)
@@ -64,7 +64,7 @@ extension DiskTier {
     }
 
     /// The job after its next step, and the number of attempts so far at the one after that; `nil` if it has ended.
-    private func step<Job: DiskJob>(_ job: Job, attempts: Int) -> (Job, Int?) {
+    private func step<Work: DiskJob>(_ job: Work, attempts: Int) -> (Work, Int?) {
         var job = job
         if opened.isIndexHeld, attempts < Self.mostAttempts {
             reopen()

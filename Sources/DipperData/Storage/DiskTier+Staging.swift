@@ -132,8 +132,8 @@ extension DiskTier {
         remove(.derived(of: key), DerivedRemoval(of: key)) { _ in }
     }
 
-    private func remove<Job: DiskJob>(
-        _ scope: StagingArea.Scope, _ job: Job, whenDone: @escaping @Sendable (Job) -> Void
+    private func remove<Work: DiskJob>(
+        _ scope: StagingArea.Scope, _ job: Work, whenDone: @escaping @Sendable (Work) -> Void
     ) {
         let (dropped, backlog, isClosed) = staged.withLock { staged in
             // After the store has been shut down nobody would end the removal.

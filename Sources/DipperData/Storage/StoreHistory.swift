@@ -79,7 +79,7 @@ package final class StoreHistory: Sendable {
     }
 
     /// The entry of a key is being removed.
-    func remove(_ key: CacheKey, from tiers: DataCache.Tiers) {
+    func remove(_ key: CacheKey, from tiers: CacheTiers) {
         claims.withLock { claims in
             for standing in claims[key] ?? [] { standing.revoke(tiers) }
         }
@@ -101,14 +101,14 @@ final class Claim: Sendable {
         private let lost = Atomic<UInt8>(0)
         private static let superseded: UInt8 = 0x80
 
-        func revoke(_ tiers: DataCache.Tiers) { lost.bitwiseOr(tiers.rawValue, ordering: .sequentiallyConsistent) }
+        func revoke(_ tiers: CacheTiers) { lost.bitwiseOr(tiers.rawValue, ordering: .sequentiallyConsistent) }
         func supersede() { lost.bitwiseOr(Self.superseded, ordering: .sequentiallyConsistent) }
 
-        var revoked: DataCache.Tiers {
+        var revoked: CacheTiers {
             .init(rawValue: lost.load(ordering: .sequentiallyConsistent) & ~Self.superseded)
         }
         var isSuperseded: Bool { lost.load(ordering: .sequentiallyConsistent) & Self.superseded != 0 }
-        var isWhole: Bool { lost.load(ordering: .sequentiallyConsistent) & ~DataCache.Tiers.memory.rawValue == 0 }
+        var isWhole: Bool { lost.load(ordering: .sequentiallyConsistent) & ~CacheTiers.memory.rawValue == 0 }
     }
 
     let key: CacheKey
@@ -126,7 +126,7 @@ final class Claim: Sendable {
     deinit { history.end(self) }
 
     /// Whether an entry may be kept in a tier.
-    func allows(_ tier: DataCache.Tiers) -> Bool { standing.revoked.isDisjoint(with: tier) }
+    func allows(_ tier: CacheTiers) -> Bool { standing.revoked.isDisjoint(with: tier) }
 
     /// Whether the beginning of a body may be kept on disk: the entry has not been removed from there, and no whole one
     /// has been kept since.
@@ -152,7 +152,7 @@ struct Permit: Sendable {
         self.isLatest = isLatest
     }
 
-    func isGranted(in tier: DataCache.Tiers, by history: StoreHistory) -> Bool {
+    func isGranted(in tier: CacheTiers, by history: StoreHistory) -> Bool {
         guard history.admits(info), let claim else { return history.admits(info) }
         return claim.allows(tier) && (!isLatest || claim.isLatest)
     }

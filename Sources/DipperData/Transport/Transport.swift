@@ -43,40 +43,6 @@ extension Transfer {
     public func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void) {}
 }
 
-/// What to move.
-public struct TransferRequest: Sendable {
-    /// Where from.
-    public var url: URL
-    /// Such as `GET`.
-    public var method = "GET"
-    /// Fields to send.
-    public var headers: HTTPHeaders
-    /// Bytes to send, if any.
-    public var body: Data?
-    /// The pool of connections to use.
-    public var queue: FetchQueue
-    /// The transfer starts throttled.
-    public var isThrottled: Bool
-    /// Bytes of the body that are here already; the fields ask for those that follow. They count towards the largest
-    /// body.
-    public var offset = 0
-    /// Connections that were kept are not to be used.
-    public var needsNewConnection = false
-    /// The body of an answer other than a success is wanted too. Else it is left out.
-    public var keepsErrorBody = false
-
-    /// Whether the request goes to the origin that the caller named, so that the client may identify itself there.
-    public var isForOwnOrigin = true
-
-    /// A transfer in `fastQueue`, unless said otherwise.
-    public init(url: URL, headers: HTTPHeaders = [:], queue: FetchQueue = .fast, isThrottled: Bool = false) {
-        self.url = url
-        self.headers = headers
-        self.queue = queue
-        self.isThrottled = isThrottled
-    }
-}
-
 /// What a transfer tells.
 public enum TransferEvent: Sendable {
     /// Bytes of the body so far, decoded, and how many there will be, if the server said; those of the request's
@@ -85,33 +51,4 @@ public enum TransferEvent: Sendable {
     /// Comes just before a failure: the answer with as much of its body as has arrived.
     case interrupted(TransferResponse)
     case finished(Result<TransferResponse, DipperError>)
-}
-
-/// A complete answer, whatever its status.
-public struct TransferResponse: Sendable {
-    /// The status of the answer; informational ones are passed over.
-    public var status: Int
-    public var headers: HTTPHeaders
-    /// The body, content codings undone.
-    public var body: Data
-    /// What was measured.
-    public var metrics: TransferMetrics
-
-    /// An answer, for transports of one's own.
-    public init(status: Int = 200, headers: HTTPHeaders = [:], body: Data, metrics: TransferMetrics = .init()) {
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.metrics = metrics
-    }
-}
-
-extension TransferRequest: RedactedStringConvertible {
-    /// The method, the URL without secrets, and the names of the fields.
-    public var description: String { "\(method) \(Redaction.standard.text(url)) \(headers)" }
-}
-
-extension TransferResponse: RedactedStringConvertible {
-    /// The status, the number of bytes, and the names of the fields.
-    public var description: String { "\(status) \(body.count) bytes \(headers)" }
 }

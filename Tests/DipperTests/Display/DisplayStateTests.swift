@@ -14,7 +14,7 @@ struct DisplayStateTests {
         return state
     }
 
-    private func response(_ source: DataResponse.Source = .network) -> ImageResponse {
+    private func response(_ source: ResponseSource = .network) -> ImageResponse {
         ImageResponse(picture, source: source, info: EntryInfo(url: "", stored: 0))
     }
 
@@ -117,7 +117,7 @@ struct DisplayStateTests {
     func transitions() {
         let fade = DisplayOptions().with(\.transition, .fade(.seconds(1)))
         for (presence, source, always, fades) in [
-            (DisplayState.Presence.visible, DataResponse.Source.network, false, true), (.visible, .disk, false, true),
+            (DisplayState.Presence.visible, ResponseSource.network, false, true), (.visible, .disk, false, true),
             (.visible, .memory, false, false), (.visible, .memory, true, true), (.offScreen, .network, true, false),
             (.passing, .disk, false, false),
         ] {

@@ -1,1 +1,1 @@
-../../../../Sources/DipperData/HTTP/HTTPHeaders.swift
+../../../../Sources/DipperData/Model/HTTPHeaders.swift

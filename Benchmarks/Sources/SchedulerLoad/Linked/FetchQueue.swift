@@ -1,0 +1,1 @@
+../../../../Sources/DipperData/Model/FetchQueue.swift

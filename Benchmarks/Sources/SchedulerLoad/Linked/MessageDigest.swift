@@ -1,1 +1,0 @@
-../../../../Sources/DipperData/Storage/MessageDigest.swift

@@ -1,1 +1,0 @@
-../../../../Sources/DipperData/Redaction/RedactionScanner.swift

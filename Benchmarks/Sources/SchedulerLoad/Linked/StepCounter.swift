@@ -1,0 +1,1 @@
+../../../../Sources/DipperData/Support/StepCounter.swift

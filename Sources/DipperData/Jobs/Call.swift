@@ -1,0 +1,125 @@
+import Foundation
+
+/// What never changes of one call; shared by its task and by the job it makes.
+final class Call: Sendable {
+    let request: DataRequest
+    let key: CacheKey
+    private let defaults: Defaults
+
+    /// What holds where requests say nothing.
+    final class Defaults: Sendable {
+        let cachePolicy: DataRequest.CachePolicy
+        let freshness: FreshnessPolicy
+        let retryPolicy: RetryPolicy
+        let timeout: Duration?
+        let callbackQueue: CallbackQueue
+
+        init(
+            cachePolicy: DataRequest.CachePolicy, freshness: FreshnessPolicy, retryPolicy: RetryPolicy,
+            timeout: Duration?, callbackQueue: CallbackQueue
+        ) {
+            self.cachePolicy = cachePolicy
+            self.freshness = freshness
+            self.retryPolicy = retryPolicy
+            self.timeout = timeout
+            self.callbackQueue = callbackQueue
+        }
+    }
+
+    init(_ request: DataRequest, key: CacheKey, defaults: Defaults) {
+        self.request = request
+        self.key = key
+        self.defaults = defaults
+    }
+
+    /// The same without what would stand in for one call.
+    var withoutStandIns: Call { Call(request.withoutStandIns, key: key, defaults: defaults) }
+
+    var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
+    var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
+    var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
+    var timeout: Duration? { request.timeout ?? defaults.timeout }
+    var callbackQueue: CallbackQueue { request.callbackQueue ?? defaults.callbackQueue }
+
+    /// Whether the network may answer.
+    var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
+    /// Whether the disk may answer.
+    func readsDisk(of store: DataStore) -> Bool {
+        store.disk != nil && (cachePolicy == .useCache || cachePolicy == .cacheOnly)
+    }
+    /// Whether what comes from the network is kept on disk.
+    var keepsOnDisk: Bool {
+        switch cachePolicy {
+        case .useCache, .fromMemoryOrRefresh: true
+        // A file that is asked for anew is as much at hand as before.
+        case .ignoreCache: request.provider?.isLocal != true && !request.isForThisProcess
+        case .memoryOnly, .cacheOnly, .bypass: false
+        }
+    }
+    /// Whether a call that waits for the disk fails unless the entry is on the device.
+    var mustBeDurable: Bool { request.durability == .durable && (keepsOnDisk || cachePolicy == .cacheOnly) }
+    /// Whether what comes from the network is kept in memory.
+    var keepsInMemory: Bool { cachePolicy != .bypass && cachePolicy != .cacheOnly }
+    /// Whether nothing but what the network says now will do.
+    var insistsOnNetwork: Bool { cachePolicy == .ignoreCache || cachePolicy == .bypass }
+
+    private var hasDirectives: Bool {
+        !request.headers.isEmpty && request.headers.fields.contains { CacheKey.isDirective($0.name) }
+    }
+
+    /// What the call's own directives say (RFC 9111, section 5.2.1).
+    var directives: CacheControl { CacheControl(request: request.headers) }
+
+    /// Whether the request has a validation of its own.
+    var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
+
+    /// Whether the request's own validation lets bytes pass that were let in for another.
+    func accepts(_ value: StoredData) -> Bool {
+        guard hasOwnValidation else { return (200...299).contains(value.info.status) }
+        let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
+        return request.validation.check(answer) == nil
+    }
+
+    /// How the call may use what is stored.
+    func use(of value: StoredData, at now: TimeInterval) -> StoredUse {
+        accepts(value) && cachePolicy != .bypass ? use(of: value.info, at: now) : .revalidate
+    }
+
+    /// The same for an answer whose bytes will do.
+    func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
+        // Nearly every hit: fresh, and a request with nothing to say about it.
+        if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }
+        return info.isChosen(by: request.headers) ? use(ofChosen: info, at: now) : .revalidate
+    }
+
+    /// The same for an answer that is for the request.
+    func use(ofChosen info: EntryInfo, at now: TimeInterval) -> StoredUse {
+        freshness.ignoresServer ? .fresh : StoredAnswer(info).use(for: request.headers, at: now)
+    }
+
+    /// Whether what is stored answers the call without the network.
+    func isAnswered(by value: StoredData, at now: TimeInterval) -> Bool {
+        switch use(of: value, at: now) {
+        case .fresh, .stale, .staleWhileRevalidating: return true
+        case .revalidate:
+            return cachePolicy == .cacheOnly && value.info.isChosen(by: request.headers) && accepts(value)
+                && StoredAnswer(value.info).mayServeDisconnected(for: request.headers)
+        }
+    }
+
+    /// Whether what is stored stands in when the network has failed.
+    func isAnsweredAllTheSame(by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
+        guard !insistsOnNetwork, value.info.isChosen(by: request.headers), accepts(value) else {
+            return false
+        }
+        let answer = StoredAnswer(value.info)
+        return isOffline
+            ? answer.mayServeDisconnected(for: request.headers) : answer.mayServeOnError(for: request.headers, at: now)
+    }
+}
+
+extension StoredAnswer {
+    init(_ info: EntryInfo) {
+        self.init(status: info.status, headers: info.headers, freshness: info.freshness)
+    }
+}

@@ -1,0 +1,334 @@
+import Foundation
+import Logging
+
+/// The tiers that keep bytes: memory, and below it the disk, if there is one.
+final class DataStore: Sendable {
+    let memory: MemoryTier<StoredData>
+    let disk: DiskTier?
+    let history: StoreHistory
+    let readers: LookUpQueue?
+    private let defaults: StoreDefaults
+    let now: @Sendable () -> Date
+
+    init(
+        memory: MemoryTier<StoredData>, disk: DiskTier?, history: StoreHistory, defaults: StoreDefaults,
+        now: @escaping @Sendable () -> Date
+    ) {
+        self.memory = memory
+        self.disk = disk
+        self.history = history
+        self.defaults = defaults
+        self.now = now
+        readers = disk.map { LookUpQueue(name: JoinableThread.name($0.options.name, "read"), threads: 2) }
+    }
+
+    // MARK: Reading
+
+    /// Memory, then disk, on the caller's thread. What the disk had goes to memory.
+    /// - Parameter call: whose expirations hold in memory; `nil` for the cache's own.
+    func peek(_ key: CacheKey, for call: Call? = nil) -> (value: StoredData, source: ResponseSource)? {
+        if let value = memory.value(for: key) { return (value, .memory) }
+        return readThrough(key, call).map { ($0, .disk) }
+    }
+
+    private func readThrough(_ key: CacheKey, _ call: Call?) -> StoredData? {
+        guard let disk else { return nil }
+        let changes = memory.changes(of: key)
+        guard let record = disk.entry(for: key) else { return nil }
+        warm(record, call, unlessChangedSince: changes)
+        return record.value
+    }
+
+    /// Memory, then disk, on a reader's thread: the entry, the variant of it that the call's fields choose, and what an
+    /// earlier attempt has left if there is neither.
+    /// - Parameter answer: called with what was found. The thread reads nothing else until the closure that `answer` is
+    ///   given has been called, so that no more is read than callers take.
+    /// - Returns: what takes the look-up back; `nil` if it has been answered from memory alone.
+    func lookUp(
+        _ key: CacheKey, _ call: Call, _ place: LookUpQueue.Place, wantsPartial: Bool,
+        _ answer: @escaping @Sendable (FetchJob.Found?, PartialBody?, @escaping @Sendable () -> Void) -> Void
+    ) -> LookUp? {
+        let lookUp = readers?.add(place) { delivered in
+            let found = self.find(key, call.request.headers, for: call)
+            answer(found, found == nil && wantsPartial ? self.disk?.partial(of: key) : nil, delivered)
+        }
+        if let lookUp { return lookUp }
+        let kept = kept(for: key, call)
+        answer(kept.map { .init(value: $0, source: .memory, place: self.place(of: $0, for: call)) }, nil, {})
+        return nil
+    }
+
+    /// Reads the beginning of a body that an earlier attempt has left on disk, on a reader's thread.
+    /// - Returns: false, and nobody is told, if there is no thread that reads.
+    func readPartial(
+        of key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (PartialBody?) -> Void
+    ) -> Bool {
+        readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
+    }
+
+    /// False, and nothing is run, if there is no thread that reads.
+    func runOnReader(_ work: @escaping @Sendable () -> Void) -> Bool {
+        readers?.add(.init(.slow, .normal), work) != nil
+    }
+
+    /// What the tiers have under a key, on a reader's thread.
+    func read(
+        _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+    ) -> LookUp? {
+        if let lookUp = readers?.add(place, { answer(self.peek(key)?.value) }) { return lookUp }
+        answer(memory.value(for: key))
+        return nil
+    }
+
+    /// Whether the tiers have something under a key, on a reader's thread.
+    func hasEntry(
+        _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (Bool) -> Void
+    ) -> LookUp? {
+        if let lookUp = readers?.add(place, { answer(self.contains(key)) }) { return lookUp }
+        answer(memory.contains(key))
+        return nil
+    }
+
+    /// The entry, or the variant of it that the fields choose, on the caller's thread.
+    func find(_ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil) -> FetchJob.Found? {
+        guard let (value, source) = peek(key, for: call) else { return nil }
+        if let variant = value.info.variant, !variant.matches(fields),
+            case let place = key.variant(variant.selection(for: fields), family: value.info.family),
+            let (other, source) = peek(place, for: call)
+        {
+            return .init(value: other, source: source, place: place)
+        }
+        return .init(value: value, source: source, place: key)
+    }
+
+    /// What memory has for the call: the entry, or the variant of it that the call's fields choose.
+    @inline(__always)
+    func kept(for key: CacheKey, _ call: Call) -> StoredData? {
+        guard call.cachePolicy != .bypass, let value = memory.value(for: key) else { return nil }
+        guard let variant = value.info.variant, !variant.matches(call.request.headers) else { return value }
+        let place = key.variant(variant.selection(for: call.request.headers), family: value.info.family)
+        return memory.value(for: place) ?? value
+    }
+
+    /// The key under which memory keeps what ``kept(for:_:)`` found.
+    func place(of value: StoredData, for call: Call) -> CacheKey {
+        guard let variant = value.info.variant,
+            let first = memory.part(of: call.key, { $0.info.variant }).flatMap({ $0 }), first != variant
+        else { return call.key }
+        return call.key.variant(variant.selection(for: call.request.headers), family: value.info.family)
+    }
+
+    func contains(_ key: CacheKey) -> Bool {
+        memory.contains(key) || disk?.contains(key) == true
+    }
+
+    private func warm(_ record: EntryRecord, _ call: Call?, unlessChangedSince changes: UInt64) {
+        let now = now()
+        var lifetime = Lifetime(
+            memoryExpiration(call) ?? .never,
+            extendedBy: call?.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
+        // Where nobody has said how long, memory does not hold what the disk would no longer give.
+        if memoryExpiration(call) == nil {
+            lifetime.expires = record.lifetime.expires(accessedAt: now.timeIntervalSince1970)
+        }
+        memory.insert(
+            record.value, for: record.key, cost: record.value.cost(for: record.key), lifetime: lifetime,
+            permit: Permit(record.value.info), unlessChangedSince: changes)
+    }
+
+    // MARK: Changing
+
+    /// Whether the freshness policy lets an answer be kept.
+    func mayKeep(_ info: EntryInfo, _ call: Call) -> Bool {
+        guard !info.isStandIn else { return false }
+        guard call.freshness.ignoresServer else {
+            return Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
+        }
+        return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
+    }
+
+    /// Keeps what the network delivered, as far as the freshness policy allows.
+    /// - Parameters:
+    ///   - known: what was kept for the call so far, if it is known: others of its variants stay beside this one.
+    ///   - durability: what those who wait for it want.
+    ///   - claim: the right to keep it, from before it was asked for.
+    ///   - whenWritten: called once, with whether it is on disk.
+    func keep(
+        _ value: StoredData, for key: CacheKey, _ call: Call, beside known: FetchJob.Found?, onDisk: Bool,
+        _ durability: Durability, claim: Claim?, whenWritten: @escaping @Sendable (Bool) -> Void
+    ) {
+        let info = value.info
+        let mayStore = mayKeep(info, call)
+        let present = known?.value.info ?? memory.part(of: key) { $0.info }
+        var family = info.family
+        var place = key
+        if let variant = info.variant, let present, let other = present.variant, other.names == variant.names {
+            family = present.family
+            if other != variant {
+                place = key.variant(variant.selection, family: family)
+            } else if let known {
+                place = known.place
+            }
+        }
+        guard mayStore else {
+            // What was kept before is out of date by now, unless this is but a failure, or it is the request that wants
+            // nothing kept.
+            let isWhole = info.status < 400 && info.status != 206 && info.status != 304
+            let isNews = isWhole || info.status == 404 || info.status == 410
+            if isNews, !call.directives.noStore { remove(place) }
+            return whenWritten(false)
+        }
+        if place != key {
+            history.supersede(key)
+            disk?.dropPartial(of: key)
+        }
+        if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
+        let kept = StoredData(
+            data: value.data,
+            info: info.with(Storing.fields(of: info.headers), family: info.variant == nil ? 0 : family))
+        add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, whenWritten: whenWritten)
+    }
+
+    /// How long an answer, and each redirect that led to it, is fresh for this call.
+    func freshness(
+        of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
+        after chain: RedirectChain
+    ) -> Freshness {
+        guard case .http(let byDefault) = call.freshness.rule else { return .always(from: received) }
+        // Where the server is silent, an expiration of the caller's own is what holds.
+        let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
+        let lifetime =
+            isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
+        var freshness = Freshness(
+            status: response.status, headers: response.headers, requested: requested, received: received,
+            defaultLifetime: lifetime)
+        if CacheControl(response: response.headers).noCache { freshness.until = -.infinity }
+        return chain.freshness(freshness, defaultLifetime: lifetime)
+    }
+
+    /// Keeps a value in memory, and on disk if asked.
+    /// - Parameters:
+    ///   - claim: the right to do so, of work that began before.
+    ///   - stored: when its bytes came, if not now.
+    ///   - whenWritten: called once, with whether it is on disk.
+    func add(
+        _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
+        claim: Claim? = nil, stored: Date? = nil, whenWritten: (@Sendable (Bool) -> Void)? = nil
+    ) {
+        let now = now()
+        history.store(at: now.timeIntervalSince1970)
+        history.supersede(key)
+        // The disk first: what is read from it goes to memory, and must not be the version before.
+        if onDisk, let disk {
+            let lifetime = diskLifetime(call, stored: stored ?? now)
+            if lifetime.isExpired(at: now.timeIntervalSince1970) {
+                disk.remove(key)
+                whenWritten?(false)
+            } else {
+                disk.write(
+                    EntryRecord(key: key, value: value, lifetime: lifetime), durability, claim: claim,
+                    whenDone: whenWritten)
+            }
+        } else {
+            whenWritten?(false)
+        }
+        memory.insert(
+            value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call),
+            permit: Permit(value.info, claim))
+    }
+
+    /// Waits until an entry that a call is answered with is on disk, as ``DataRequest/waitsForDiskWrite`` says; see
+    /// ``DiskTier/settle(_:_:_:claim:whenDone:)``.
+    func settle(
+        _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
+    ) {
+        guard let disk else { return whenDone(durability == .relaxed) }
+        // The claim first: what is removed or replaced from now on is not brought back.
+        let claim = history.claim(key)
+        let record = memory.value(for: key).flatMap { value -> EntryRecord? in
+            let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: value.info.stored))
+            if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
+            return EntryRecord(key: key, value: value, lifetime: lifetime)
+        }
+        disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
+    }
+
+    /// How long what a call brings is kept on disk.
+    func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
+        Lifetime(
+            diskExpiration(call), extendedBy: call.request.diskAccessExtension ?? defaults.diskAccessExtension,
+            now: stored)
+    }
+
+    private func diskExpiration(_ call: Call) -> Expiration {
+        call.request.diskExpiration ?? defaults.diskExpiration ?? call.freshness.expiration
+    }
+
+    /// How long what a call brings is kept in memory: as long as the call or the cache says, also if the disk keeps it for
+    /// a shorter time; where neither says anything, as long as on disk.
+    /// - Parameter stored: when its bytes came, for what is made of them later; `nil` for now.
+    func memoryLifetime(_ call: Call, stored: Date? = nil) -> Lifetime {
+        let given = memoryExpiration(call)
+        let now = now()
+        var lifetime = Lifetime(
+            given ?? diskExpiration(call),
+            extendedBy: call.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
+        if given == nil, let stored {
+            let own = diskLifetime(call, stored: stored)
+            // Where hits prolong the life of the bytes, they prolong that of what is made of them.
+            if own.accessExtension == nil { lifetime.expires = min(lifetime.expires, own.expires) }
+        }
+        return lifetime
+    }
+
+    private func memoryExpiration(_ call: Call?) -> Expiration? {
+        call?.request.memoryExpiration ?? defaults.memoryExpiration
+    }
+
+    // MARK: Removing
+
+    func remove(_ key: CacheKey, from tiers: CacheTiers = .all) {
+        history.remove(key, from: tiers)
+        // The disk first: what is read from it goes to memory.
+        if tiers.contains(.disk) {
+            disk?.remove(key)
+            disk?.dropPartial(of: key)
+        }
+        if tiers.contains(.memory) { memory.remove(key) }
+    }
+
+    /// Removes what was made from an entry.
+    func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
+        if tiers.contains(.disk) { disk?.removeDerived(of: key) }
+        if tiers.contains(.memory) { memory.removeDerived(of: key) }
+    }
+
+    /// Removes everything, at once for readers.
+    func clear() {
+        history.clear()
+        disk?.clear()
+        memory.removeAll()
+    }
+
+    /// Removes what was stored before a moment, in seconds since 1970, at once for readers, and what has expired.
+    func flush(storedBefore limit: TimeInterval) {
+        history.flush(storedBefore: limit)
+        disk?.remove(storedBefore: limit)
+        memory.removeExpired(storedBefore: limit)
+    }
+
+    func shutdown() async {
+        await readers?.shutdown()
+        await disk?.shutdown()
+    }
+}
+
+/// What holds for entries whose request says nothing.
+struct StoreDefaults: Sendable {
+    /// `nil` for the same as on disk.
+    var memoryExpiration: Expiration?
+    /// `nil` for what the freshness policy says.
+    var diskExpiration: Expiration?
+    var memoryAccessExtension: AccessExtension
+    var diskAccessExtension: AccessExtension
+}
