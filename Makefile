@@ -2,20 +2,20 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 SWIFT ?= swift
-# Hashing decides the order in which SwiftPM passes the traits; in another order everything would be compiled again.
+# Hashing decides the order in which SwiftPM passes the traits; in another order SwiftPM would compile everything again.
 # SwiftPM finds tests by the index, which needs nothing about the system's modules; leaving them out saves time.
 SWIFTPM = SWIFT_DETERMINISTIC_HASHING=1 $(SWIFT) $(1) \
 	-Xswiftc -index-ignore-system-modules -Xswiftc -index-ignore-clang-modules
 BUILD := $(call SWIFTPM,build)
-# It chooses tests; a rule that needs it sets it.
+# DIPPER_TESTS selects the test target to build; a rule that needs the variable sets it.
 unexport DIPPER_TESTS
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Fuzzing
-# What the library links, what the tests run against, what the benchmarks compare with.
+# The packages that the library links, that the tests run against, and that the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
 	libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
-# The sample with a window; its test runs on an X server without a screen.
+# The packages for the sample with a window. Its test runs on an X server without a screen.
 GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
 # gdb shows the stacks of tests that hang.
@@ -23,15 +23,15 @@ TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium \
 	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
 
-# Hundreds of tests at once open more files than Foundation's Process can count without crashing.
+# With hundreds of tests at once, more files are open than Foundation's Process can count without crashing.
 AT_ONCE := 16
 WIDTH := --experimental-maximum-parallelization-width
-# Not by `grep -q`, which ends the pipe early: that counts as a failure.
+# Not with `grep -q`, which closes the pipe early: that counts as a failure.
 TEST_WIDTH = $$([[ "$$($(SWIFT) test --help-hidden 2>/dev/null)" == *$(WIDTH)* ]] && echo $(WIDTH) $(AT_ONCE) || true)
 
 TEST_PROGRAM = $$($(BUILD) --show-bin-path)/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH)
 
-# Runs $(1), and repeats the failures at the end of the output.
+# Runs $(1), and repeats its failures at the end of the output.
 define tell-failures
 	log=$$(mktemp); trap 'rm -f $$log' EXIT; \
 	$(1) 2>&1 | tee $$log || { code=$$?; echo "== failed"; \
@@ -68,7 +68,7 @@ run: deps ## run the Scrolling sample against its own server, and draw .run/time
 	$$($(BUILD) --show-bin-path)/Scrolling --timeline .run/timeline.svg
 
 GALLERY_BUILD = cd Samples/Gallery && $(BUILD) -c release --product Gallery
-# The library's own build folder, so that the library is not compiled again.
+# Uses the library's own build folder, so that the library is not compiled again.
 GALLERY_TEST_BUILD = $(BUILD) --scratch-path $(CURDIR)/.build
 GALLERY = $$($(BUILD) -c release --show-bin-path)/Gallery
 
@@ -85,7 +85,7 @@ gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	@cd Samples/Gallery && $(call tell-failures,$$($(GALLERY_TEST_BUILD) --show-bin-path)/GalleryPackageTests.xctest \
 		--testing-library swift-testing)
 
-# --memory 64 is reached within the first 30 seconds.
+# The gallery reaches the limit of --memory 64 within the first 30 seconds.
 gallery-bench: SECONDS ?= 60
 gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60); write frames and memory to .run/gallery.json
 	$(call install,$(GALLERY_TEST_PACKAGES))
@@ -135,13 +135,13 @@ lint: ## check the format of the sources, the direction of their dependencies, a
 format: ## format the sources
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)
 
-# What the sanitizers show, stacks with lines, needs no more.
+# Line tables are enough for the sanitizers' stacks to show line numbers.
 SANITIZER_SYMBOLS := -Xswiftc -gline-tables-only -Xcc -gline-tables-only
 
 # Skips two tests that limit or measure memory, of which the sanitizer itself takes much.
 TSAN_SKIP := HostileBodyTests/memory|PixelMemoryTests/refusedMemory
 
-# Fewer at a time: tests are slower under the sanitizer, and have the same time limits.
+# Fewer tests at a time, because tests are slower under the sanitizer and have the same time limits.
 tsan: AT_ONCE := 8
 tsan: deps-test ## run the tests under Thread Sanitizer
 	$(BUILD) --build-tests --sanitize=thread --scratch-path .build-tsan $(SANITIZER_SYMBOLS)
@@ -151,8 +151,8 @@ tsan: deps-test ## run the tests under Thread Sanitizer
 		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing \
 		--skip '$(TSAN_SKIP)' $(TEST_WIDTH))
 
-# One build for Address Sanitizer's tests and for the fuzzers: every module tells libFuzzer which edges it took, and
-# libFuzzer is linked into each program, but runs only in that of the fuzzers.
+# One build serves the tests under Address Sanitizer and the fuzzers: every module tells libFuzzer which edges it took,
+# and libFuzzer is linked into each program, but runs only in that of the fuzzers.
 COVERAGE := inline-8bit-counters,pc-table,trace-cmp
 SWIFT_FOLDER = $$(dirname $$(readlink -f $$(command -v $(SWIFT))))
 ASAN_BUILD = DIPPER_TESTS=DipperTests $(BUILD) --build-tests --sanitize=address --scratch-path .build-asan \
@@ -161,7 +161,7 @@ ASAN_BUILD = DIPPER_TESTS=DipperTests $(BUILD) --build-tests --sanitize=address 
 	-Xlinker $$(ls $(SWIFT_FOLDER)/../lib/clang/*/lib/linux/libclang_rt.fuzzer_no_main-$$(uname -m).a) \
 	-Xlinker -u -Xlinker LLVMFuzzerRunDriver -Xlinker -lstdc++
 
-# Only the library's suites; leaks.txt suppresses leaks of the test program and of Swift's runtime.
+# Runs only the image tests. leaks.txt suppresses leaks of the test program and of Swift's runtime.
 asan: deps-test ## run the image tests (target DipperTests) under Address Sanitizer
 	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
 	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" \

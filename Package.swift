@@ -8,10 +8,10 @@ let package = Package(
         .library(name: "DipperData", targets: ["DipperData"]),
         .library(name: "DipperTesting", targets: ["DipperTesting"]),
         .executable(name: "dipper", targets: ["DipperCLI"]),
-        // For the sample that is a package of its own.
+        // The Gallery sample, which is a package of its own, uses this library.
         .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
-    // Formats that not everyone needs, each with the library that reads it.
+    // The optional formats, each with the library that reads it.
     traits: [
         .trait(name: "GIF", description: "GIF by giflib"),
         .trait(name: "WebP", description: "WebP by libwebp"),
@@ -24,7 +24,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
-        // The sample's server and the tests' fault server.
+        // For the samples that are servers, and for the tests' fault server.
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
@@ -46,16 +46,16 @@ let package = Package(
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg-dev"])]),
         .systemLibrary(name: "CLCMS", pkgConfig: "lcms2", providers: [.apt(["liblcms2-dev"])]),
         .systemLibrary(name: "CPixman", pkgConfig: "pixman-1", providers: [.apt(["libpixman-1-dev"])]),
-        // giflib comes without a pkg-config file.
+        // giflib has no pkg-config file.
         .systemLibrary(name: "CGIF", providers: [.apt(["libgif-dev"])]),
         .systemLibrary(name: "CWebP", pkgConfig: "libwebp", providers: [.apt(["libwebp-dev"])]),
-        // That of libavif sets what SwiftPM does not let a package set.
+        // libavif's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
         .systemLibrary(name: "CAVIF", providers: [.apt(["libavif-dev"])]),
-        // What of libpng and libjpeg Swift cannot say: errors by longjmp.
+        // The calls of libpng and libjpeg that report errors by longjmp, which Swift cannot catch.
         .target(name: "CodecShims", dependencies: ["CPNG", "CJPEG"]),
-        // Loops over pixels, compiled for several instruction sets, of which the machine's best runs.
+        // Loops over pixels, compiled for several instruction sets; the best one of the machine runs.
         .target(name: "CPixels"),
-        // What of processes Swift cannot say: calls of GNU's dialect.
+        // System calls for processes that the C library declares only for GNU's dialect, which Swift does not see.
         .target(name: "ProcessShims"),
         .target(
             name: "DipperData",
@@ -116,12 +116,12 @@ let package = Package(
             path: "Tests/FaultServer"),
         .executableTarget(
             name: "FaultServerTool", dependencies: ["FaultServer"], path: "Tests/FaultServerTool"),
-        // Programs that show that the store survives; see the Makefile's torture, powercut and soak.
+        // Programs that show that the store survives failures; see torture, powercut and soak in the Makefile.
         .target(name: "TortureSupport", path: "Tests/TortureSupport"),
         .executableTarget(
             name: "StoreTorture", dependencies: ["DipperData", "FaultServer", "TortureSupport"],
             path: "Tests/StoreTorture"),
-        // Records what a process does to its files; C, because its calls stand in for those of the C library.
+        // Records a process's changes to its files. In C, because its functions replace those of the C library.
         .target(name: "WriteLog", path: "Tests/WriteLog"),
         .executableTarget(
             name: "PowerCut", dependencies: ["DipperData", "DipperTesting", "TortureSupport", "WriteLog"],
@@ -134,13 +134,13 @@ let package = Package(
         .executableTarget(
             name: "MemoryProbe",
             dependencies: ["DipperData", .product(name: "Logging", package: "swift-log")], path: "Tests/MemoryProbe"),
-        // A link between network namespaces for tests and benchmarks; a program in C.
+        // A link between network namespaces, for tests and benchmarks. A program in C.
         .executableTarget(name: "ShapedLink", path: "Tests/ShapedLink"),
-        // Tells which files were flushed to the device; C, because its calls stand in for those of the C library.
+        // Records which files were flushed to the device. In C, because its functions replace those of the C library.
         .target(name: "FlushLog", path: "Tests/FlushLog"),
         .target(name: "FuzzDriver", path: "Fuzzing/FuzzDriver"),
         .executableTarget(name: "DipperFuzz", dependencies: ["Dipper", "FuzzDriver"], path: "Fuzzing/DipperFuzz"),
-        // What the tests of all three targets wait, count and keep files with.
+        // Helpers of all three test targets: for waiting, counting and files.
         .target(
             name: "TestSupport",
             dependencies: ["DipperData", "DipperTesting", .product(name: "Logging", package: "swift-log")],
@@ -170,7 +170,7 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-// For checks that run the tests of one module: tests take longer to compile than what they test.
+// For checks that run the tests of one module, because tests take longer to compile than the code they test.
 if let only = Context.environment["DIPPER_TESTS"] {
     precondition(package.targets.contains { $0.isTest && $0.name == only }, "there are no tests called \(only)")
     package.targets.removeAll { $0.isTest && $0.name != only }

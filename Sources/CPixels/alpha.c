@@ -16,7 +16,7 @@ CLONES bool pixels_premultiply(uint8_t *pixels, size_t count) {
         u8x32 alpha = __builtin_shufflevector(
             value, value, 3, 3, 3, 3, 7, 7, 7, 7, 11, 11, 11, 11, 15, 15, 15, 15, 19, 19, 19, 19, 23, 23, 23, 23, 27,
             27, 27, 27, 31, 31, 31, 31);
-        // Alpha itself is multiplied by 255 and so stays.
+        // The factor of alpha itself is 255, so that alpha stays.
         alpha |= ~colours;
         u16x32 product = __builtin_convertvector(value, u16x32) * __builtin_convertvector(alpha, u16x32);
         product = DIVIDED(product);
@@ -83,7 +83,7 @@ CLONES void pixels_drop_alpha(uint8_t *to, const uint8_t *from, size_t count) {
 
 CLONES void pixels_add_alpha(uint8_t *to, const uint8_t *from, size_t count) {
     size_t i = 0;
-    // Sixteen bytes are read for four pixels of twelve, so the last few go by themselves.
+    // Each step reads sixteen bytes for four pixels of twelve bytes, so the last few pixels are done one by one.
     for (; i + 10 <= count; i += 8) {
         u8x16 a, b;
         memcpy(&a, from + i * 3, 16);

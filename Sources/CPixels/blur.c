@@ -3,7 +3,7 @@
 
 CLONES void pixels_convolve(float *to, const float *from, size_t count, const float *weights, size_t taps) {
     size_t x = 0;
-    // Eight pixels at once, each a sum of its own, so that a weight is read once for them.
+    // Eight pixels at once, each with a sum of its own, so that each weight is read once for all of them.
     for (; x + 8 <= count; x += 8) {
         f32x8 sum[4] = {{0}, {0}, {0}, {0}};
         const float *source = from + x * 4;
@@ -62,7 +62,7 @@ CLONES void pixels_halve_rows(float *to, const float *const *rows, size_t count)
 CLONES void pixels_halve_words(float *to, const uint16_t *from, size_t count) {
     typedef uint16_t u16x8 __attribute__((vector_size(16)));
     size_t x = 0;
-    // Two pixels at once; the sum has 16 bits exactly, 255 × 256 at most.
+    // Two pixels at once. The sum fits into 16 bits exactly: it is at most 255 × 256.
     for (; x + 2 <= count; x += 2, from += 16) {
         u16x8 p, q, r, s;
         memcpy(&p, from, 16);       // pixels 0 and 1

@@ -1,7 +1,8 @@
 #pragma once
 #include <string.h>
 
-// The choice at start needs the dynamic linker of glibc. Sanitizers are not ready when it runs.
+// The choice of a version at the start of the program needs glibc's dynamic linker. Sanitizers are not ready at that
+// time.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
 #define PIXELS_PLAIN 1
@@ -13,7 +14,7 @@
 #define CLONES
 #endif
 
-// Vectors that the compiler splits where the machine's are shorter.
+// Vectors. The compiler splits them if the machine's vectors are shorter.
 typedef uint8_t u8x32 __attribute__((vector_size(32)));
 typedef uint16_t u16x32 __attribute__((vector_size(64)));
 typedef uint8_t u8x16 __attribute__((vector_size(16)));

@@ -16,7 +16,7 @@ CLONES void pixels_place(
         }
         return;
     }
-    // Columns become rows: four pixels of four rows at a time.
+    // Columns become rows: blocks of four rows with four pixels each.
     size_t y = 0;
     for (; y + 4 <= height; y += 4) {
         const uint8_t *source = from + y * stride;

@@ -44,7 +44,7 @@ CLONES void pixels_weigh_row(
         const float *source = from + (size_t)starts[x] * 4;
         const float *weight = weights + x * taps;
         int32_t count = counts[x], i = 0;
-        // Several sums, because one alone would wait for each addition.
+        // Several sums, because each addition to a single sum would wait for the one before.
         f32x4 sum[4] = {{0}, {0}, {0}, {0}};
         for (; i + 4 <= count; i += 4) {
             for (int k = 0; k < 4; k++) {
@@ -66,7 +66,7 @@ CLONES void pixels_weigh_row(
 CLONES void pixels_weigh_rows(
     uint8_t *to, size_t width, const float *ring, size_t rows, size_t first, const float *weights, size_t count) {
     size_t length = width * 4, i = 0;
-    // Where the ring ends and begins anew.
+    // The number of rows before the end of the ring, after which its first row follows.
     size_t before = rows - first < count ? rows - first : count;
     for (; i + 16 <= length; i += 16) {
         f32x8 a = {0}, b = {0};

@@ -1,7 +1,7 @@
 #pragma once
 #include "clones.h"
 
-// Two pixels: alpha into 0…255, colours into 0…alpha, rounded to nearest.
+// Stores two pixels: alpha clamped to 0…255, colours clamped to 0…alpha, rounded to nearest.
 #define ROUND(sum, to)                                                                     \
     do {                                                                                   \
         f32x8 rounded = (sum) + 0.5f;                                                      \
@@ -13,7 +13,7 @@
         memcpy(to, &bytes, 8);                                                             \
     } while (0)
 
-// One pixel.
+// Stores one pixel: alpha clamped to 0…255, colours clamped to 0…alpha, rounded to nearest.
 #define ROUND_ONE(sum, to)                                                                 \
     do {                                                                                   \
         f32x4 one = (sum);                                                                 \

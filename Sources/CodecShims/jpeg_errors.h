@@ -1,4 +1,4 @@
-/* Errors of libjpeg as return values. Of use to jpeg_*.c only. */
+/* Errors of libjpeg as return values. Only jpeg_*.c use this header. */
 #pragma once
 #include <setjmp.h>
 #include <stdbool.h>
@@ -8,13 +8,13 @@
 
 typedef struct dipper_jpeg_errors {
     struct jpeg_error_mgr base;
-    /* Set by each call that may fail, and not left beyond it. */
+    /* Each call that may fail sets it, and it is not used after that call. */
     jmp_buf escape;
     char message[JMSG_LENGTH_MAX];
 } dipper_jpeg_errors;
 
-/* Makes libjpeg jump to `escape` on errors and keep quiet about the rest. */
+/* Makes libjpeg jump to `escape` on errors, and print nothing. Warnings are counted. */
 void dipper_jpeg_errors_init(dipper_jpeg_errors *errors);
 
-/* Whether the last error was a lack of memory. */
+/* Returns whether the last error was a lack of memory. */
 bool dipper_jpeg_errors_lack_memory(const dipper_jpeg_errors *errors);

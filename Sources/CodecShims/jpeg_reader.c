@@ -12,20 +12,20 @@ struct dipper_jpeg_reader {
     dipper_jpeg_errors errors;
     struct jpeg_source_mgr source;
     bool has_several_scans;
-    /* The end of the bytes was passed. */
+    /* libjpeg has read past the end of the bytes. */
     bool ended;
-    /* Data was needed that is not there, */
+    /* libjpeg needed data that is missing. */
     bool truncated;
-    /* and the caller knows. */
+    /* The caller has been told that data is missing. */
     bool reported;
-    /* An error ended the scans. */
+    /* An error ended the reading of scans. */
     bool broken_off;
     int64_t complete_scans;
     bool started;
     bool output_started;
-    /* Rows of blocks of the only or the first scan that are complete. */
+    /* The complete rows of blocks of the only or the first scan. */
     JDIMENSION good_block_rows;
-    /* A bit for each component that a scan has been seen of. */
+    /* A bit for each component that has occurred in a scan. */
     unsigned seen_components;
 };
 
@@ -43,21 +43,21 @@ static void emit_message(j_common_ptr common, int level) {
     if (level >= 0) return;
     common->err->num_warnings++;
     dipper_jpeg_reader *reader = reader_of((j_decompress_ptr)common);
-    /* The marker that was hit is the one made up by fill_input_buffer. */
+    /* The marker that libjpeg met is the one that fill_input_buffer has made up. */
     if (common->err->msg_code == JWRN_HIT_MARKER && reader->ended) note_truncation(reader);
 }
 
 static void init_source(j_decompress_ptr cinfo) { (void)cinfo; }
 static void term_source(j_decompress_ptr cinfo) { (void)cinfo; }
 
-/* At the end of the bytes an end of image is made up, as often as it is asked for. */
+/* At the end of the bytes, supplies an end-of-image marker as often as libjpeg asks. */
 static boolean fill_input_buffer(j_decompress_ptr cinfo) {
     static const JOCTET end[2] = {0xFF, JPEG_EOI};
     dipper_jpeg_reader *reader = reader_of(cinfo);
     reader->ended = true;
     reader->source.next_input_byte = end;
     reader->source.bytes_in_buffer = sizeof end;
-    /* The arithmetic decoder goes on with zeros and never says so. */
+    /* The arithmetic decoder continues with zeros and emits no warning. */
     if (cinfo->arith_code && reader->started) note_truncation(reader);
     return TRUE;
 }
@@ -108,7 +108,7 @@ dipper_jpeg_reader *dipper_jpeg_open(const uint8_t *bytes, size_t count) {
 
 void dipper_jpeg_close(dipper_jpeg_reader *reader) {
     if (!reader) return;
-    /* Frees memory and nothing else: it does not fail. */
+    /* Only frees memory, so that no error can occur. */
     jpeg_destroy_decompress(&reader->cinfo);
     free(reader);
 }
@@ -159,13 +159,13 @@ dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, si
     cinfo->scale_num = (unsigned)eighths;
     cinfo->scale_denom = 8;
     cinfo->buffered_image = reader->has_several_scans;
-    /* The mean of a block is all that is looked at, and the smoothing would change it. */
+    /* Only the mean of each block is used, and smoothing would change it. */
     if (eighths == 1) cinfo->do_block_smoothing = FALSE;
     reader->good_block_rows = (JDIMENSION)-1;
     reader->started = true;
     note_components(reader);
     jpeg_start_decompress(cinfo);
-    /* The caller's rows are that long. */
+    /* The caller's rows have four bytes a pixel. */
     return cinfo->output_components == 4 ? DIPPER_JPEG_OK : DIPPER_JPEG_BROKEN;
 }
 
@@ -174,7 +174,7 @@ int64_t dipper_jpeg_complete_scans(const dipper_jpeg_reader *reader) { return re
 int64_t dipper_jpeg_output_width(const dipper_jpeg_reader *reader) { return reader->cinfo.output_width; }
 int64_t dipper_jpeg_output_height(const dipper_jpeg_reader *reader) { return reader->cinfo.output_height; }
 
-/* Whether a file that does not say where it ends is all there nevertheless. */
+/* Returns whether a file without an end marker is complete nevertheless. */
 static bool has_everything(const dipper_jpeg_reader *reader) {
     const struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     if (reader->seen_components != (1u << cinfo->num_components) - 1) return false;
@@ -201,7 +201,7 @@ dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int
     if (setjmp(reader->errors.escape)) {
         dipper_jpeg_status status = failure(reader);
         if (reader->complete_scans == 0 || status == DIPPER_JPEG_NO_MEMORY) return status;
-        /* What the reader knows of the frame may be half changed: it cannot go on. */
+        /* What the reader knows of the frame may be half changed, so it cannot continue. */
         reader->broken_off = true;
         if (status != DIPPER_JPEG_TRUNCATED || reader->reported) return DIPPER_JPEG_BROKEN_OFF;
         reader->reported = true;
@@ -222,7 +222,7 @@ dipper_jpeg_status dipper_jpeg_absorb(dipper_jpeg_reader *reader, int steps, int
     return DIPPER_JPEG_MORE;
 }
 
-/* How many rows of the output have data behind them. */
+/* Returns the number of output rows that have data behind them. */
 static int64_t good_rows(const dipper_jpeg_reader *reader) {
     const struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     int64_t rows = cinfo->output_height;
@@ -241,7 +241,7 @@ dipper_jpeg_status dipper_jpeg_read_rows(
         jpeg_start_output(cinfo, cinfo->input_scan_number);
     }
     int64_t start = cinfo->output_scanline;
-    /* libjpeg gives as many rows at a time as a row of blocks has sampled ones: four at the most. */
+    /* libjpeg returns at most as many rows at a time as the largest vertical sampling factor, which is four. */
     JSAMPROW pointers[4];
     while ((int64_t)cinfo->output_scanline < start + rows) {
         if ((int64_t)cinfo->output_scanline >= good_rows(reader)) break;

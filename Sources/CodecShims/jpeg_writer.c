@@ -74,7 +74,7 @@ dipper_jpeg_writer *dipper_jpeg_create(int64_t width, int64_t height, int qualit
 
 void dipper_jpeg_discard(dipper_jpeg_writer *writer) {
     if (!writer) return;
-    /* Frees memory and nothing else: it does not fail. */
+    /* Only frees memory, so that no error can occur. */
     jpeg_destroy_compress(&writer->cinfo);
     free(writer->bytes);
     free(writer);
@@ -84,7 +84,7 @@ dipper_jpeg_status dipper_jpeg_write_rows(
     dipper_jpeg_writer *writer, const void *memory, size_t stride, int64_t rows) {
     if (setjmp(writer->errors.escape)) return failure(writer);
     for (int64_t row = 0; row < rows; row++) {
-        /* libjpeg does not write to what it is given. */
+        /* libjpeg does not write to the rows that it is given. */
         JSAMPROW pointer = (JSAMPROW)(uintptr_t)((const uint8_t *)memory + (size_t)row * stride);
         jpeg_write_scanlines(&writer->cinfo, &pointer, 1);
     }

@@ -7,7 +7,7 @@
 struct dipper_png_reader {
     png_structp png;
     png_infop info;
-    /* What is read, one part after the other. */
+    /* The input, read one part after the other. */
     struct {
         const uint8_t *bytes;
         size_t length;
@@ -58,8 +58,8 @@ static uint32_t checksum_of(uint32_t crc, const uint8_t *bytes, size_t length) {
     return crc;
 }
 
-/* libpng takes the data of a chunk by thousands of bytes, or not at all. So that what there is of a chunk of pixels is
-   used, the chunk is made to end where the bytes end. */
+/* libpng takes the data of a chunk by thousands of bytes, or not at all. To use all the bytes of an incomplete chunk of
+   pixels, this function makes the chunk end where the bytes end. */
 static void close_last_chunk(dipper_png_reader *reader, const uint8_t *bytes, size_t length) {
     size_t at = 8;
     while (length > at && length - at > 8) {
@@ -120,18 +120,18 @@ dipper_png_status dipper_png_read_header(dipper_png_reader *reader, size_t max_c
     png_infop info = reader->info;
     if (setjmp(png_jmpbuf(png))) return failed(reader);
     png_set_read_fn(png, reader, take);
-    /* The caller has limits of its own, for the product. */
+    /* The caller limits the number of pixels instead. */
     png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_chunk_malloc_max(png, max_chunk);
     png_set_chunk_cache_max(png, 32);
 #ifdef PNG_HANDLE_AS_UNKNOWN_SUPPORTED
-    /* What is not looked at is not unpacked. */
+    /* Chunks that nobody reads are not unpacked. */
     static const png_byte passed_over[] =
         "bKGD\0eXIf\0hIST\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0tEXt\0tIME\0zTXt";
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, passed_over, sizeof passed_over / 5);
 #endif
 #ifdef PNG_MAXIMUM_INFLATE_WINDOW
-    /* Files of old writers name a window smaller than the one they use. */
+    /* Files of old writers announce a window smaller than the one they use. */
     png_set_option(png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
 #endif
     png_read_info(png, info);
@@ -173,7 +173,7 @@ dipper_png_status dipper_png_start(dipper_png_reader *reader, int channels) {
     png_read_update_info(png, reader->info);
     size_t width = png_get_image_width(png, reader->info);
     bool has_alpha = (png_get_color_type(png, reader->info) & PNG_COLOR_MASK_ALPHA) != 0;
-    /* The caller has computed the memory for rows of that form, from the header. */
+    /* The caller has computed the memory for rows of this form from the header. */
     if (png_get_channels(png, reader->info) != channels || has_alpha != (channels == 4) ||
         png_get_bit_depth(png, reader->info) != 8 ||
         png_get_rowbytes(png, reader->info) != width * (size_t)channels)

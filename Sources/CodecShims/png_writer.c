@@ -64,7 +64,7 @@ dipper_png_status dipper_png_write_header(
     png_set_sRGB(png, writer->info, PNG_sRGB_INTENT_PERCEPTUAL);
     png_set_compression_level(png, level);
     png_set_filter(png, PNG_FILTER_TYPE_BASE, filters);
-    /* Fewer and larger chunks. */
+    /* A larger buffer gives fewer and larger chunks. */
     png_set_compression_buffer_size(png, 65536);
     png_write_info(png, writer->info);
     return DIPPER_PNG_OK;

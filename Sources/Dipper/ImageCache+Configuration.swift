@@ -1,45 +1,54 @@
 import Foundation
 
 extension ImageCache {
-    /// How a cache is set up. Every value has a default.
+    /// The settings of an image cache. Every setting has a default.
     public struct Configuration: Sendable {
-        /// Of the data cache that has the files: folder, queues, network, retries and all else that concerns bytes. Its
-        /// memory limit is that of undecoded bytes in memory; `DataCache.Configuration.memoryLimit` as it is by default
-        /// means: none with a folder, an eighth of ``memoryLimit`` without one.
+        /// The settings of the data cache that stores the files: folder, queues, network, retries and everything else
+        /// that concerns bytes.
+        ///
+        /// The `memoryLimit` of these settings limits undecoded bytes in memory. If it is
+        /// `DataCache.Configuration.defaultMemoryLimit`, the image cache replaces it: by zero if there is a folder, by
+        /// an eighth of ``memoryLimit`` if there is none.
         public var data: DataCache.Configuration
-        /// A data cache that is there already, in place of one made of ``data``; it is not shut down with this cache.
+        /// A data cache that stores the files in place of one made from ``data``; `nil` for a data cache of the image
+        /// cache's own.
+        ///
+        /// The image cache does not shut it down. Of ``data``, only the name, the logger and the redaction apply then.
         public var originals: DataCache?
 
-        /// The most that decoded pictures may take in memory, in bytes. A picture may take a tenth of it.
+        /// The most memory that decoded pictures may take in the cache, in bytes. A single picture may take a tenth of
+        /// it.
         public var memoryLimit = DataCache.Configuration.defaultMemoryLimit
-        /// The most pictures in memory; `nil` for no limit.
+        /// The most pictures that the cache keeps in memory; `nil` for no limit.
         public var memoryCountLimit: Int?
 
-        /// For requests that say nothing.
+        /// The default values of options that a request does not set.
         public var options = ImageOptions()
         /// The formats that can be read and written.
         public var codecs = CodecRegistry.standard
-        /// The most that a picture may ask for.
+        /// The limits of each picture in pixels, frames and bytes.
         public var limits = DecodeLimits()
-        /// Threads that decode and process.
+        /// The number of threads that decode and process; by default the number of active cores, at most eight.
         public var decodingThreads = max(1, min(8, ProcessInfo.processInfo.activeProcessorCount))
-        /// The most memory that all pictures together may take while they are decoded and processed, in bytes. Pictures
-        /// that do not fit wait, urgent ones first; a picture larger than the limit is decoded alone.
+        /// The most memory, in bytes, that all pictures together may take while they are decoded and processed.
+        /// Pictures that do not fit wait, urgent ones first; a picture larger than the limit is decoded alone.
         public var decodingMemory = defaultDecodingMemory
-        /// The most bytes of files that may wait in memory to be decoded, for the whole cache. Once so many wait, no fetch
-        /// begins and nothing more is read from disk by calls of its data caches, urgent or not and for data of any kind,
-        /// until a quarter of them is decoded; what was on its way still comes. Prefetches stop at
-        /// half of it. A file that is larger is fetched and decoded all the same.
+        /// The most bytes of files that may wait in memory to be decoded.
+        ///
+        /// At the limit, the data caches that this cache uses start no fetch and read nothing from disk for their
+        /// calls, whether urgent or not and whatever the data, until a quarter of the limit is free again; fetches in
+        /// progress continue. Prefetches already stop at half of the limit. A file larger than the limit is still
+        /// fetched and decoded.
         public var undecodedBytes = defaultUndecodedBytes
-        /// Where ``ImageCache/imageNamed(_:)`` looks, in this order.
+        /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/imageNamed(_:)`` search, in this order.
         public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
 
-        /// A cache in memory only, with defaults.
+        /// Creates the default settings of a cache in memory only.
         public init() {
             self.init(directory: nil)
         }
 
-        /// A cache with a folder.
+        /// Creates the default settings of a cache with a folder; `nil` for a cache in memory only.
         public init(directory: URL?) {
             data = DataCache.Configuration(directory: directory)
             data.name = "images"
@@ -51,13 +60,13 @@ extension ImageCache {
             min(max(DataCache.Configuration.availableMemory / 8, 64 << 20), 1 << 30)
         }
 
-        /// A 32nd of the machine's memory, or of what the control group allows if that is less; at least 16 MiB and at most
-        /// 128 MiB.
+        /// The default of ``undecodedBytes``: a 32nd of the machine's memory, or of what the control group allows if
+        /// that is less; at least 16 MiB and at most 128 MiB.
         public static var defaultUndecodedBytes: Int {
             min(max(DataCache.Configuration.availableMemory / 32, 16 << 20), 128 << 20)
         }
 
-        /// The folder of the shared cache: `images` in that of the shared data cache.
+        /// The folder of the shared image cache: `images` in the folder of the shared data cache.
         public static var defaultDirectory: URL {
             DataCache.Configuration.defaultDirectory.appendingPathComponent("images")
         }
@@ -70,7 +79,8 @@ extension ImageCache {
             return data
         }
 
-        /// The files that a name may stand for, the first one first. Looks at none of them.
+        /// Returns the files that a name may stand for, in the order in which they are tried, without access to the
+        /// disk.
         func resources(named name: String) -> [URL] {
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)
             guard !name.isEmpty, !parts.contains(".."), !name.hasPrefix("/"), !name.contains("\0") else { return [] }

@@ -1,5 +1,7 @@
 extension ImageRequest {
-    /// For who has no use for what stands in for a call alone: it would not be kept.
+    /// The request without alternatives whose bytes are not kept.
+    ///
+    /// A local provider among the alternatives stands in for a single call, so that a prefetch has no use for it.
     var withoutStandIns: ImageRequest {
         var copy = self
         copy.data = data.withoutStandIns
@@ -7,16 +9,19 @@ extension ImageRequest {
     }
 }
 
-/// What a prefetcher asks of the cache.
+/// The part of the cache that a prefetcher uses.
 extension ImageCache {
-    /// Whether a picture is to be kept in memory once it is prefetched. What is not kept on disk has no other place.
+    /// Returns whether a prefetched picture is kept in memory.
+    ///
+    /// A picture whose bytes are not kept on disk has no other place.
     func keepsPrefetched(_ request: ImageRequest, _ byDefault: Bool) -> Bool {
         let options = request.resolved(defaults)
         return options.options.prefetchesToMemory
             ?? (byDefault || !loader.originals(of: options).keepsOnDisk(request.data))
     }
 
-    /// Whether a request would be answered without the network as it is wanted, its processors applied. Decodes nothing.
+    /// Returns whether the cache would answer a request without the network, with its processors applied. Decodes
+    /// nothing.
     func answers(_ request: ImageRequest, keepsInMemory: Bool) -> Bool {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)

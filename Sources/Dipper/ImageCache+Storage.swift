@@ -1,13 +1,18 @@
 import Foundation
 
-/// Reading and changing what the cache holds, without the network.
+/// Reading and changing the contents of the cache, without the network.
 extension ImageCache {
-    // MARK: Peeking
+    // MARK: Lookup
 
-    /// The picture if the cache has it: memory, then disk, where it is read and decoded on the caller's thread.
+    /// Returns the cached picture of a URL, or `nil` if the cache has none.
+    ///
+    /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
     public func image(for url: URL) -> Image? { image(for: ImageRequest(url)) }
 
-    /// The same for a request, whose processors are applied if only the original is there.
+    /// Returns the cached picture of a request, or `nil` if the cache has none.
+    ///
+    /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread. If the cache has
+    /// only the original, it applies the request's processors.
     public func image(for request: ImageRequest) -> Image? {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
@@ -37,15 +42,20 @@ extension ImageCache {
         }
     }
 
-    /// Whether ``image(for:)-(URL)`` would find something. Decodes nothing and does not count as a use.
+    /// Returns whether the cache has a picture of a URL, which ``image(for:)-(URL)`` would return.
+    ///
+    /// The method decodes nothing and does not count as a use.
     public func hasImage(for url: URL) -> Bool { cachedTier(for: url) != nil }
-    /// The same for a request.
+    /// Returns whether the cache has a picture of a request, or the original to make it from.
+    ///
+    /// The method decodes nothing and does not count as a use.
     public func hasImage(for request: ImageRequest) -> Bool { cachedTier(for: request) != nil }
 
-    /// Which tier would answer: `memory`, `disk`, or `nil` for none.
+    /// Returns the tier that has the picture of a URL: `memory` or `disk`; `nil` if no tier has it.
     public func cachedTier(for url: URL) -> ResponseSource? { cachedTier(for: ImageRequest(url)) }
 
-    /// The same for a request. Where its processors are still to be applied, the original counts.
+    /// Returns the tier that has the picture of a request, or the original to make it from: `memory` or `disk`; `nil`
+    /// if no tier has either.
     public func cachedTier(for request: ImageRequest) -> ResponseSource? {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
@@ -55,7 +65,7 @@ extension ImageCache {
         return originals.hasDisk ? .disk : .memory
     }
 
-    /// Whether the picture is there as the request wants it, its processors applied.
+    /// Returns whether the cache has the picture of a request with its processors applied.
     public func hasProcessedImage(for request: ImageRequest) -> Bool {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
@@ -63,19 +73,27 @@ extension ImageCache {
             || loader.originals(of: options).hasData(for: options.fileKey(key))
     }
 
-    // MARK: Adding and removing
+    // MARK: Addition and removal
 
-    /// Keeps a picture of the caller's own, in memory at once and on disk in the background.
+    /// Adds a picture to the cache under a URL, in memory at once and on disk in the background.
     /// - Parameters:
     ///   - image: the picture.
-    ///   - bytes: the file it was made of; without it the picture is encoded (``ImageOptions/serializer``).
-    ///   - url: what it will be asked for by.
+    ///   - bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
+    ///     (``ImageOptions/serializer``).
+    ///   - url: the URL under which the picture is requested later.
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for url: URL) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(url))
     }
 
-    /// The same for a request: with processors, the picture counts as processed by them.
+    /// Adds a picture to the cache under a request, in memory at once and on disk in the background.
+    ///
+    /// If the request has processors, the picture counts as processed by them.
+    /// - Parameters:
+    ///   - image: the picture.
+    ///   - bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
+    ///     (``ImageOptions/serializer``).
+    ///   - request: the request by which the picture is requested later.
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
         let options = request.resolved(defaults)
@@ -83,7 +101,8 @@ extension ImageCache {
         let imageKey = options.key(request.data.cacheKey)
         guard !imageKey.isEmpty, !request.data.cacheKey.isEmpty else { throw .emptyKey }
         let info = originals.infoOfAdded(request.data)
-        // What is being made of other bytes is not to take its place, nor is what is being fetched.
+        // Pictures in progress that are made from other bytes must not replace the added picture, nor must fetches in
+        // progress.
         let key = request.data.cacheKey
         let (own, origin) = (options.inMemory(imageKey), options.inMemory(key))
         let fileKey = options.fileKey(key)
@@ -91,7 +110,7 @@ extension ImageCache {
         loader.revoke(.replaced, of: key) { $0 == own || (isOriginal && ($0 == origin || $0.isDerived(of: origin))) }
         if isOriginal { loader.forgetDerived(of: key, options) }
         let keepsOnDisk = originals.hasDisk && originals.policy(of: request.data) != .memoryOnly
-        // The bytes it replaces are not to be read while it waits to be written. Those given here follow at once.
+        // The bytes that the picture replaces must not be read while the picture waits to be written.
         originals.removeData(for: fileKey)
         let digest = bytes.map(DataCache.digest) ?? 0
         _ = keep(image, digest, isAdded: true, info, request, options)
@@ -101,7 +120,7 @@ extension ImageCache {
             let serializer = options.options.serializer ?? .automatic
             do {
                 let bytes = try bytes ?? serializer.data(for: image, madeOf: nil, loader.codecs)
-                // It is not to take the place of what was added meanwhile.
+                // A removed picture must not replace one that was added after the removal.
                 guard !removals.tiers(for: info).contains(.disk) else { return false }
                 try originals.addData(bytes, for: data)
                 return true
@@ -117,28 +136,34 @@ extension ImageCache {
             for: options.inMemory(fileKey), atOnce: false)
     }
 
-    /// Keeps a picture's file, which is decoded when it is asked for. What was made of the one before is removed.
-    /// - Throws: `DipperError.emptyKey`.
+    /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested.
+    ///
+    /// The cache removes pictures that were made from the earlier file.
+    /// - Throws: `DipperError.emptyKey`; `DipperError.shutDown`.
     public func addImage(bytes: Data, for url: URL) throws(DipperError) {
         let originals = loader.originals(of: defaults)
         let key = CacheKey(url)
         let origin = defaults.inMemory(key)
         loader.revoke(.replaced, of: key) { $0 == origin || $0.isDerived(of: origin) }
-        // What is being fetched goes to those who asked for it alone.
+        // A fetch in progress still answers its callers, but its bytes are not kept.
         originals.removeData(for: key)
         try originals.addData(bytes, for: url)
         memory.remove(origin)
         loader.forgetDerived(of: key, defaults)
     }
 
-    /// Removes all pictures of a URL, and its file, from both tiers or from one of them. Calls that are being fetched,
-    /// decoded or written still receive their pictures, which are not kept in these tiers.
+    /// Removes all pictures of a URL, and its file, from both tiers or from one of them.
+    ///
+    /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
+    /// pictures in the tiers that they were removed from.
     public func removeImage(for url: URL, from tiers: CacheTiers = .all) {
         removeImages(for: ImageRequest(url), from: tiers)
     }
 
-    /// Removes one picture from both tiers, or from one of them: the one that is made by the request's processors, or the
-    /// file itself and the picture that is made of it as it is.
+    /// Removes one picture of a request from both tiers or from one of them.
+    ///
+    /// With processors in the request, this is the picture that they make. Without them, it is the original file and
+    /// the picture decoded from it.
     public func removeImage(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
@@ -149,7 +174,7 @@ extension ImageCache {
         if tiers.contains(.memory) { memory.remove(own) }
     }
 
-    /// Removes the request's file and all pictures made of it, from both tiers, or from one of them.
+    /// Removes the file of a request, and all pictures made from it, from both tiers or from one of them.
     public func removeImages(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
@@ -163,76 +188,93 @@ extension ImageCache {
         memory.removeDerived(of: origin)
     }
 
-    // MARK: Keeping small
+    // MARK: Limits and sizes
 
-    /// Removes what was stored longer ago than this, and what has expired. Returns at once; the disk follows in the
-    /// background.
+    /// Removes pictures and files that were stored longer ago than a given age, and those that have expired.
+    ///
+    /// Readers no longer see them when this method returns; the files are deleted in the background.
     public func flush(olderThan age: Duration) {
         let limit = data.now.timeIntervalSince1970 - (age / .seconds(1))
-        // What is being read or made of such bytes is handed out, and not kept.
+        // Calls that are reading such bytes, or making pictures from them, still receive their pictures, which are not
+        // kept.
         loader.revoke(Removed(flushedBefore: limit), of: nil)
         data.flush(olderThan: age)
         memory.removeExpired(storedBefore: limit)
     }
 
-    /// Removes everything, at once for readers; the files follow in the background. So it does in a data cache that was
-    /// given to this one (``Configuration/originals``), whoever else uses it.
+    /// Removes all pictures and files.
+    ///
+    /// Readers no longer see them when this method returns; the files are deleted in the background. The method also
+    /// clears a data cache that was given to this cache (``Configuration/originals``), even if others use it.
     public func clear() {
         loader.revoke(Removed(tiers: .all), of: nil)
         data.clear()
         memory.removeAll()
     }
 
-    /// Removes everything from memory, memory kept for the next pictures included; the disk keeps what it has.
+    /// Removes everything from memory, including memory that is kept for the pixels of later pictures. The disk keeps
+    /// its files.
     public func clearMemory() {
         memory.removeAll()
         data.clearMemory()
         PixelMemory.trim()
     }
 
-    /// Removes the least recently used pictures until memory holds no more than this, in bytes. The limit stays.
+    /// Removes the least recently used pictures until memory holds no more than a number of bytes.
+    ///
+    /// The memory limit stays as it is. Memory that is kept for the pixels of later pictures is released too.
     public func trimMemory(to size: Int) {
         memory.trim(to: size)
         PixelMemory.trim()
     }
 
-    /// How short memory is, as the data cache's `memoryPressure` tells. While it is moderate half as much is kept in memory
-    /// as otherwise, while it is severe nothing.
+    /// The memory pressure that the data cache reports. While it is moderate, the cache keeps half as much in memory as
+    /// otherwise; while it is severe, the cache keeps nothing in memory.
     public var memoryPressure: MemoryPressure { data.memoryPressure }
 
-    /// Calls back with the level as it is now, unless that is `normal`, and with each one that follows, from any thread,
-    /// after the tiers of this cache have followed it, until the observation is let go of. The same level may come twice.
+    /// Calls a closure with each level of memory pressure that follows, and with the present level unless it is
+    /// `normal`.
+    ///
+    /// The closure is called from any thread, after the tiers of this cache have adapted to the level, until the
+    /// observation is released. The same level may come twice.
     package func observeMemoryPressure(
         _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation { data.observeMemoryPressure(onChange) }
 
-    /// Changes the limits of decoded pictures in memory, in bytes and in pictures; what is too much goes at once. While
-    /// memory is short half of them hold, or none; afterwards all.
+    /// Changes the limits of decoded pictures in memory, and removes pictures beyond them at once.
+    ///
+    /// Under moderate memory pressure half of the limits apply, under severe pressure nothing is kept; afterwards the
+    /// limits apply again.
+    /// - Parameters:
+    ///   - bytes: the most memory that the pictures may take, in bytes.
+    ///   - count: the most pictures; `nil` for no limit.
     public func setMemoryLimit(_ bytes: Int, count: Int? = nil) { memory.setLimits(bytes: bytes, count: count) }
 
-    /// Bytes of decoded pictures in memory.
+    /// The memory that decoded pictures take in the cache, in bytes.
     public var memorySize: Int { memory.totalCost }
-    /// Decoded pictures in memory.
+    /// The number of decoded pictures in memory.
     public var memoryCount: Int { memory.count }
-    /// Bytes on disk, those still to be written not included.
+    /// The bytes on disk, without those that still have to be written.
     public var diskSize: Int { data.diskSize }
 
-    /// The file that holds the picture's bytes on disk, those of the processed picture if the request has processors;
-    /// `nil` for small ones, which have no file of their own, and if they are kept compressed.
+    /// Returns the file on disk with the bytes of a request's picture, or `nil` if there is none.
+    ///
+    /// If the request has processors, this is the file of the processed picture. The method also returns `nil` for
+    /// small entries, which have no file of their own, and for compressed entries.
     public func file(for request: ImageRequest) -> URL? {
         let options = request.resolved(defaults)
         return loader.originals(of: options).file(for: options.key(request.data.cacheKey))
     }
 
-    /// Returns when the disk has carried out all that was asked of it before.
+    /// Returns when the disk has carried out everything that was requested of it before.
     public func synchronize() async {
         await loader.writes.finish()
         await data.synchronize()
     }
 
-    // MARK: On the caller's thread
+    // MARK: Synchronous decoding
 
-    /// Decodes a file of the caller's and keeps the picture in memory.
+    /// Decodes the bytes of a file on the caller's thread, keeps the picture in memory and returns it.
     func store(_ bytes: Data, for request: ImageRequest) -> Image? {
         let options = request.resolved(defaults)
         let info = loader.originals(of: options).infoOfAdded(request.data)

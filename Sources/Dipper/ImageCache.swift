@@ -2,20 +2,28 @@ import Foundation
 import Logging
 import Synchronization
 
-/// A cache of pictures: decoded ones in memory, their files on disk, the rest from the network.
+/// A cache of pictures: decoded pictures in memory, their files on disk, everything else from the network.
 ///
-/// ``getImage(_:)-(URL)`` is for what someone is looking at: many run at once. ``slowGetImage(_:)-(URL)`` is for what
-/// they may look at later: one runs at a time, and only while nothing urgent waits or runs. Whatever is made of it, the
-/// bytes of a URL are fetched once, and equal pictures are decoded once. Pictures are decoded on threads of the cache's
-/// own, urgent ones first.
+/// ```swift
+/// let cache = ImageCache.shared
+/// let task = cache.getImage(url)
+/// task.onProgress { progress in bar.set(progress.fraction) }
+/// let image = try await task.value
+/// ```
 ///
-/// All calls may be made from any thread, return at once unless they say otherwise, and end exactly once. Letting go of
-/// the last reference ends the cache like ``shutdown()``, in the background.
+/// Use ``getImage(_:)-(URL)`` for pictures that the user is looking at: many of these calls run at once. Use
+/// ``slowGetImage(_:)-(URL)`` for pictures that the user may look at later: these prefetches run one at a time, and
+/// only while no urgent call waits or runs. The cache fetches the bytes of a URL once, whatever pictures are made from
+/// them, and decodes equal pictures once. It decodes on threads of its own, urgent pictures first.
+///
+/// Every method may be called from any thread, and returns at once unless its description says otherwise. Every call
+/// ends exactly once. When the last reference to the cache is released, the cache shuts down in the background, as by
+/// ``shutdown()``.
 public final class ImageCache: Sendable {
-    /// The cache of the program, in ``Configuration/defaultDirectory``.
+    /// The shared cache of the program, in ``Configuration/defaultDirectory``.
     public static let shared = ImageCache(Configuration(directory: Configuration.defaultDirectory))
 
-    /// The files that the pictures are made of, any bytes, and who fetches them.
+    /// The data cache that fetches and stores the files of the pictures, and any other bytes.
     public let data: DataCache
     let loader: ImageLoader
     let memory: ObjectTier
@@ -26,14 +34,17 @@ public final class ImageCache: Sendable {
     private let isShutDown = Atomic(false)
     private let ending = Mutex<Task<Void, Never>?>(nil)
 
-    /// Opens the folder, if there is one, and starts the threads. Never fails: a folder that cannot be used means a cache
-    /// in memory only, and a line in the log.
+    /// Creates a cache, opens its folder if it has one, and starts its threads.
+    ///
+    /// The initializer never fails. If the folder cannot be used, the cache works in memory only and writes a line to
+    /// the log.
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         ownsData = configuration.originals == nil
         data = configuration.originals ?? DataCache(configuration.dataConfiguration)
         memory = data.makeObjectTier(limit: configuration.memoryLimit, count: configuration.memoryCountLimit)
-        // After displays have let go of pictures, whose memory would be kept for others.
+        // Called last: other observers of the pressure release pictures, whose memory would otherwise be kept for later
+        // pictures.
         let pixels = PixelPressure()
         pixelsFollowPressure = data.observeMemoryPressure(last: true, pixels.follow)
         defaults = ResolvedOptions(configuration.options, home: data.number)
@@ -54,8 +65,10 @@ public final class ImageCache: Sendable {
         Task.detached { await Self.shutdown(loader, data, ownsData) }
     }
 
-    /// Ends all tasks as cancelled, writes what is staged and joins the threads. A data cache that was given to this one
-    /// stays as it is.
+    /// Ends all tasks with `DipperError.cancelled`, writes staged entries to disk and joins the cache's threads.
+    ///
+    /// Calls made afterwards end with `DipperError.shutDown`. The method does not shut down a data cache that was given
+    /// to this cache (``Configuration/originals``).
     public func shutdown() async {
         isShutDown.store(true, ordering: .releasing)
         let ending = ending.withLock { [loader, data, ownsData] ending in
@@ -68,70 +81,75 @@ public final class ImageCache: Sendable {
 
     private static func shutdown(_ loader: ImageLoader, _ data: DataCache, _ ownsData: Bool) async {
         for task in loader.live.all { task.cancel() }
-        // What was processed is written before the disk is closed.
+        // Processed pictures are written before the disk is closed.
         await loader.queue.shutdown()
         if ownsData { await data.shutdown() }
     }
 
-    // MARK: Fetching
+    // MARK: Requests
 
-    /// Asks for what someone is looking at: memory, disk, network, at once.
+    /// Loads the picture of a request urgently, from memory, the disk or the network.
+    ///
+    /// The call runs in `fastQueue`. Use it for pictures that the user is looking at.
     @discardableResult
     public func getImage(_ request: ImageRequest) -> ImageTask { get(request, .fast) }
 
-    /// The same for a URL with the cache's defaults.
+    /// Loads the picture of a URL urgently, with the cache's default options.
     @discardableResult
     public func getImage(_ url: URL) -> ImageTask { get(ImageRequest(url), .fast) }
 
-    /// The same, with a closure for the picture.
+    /// Loads the picture of a request urgently, and calls a closure with the picture when it is loaded.
     @discardableResult
     public func getImage(_ request: ImageRequest, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         get(request, .fast).then(body)
     }
 
-    /// The same for a URL, with a closure for the picture.
+    /// Loads the picture of a URL urgently, and calls a closure with the picture when it is loaded.
     @discardableResult
     public func getImage(_ url: URL, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         get(ImageRequest(url), .fast).then(body)
     }
 
-    /// Asks for what someone may look at later, with what is left of the link.
+    /// Prefetches the picture of a request, with the bandwidth that urgent calls leave.
+    ///
+    /// The call runs in `slowQueue`. Use it for pictures that the user may look at later.
     @discardableResult
     public func slowGetImage(_ request: ImageRequest) -> ImageTask { get(request, .slow) }
 
-    /// The same for a URL with the cache's defaults.
+    /// Prefetches the picture of a URL, with the cache's default options.
     @discardableResult
     public func slowGetImage(_ url: URL) -> ImageTask { get(ImageRequest(url), .slow) }
 
-    /// The same, with a closure for the picture.
+    /// Prefetches the picture of a request, and calls a closure with the picture when it is loaded.
     @discardableResult
     public func slowGetImage(_ request: ImageRequest, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         get(request, .slow).then(body)
     }
 
-    /// The same for a URL, with a closure for the picture.
+    /// Prefetches the picture of a URL, and calls a closure with the picture when it is loaded.
     @discardableResult
     public func slowGetImage(_ url: URL, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         get(ImageRequest(url), .slow).then(body)
     }
 
-    /// Asks the network, urgently, whatever the cache holds; keeps what it says.
+    /// Loads the picture of a request urgently from the network, whatever the cache has, and caches the answer.
     @discardableResult
     public func getRemoteImage(_ request: ImageRequest) -> ImageTask {
         get(request.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
-    /// The same for a URL with the cache's defaults.
+    /// Loads the picture of a URL urgently from the network, whatever the cache has, with the cache's default options.
     @discardableResult
     public func getRemoteImage(_ url: URL) -> ImageTask { getRemoteImage(ImageRequest(url)) }
 
-    /// The same, with a closure for the picture.
+    /// Loads the picture of a request urgently from the network, and calls a closure with the picture when it is
+    /// loaded.
     @discardableResult
     public func getRemoteImage(_ request: ImageRequest, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         getRemoteImage(request).then(body)
     }
 
-    /// The same for a URL, with a closure for the picture.
+    /// Loads the picture of a URL urgently from the network, and calls a closure with the picture when it is loaded.
     @discardableResult
     public func getRemoteImage(_ url: URL, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         getRemoteImage(ImageRequest(url)).then(body)
@@ -183,7 +201,12 @@ public final class ImageCache: Sendable {
     @discardableResult
     public func getImage(named name: String) -> ImageTask { getImage(Self.request(named: name, self)) }
 
-    /// The same at once: from memory, or from the file, which is read and decoded on the caller's thread.
+    /// Returns a picture from memory or from the program's own files.
+    ///
+    /// The cache looks for the file like ``getImage(named:)``, reads and decodes it on the caller's thread, and keeps
+    /// the picture in memory.
+    /// - Parameter name: a file name, as for ``getImage(named:)``.
+    /// - Returns: the picture, or `nil` if there is no such file or it cannot be decoded.
     public func imageNamed(_ name: String) -> Image? {
         let request = Self.request(named: name, self)
         if let image = image(for: request) { return image }
@@ -195,27 +218,31 @@ public final class ImageCache: Sendable {
         ImageRequest(NamedProvider(name, files: cache.configuration.resources(named: name)))
     }
 
-    // MARK: Changing one's mind
+    // MARK: Queues and cancellation
 
-    /// Makes every urgent call for this URL a prefetch, in place. Without effect if there is none.
+    /// Moves every urgent call for a URL to `slowQueue`, where it continues as a prefetch.
+    ///
+    /// A transfer in progress is not restarted. The method has no effect if there is no such call.
     public func moveTaskToSlowQueue(_ url: URL) { moveTaskToSlowQueue(key: CacheKey(url)) }
-    /// The same by a request's key, whatever is made of the bytes.
+    /// Moves every urgent call with the key of a request to `slowQueue`, whatever pictures the calls make from the
+    /// bytes.
     public func moveTaskToSlowQueue(_ request: ImageRequest) { moveTaskToSlowQueue(key: request.data.cacheKey) }
-    /// The same by the key of the bytes.
+    /// Moves every urgent call for the bytes of a key to `slowQueue`.
     public func moveTaskToSlowQueue(key: CacheKey) {
         for task in loader.live[key] { task.moveToSlowQueue() }
     }
 
-    /// Ends every call for this URL as cancelled.
+    /// Ends every call for a URL with `DipperError.cancelled`.
     public func cancel(_ url: URL) { cancel(key: CacheKey(url)) }
-    /// The same by a request's key, whatever is made of the bytes.
+    /// Ends every call with the key of a request with `DipperError.cancelled`, whatever pictures the calls make from
+    /// the bytes.
     public func cancel(_ request: ImageRequest) { cancel(key: request.data.cacheKey) }
-    /// The same by the key of the bytes.
+    /// Ends every call for the bytes of a key with `DipperError.cancelled`.
     public func cancel(key: CacheKey) {
         for task in loader.live[key] { task.cancel() }
     }
 
-    /// Ends every call as cancelled.
+    /// Ends all calls of the cache with `DipperError.cancelled`.
     public func cancelAll() {
         for task in loader.live.all { task.cancel() }
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Fetches pictures that someone may look at later.
+/// A prefetcher of pictures that the user may look at later.
 ///
 /// ```swift
 /// let prefetcher = ImagePrefetcher(cache, urls: urls)
@@ -9,20 +9,22 @@ import Foundation
 /// prefetcher.start()
 /// ```
 ///
-/// What is there already as it is wanted is skipped. What its serializer does not write is never there on disk:
-/// processed pictures that move, by ``ImageSerializer/automatic``, and all that are processed, by
-/// ``ImageSerializer/original``. Unless they are in memory, they are processed each time, without the network if the
-/// original is there; prefetch the request without processors if the bytes are enough.
+/// The prefetcher skips pictures that the cache already has in the requested form. Processed pictures that the
+/// serializer does not write are never on disk: animated pictures with ``ImageSerializer/automatic``, all processed
+/// pictures with ``ImageSerializer/original``. Unless these pictures are in memory, the cache processes them each time,
+/// without the network if it has the original. If the bytes are enough, prefetch the request without processors.
 public typealias ImagePrefetcher = Prefetcher<ImageRequest>
 
 extension Prefetcher where Request == ImageRequest {
+    /// Creates a prefetcher of requests.
     /// - Parameters:
     ///   - cache: the cache to fill.
-    ///   - requests: what to fetch, in this order. A picture with processors is there if it is processed already.
-    ///   - maxOutstanding: the most calls that are under way at a time; how many of them fetch is for `slowQueue` to say.
-    ///     Those that wait for the network, or to try again, do not count, up to 256 of them.
-    ///   - keepsInMemory: whether pictures are kept in memory too, for requests whose ``ImageOptions/prefetchesToMemory``
-    ///     says nothing. Those that are on disk alone are then decoded, not skipped.
+    ///   - requests: the requests, in the order in which they are prefetched. A request with processors is skipped only
+    ///     if the cache has the processed picture.
+    ///   - maxOutstanding: the most calls in progress at a time; `slowQueue` decides how many of them fetch. Calls that
+    ///     wait for the network, or to try again, do not count, up to 256 of them.
+    ///   - keepsInMemory: whether pictures are kept in memory too, for requests that do not set
+    ///     ``ImageOptions/prefetchesToMemory``. Pictures that are only on disk are then decoded, not skipped.
     public convenience init(
         _ cache: ImageCache = .shared, _ requests: [ImageRequest], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {
@@ -43,7 +45,7 @@ extension Prefetcher where Request == ImageRequest {
         self.init(core)
     }
 
-    /// The same for URLs, with the cache's defaults.
+    /// Creates a prefetcher of URLs, with the cache's default options.
     public convenience init(
         _ cache: ImageCache = .shared, urls: [URL], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {

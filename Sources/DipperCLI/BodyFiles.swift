@@ -1,7 +1,7 @@
 import Dipper
 import Foundation
 
-/// Puts bodies into files of one folder, each URL into one of its own.
+/// Files in one folder for bodies, one file for each key.
 struct BodyFiles {
     private let folder: URL
     private var names: [CacheKey: String] = [:]
@@ -9,14 +9,15 @@ struct BodyFiles {
     /// The number to try next for a name that is taken.
     private var numbers: [String: Int] = [:]
 
-    /// - Throws: if the folder cannot be made.
+    /// Creates the folder if it does not exist.
+    /// - Throws: an error if the folder cannot be created.
     init(folder: String) throws {
         self.folder = URL(fileURLWithPath: folder, isDirectory: true)
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
     }
 
-    /// The file for a key: the last part of the URL, with a number if that is taken. The first to ask comes first.
-    /// - Parameter isPicture: without the ending of a picture, as another one is put behind it.
+    /// Returns the file for a key: the last part of the URL, with a number if another key has that name already.
+    /// - Parameter isPicture: whether to leave out a picture's file extension, because the caller adds another one.
     mutating func reserve(_ key: CacheKey, url: String, isPicture: Bool) -> URL {
         if let name = names[key] { return folder.appendingPathComponent(name) }
         let wanted = isPicture ? Self.withoutEnding(Self.name(from: url)) : Self.name(from: url)
@@ -32,7 +33,8 @@ struct BodyFiles {
         return folder.appendingPathComponent(name)
     }
 
-    /// Letters, digits and a few signs of the URL's last part, without secrets; never a hidden file, never a path.
+    /// Returns the last part of a URL as a file name, without secrets: letters, digits and a few signs. The name is
+    /// never that of a hidden file, and never a path.
     private static func name(from url: String) -> String {
         let path = URL(string: Redaction.standard.text(url))?.path ?? ""
         let last = path.split(separator: "/").last.map(String.init) ?? ""
@@ -56,7 +58,7 @@ struct BodyFiles {
         return (String(name[..<dot]), String(name[dot...]))
     }
 
-    /// Writes beside and renames, so that a file is there whole or not at all.
+    /// Writes a file beside the target and renames it, so that the target is complete or not there at all.
     static func write(_ data: Data, to file: URL) throws {
         let beside = file.deletingLastPathComponent().appendingPathComponent(".\(file.lastPathComponent).part")
         guard FileManager.default.createFile(atPath: beside.path, contents: data),

@@ -39,12 +39,12 @@ struct DipperTool: AsyncParsableCommand {
             if status.isSuccess {
                 tell(message)
             } else if !message.isEmpty {
-                // It may quote arguments, which may be URLs.
+                // The message may quote arguments, which may be URLs.
                 warn(Redaction.standard.sentence(message))
             }
         }
         if let error = StandardOutput.error {
-            // A reader that has gone away knows.
+            // A reader that has closed the pipe needs no message.
             if error != EPIPE { warn("dipper: standard output: \(String(cString: strerror(error)))") }
             if status.isSuccess { status = .failure }
         }

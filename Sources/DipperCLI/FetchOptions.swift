@@ -2,7 +2,7 @@ import ArgumentParser
 import Dipper
 import Foundation
 
-/// What the commands that fetch take.
+/// The options of the commands that fetch.
 struct FetchOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("Write each body to a file in this folder, which is made if need be.", valueName: "DIR"))

@@ -1,28 +1,28 @@
 import Dipper
 import Foundation
 
-/// What a call has brought.
+/// The result of a successful call.
 struct Answer {
     var source: ResponseSource
     var status: Int
-    /// The body; of a picture that was made anew the bytes of its file.
+    /// The body, or the bytes of the new file if a picture was encoded anew.
     var body: Data
-    /// The format and size of a picture that was made anew.
+    /// The format and the size of a picture that was encoded anew.
     var picture: (format: ImageFormat, size: PixelSize)?
 }
 
 /// One call that has ended.
 struct CallReport {
-    /// The URL that was asked for, without secrets.
+    /// The requested URL, without secrets.
     var url: String
-    /// Names the entry where the URL alone does not, because something was left out of it.
+    /// The digest of the entry's key, if the URL alone does not name the entry because secrets were left out of it.
     var key: String?
     var queue: FetchQueue
     var result: Result<Answer, DipperError>
     var attempts: Int
     var milliseconds: Int
     var file: String?
-    /// The body could not be written to its file.
+    /// The error, if the body could not be written to its file.
     var fileError: String?
 
     var isFailure: Bool {
@@ -63,7 +63,7 @@ struct CallReport {
         return line.text
     }
 
-    /// A row of the table on standard output; `nil` for a call that has brought nothing.
+    /// The row of the table on standard output; `nil` for a call without an answer.
     var row: String? {
         guard case .success(let answer) = result else { return nil }
         let took = Self.padded("\(milliseconds) ms", 9)
@@ -76,7 +76,7 @@ struct CallReport {
         return "\(queue)  \(source) \(size) \(took)  \(url)\(picture)\(target)\(tries)"
     }
 
-    /// A line for standard error; `nil` for a call that went well.
+    /// The line for standard error; `nil` for a call that went well.
     var complaint: String? {
         switch result {
         case .success: return fileError.map { onOneLine("\(url): \($0)") }
@@ -92,10 +92,10 @@ struct CallReport {
     }
 }
 
-/// Errors may be of several lines.
+/// Returns the text on one line, because errors may have several lines.
 func onOneLine(_ text: String) -> String { text.split(whereSeparator: \.isNewline).joined(separator: " ") }
 
-/// All calls of a run.
+/// The totals of all calls of a run.
 struct RunSummary {
     var requests = 0
     var networkRequests = 0

@@ -3,7 +3,7 @@ import Dipper
 import Foundation
 import Synchronization
 
-/// A cache, the calls made of it, and what is told of them.
+/// A cache, the calls made to it, and the reports about them.
 final class FetchSession: Sendable {
     private struct State {
         var open = 0
@@ -15,7 +15,7 @@ final class FetchSession: Sendable {
     }
 
     private let cache: DataCache
-    /// Makes pictures of the bodies, if that is wanted.
+    /// The maker of pictures from the bodies; `nil` if bodies are not pictures to encode anew.
     private let pictures: PictureMaker?
     private let options: FetchOptions
     private let isJSON: Bool
@@ -30,17 +30,17 @@ final class FetchSession: Sendable {
         var configuration = options.requests.configuration(store)
         timeline = options.timeline.map { _ in Timeline() }
         configuration.observer = timeline?.record
-        // Files that pictures are made of are looked at once more, soon after; then nobody asks for them again.
+        // The bytes of a picture are read once more, soon after the fetch, and then not again.
         if options.pictures.isUsed { configuration.memoryLimit = min(configuration.memoryLimit, 32 << 20) }
         state = Mutex(State(files: try options.out.map(BodyFiles.init)))
         cache = DataCache(configuration)
-        // Other failures of the disk leave a cache in memory, which fetches all the same.
+        // After any other failure of the disk, the cache works in memory and can still fetch.
         if let problem = cache.storeProblem, problem.isRefusal { throw UnusableFolder(problem: problem) }
         pictures = options.pictures.isUsed ? PictureMaker(options.pictures, cache) : nil
         terminal = ProgressLine()
     }
 
-    // MARK: Asking
+    // MARK: Calls
 
     func get(_ url: String) { ask(url, .fast) }
     func slowGet(_ url: String) { ask(url, .slow) }
@@ -111,7 +111,7 @@ final class FetchSession: Sendable {
         showProgress()
     }
 
-    /// Returns when all that was asked for so far has ended.
+    /// Returns when no call is open.
     func wait() async {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in
@@ -133,12 +133,12 @@ final class FetchSession: Sendable {
                 + ByteCount.describe(cache.statistics.networkBytes))
     }
 
-    // MARK: The whole run
+    // MARK: Run
 
-    /// Runs commands to their end, also when interrupted, and returns the exit status.
+    /// Runs commands to their end, even if interrupted, and returns the exit status.
     func run(_ body: @escaping @Sendable (FetchSession) async throws -> Void) async throws -> ExitCode {
         let work = Task {
-            // Whoever asks once is to find what there is.
+            // A call that is made only once must find the entries on disk.
             await cache.indexOpened()
             try await body(self)
         }

@@ -2,12 +2,12 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Turns the first SIGINT or SIGTERM into a call; the second one ends the process.
+/// A handler of signals: the first SIGINT or SIGTERM becomes a call, the second one ends the process.
 final class Interrupt {
     private let sources: [any DispatchSourceSignal]
     private let handler: FirstCall
 
-    /// There was a signal.
+    /// Whether there was a signal.
     var happened: Bool { handler.wasCalled.load(ordering: .relaxed) }
 
     init(_ onInterrupt: @escaping @Sendable () -> Void) {

@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
 
-/// Texts with one URL a line.
+/// Lists with one URL a line.
 enum URLList {
-    /// The lines of a file, or of standard input for `-`. Empty lines and lines that start with `#` are left out.
+    /// Returns the lines of a file, or of standard input for `-`, without empty lines and lines that start with `#`.
     static func read(_ path: String) throws -> [String] {
         let data: Data
         if path == "-" {
@@ -19,8 +19,8 @@ enum URLList {
     }
 }
 
-/// The lines of standard input as they come, read on a thread of their own because reading blocks.
-/// Ends early if the task that iterates is cancelled.
+/// Returns the lines of standard input as they come. A separate thread reads them, because reading blocks. The sequence
+/// ends early if the task that iterates is cancelled.
 func linesOfStandardInput() -> AsyncStream<String> {
     AsyncStream { continuation in
         Thread.detachNewThread {

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Writes a line to standard output at once, so that whoever reads it through a pipe sees it as it happens.
+/// Writes a line to standard output at once, so that a program at the other end of a pipe sees the line immediately.
 func tell(_ line: String) { StandardOutput.write(Data((line + "\n").utf8)) }
 
 /// Writes a line to standard error.
@@ -9,9 +9,9 @@ func warn(_ line: String) {
     try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
 }
 
-/// Standard output. What cannot be written ends no download, but changes the exit status.
+/// Standard output. A failure to write ends no download, but changes the exit status.
 enum StandardOutput {
-    /// The first failure, as `errno` has it; zero if there was none.
+    /// The `errno` of the first failure; zero if there was none.
     private static let firstError = Atomic<Int32>(0)
 
     static var error: Int32? {

@@ -1,11 +1,11 @@
 import Dipper
 import Foundation
 
-/// A picture as the bytes of a file.
+/// The encoding of pictures as the bytes of files.
 enum PictureFile {
     static let codecs = CodecRegistry.standard
 
-    /// Encodes a picture: with all its frames where the format moves, else the first.
+    /// Encodes a picture: with all its frames if the format can hold them, otherwise the first frame.
     static func encode(
         _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws(DipperError) -> Data {
@@ -26,7 +26,8 @@ enum PictureFile {
         return frames
     }
 
-    /// What the picture was, if it can be written; else what suits it.
+    /// Returns the format of the original, if it can be written; otherwise JPEG for an opaque picture, and PNG for any
+    /// other.
     static func format(of original: Data?, _ image: Image) -> ImageFormat {
         if let format = original.flatMap({ ImageFormat(sniffing: $0) }), codecs.writable.contains(format) {
             return format
@@ -34,7 +35,8 @@ enum PictureFile {
         return image.isOpaque ? .jpeg : .png
     }
 
-    /// How the cache keeps resized pictures: nothing is lost twice, and animations keep their frames.
+    /// The serializer with which the cache keeps resized pictures: without loss where the format allows it, and with
+    /// all frames of animations.
     static let serializer = ImageSerializer { image, _, codecs throws(DipperError) in
         var options = EncodeOptions()
         options.isLossless = true

@@ -1,11 +1,11 @@
 import Dipper
 import Foundation
 
-/// Gets pictures in the size wanted, and makes files of them.
+/// A maker of picture files: it gets pictures in the size wanted, and encodes them.
 final class PictureMaker: Sendable {
     let images: ImageCache
     private let options: PictureOptions
-    /// Where ends are told, one at a time.
+    /// The queue on which ends are reported, one at a time.
     private let output = DispatchQueue(label: "dipper.pictures")
 
     init(_ options: PictureOptions, _ originals: DataCache) {
@@ -14,17 +14,17 @@ final class PictureMaker: Sendable {
         configuration.originals = originals
         configuration.options.serializer = PictureFile.serializer
         configuration.options.processors = options.resize.map { [Downsample(to: $0.target)] }
-        // The other frames would have no place.
+        // These formats have no room for the other frames.
         configuration.options.firstFrameOnly = [.jpeg, .png].contains(options.format?.format)
         images = ImageCache(configuration)
     }
 
-    /// Gets a picture; the end is told on a queue of its own.
+    /// Gets a picture, and calls the closure on a queue of its own when the call has ended.
     func get(
         _ request: DataRequest, _ queue: FetchQueue,
         _ end: @escaping @Sendable (FetchQueue, _ attempts: Int, Result<Answer, DipperError>) -> Void
     ) {
-        // In place: on the decoding thread, of which there are several.
+        // In place, so that pictures are encoded on the decoding threads, of which there are several.
         let request = ImageRequest(request.with(\.callbackQueue, .inPlace))
         let task = queue == .fast ? images.getImage(request) : images.slowGetImage(request)
         task.onEnd { [self] result in

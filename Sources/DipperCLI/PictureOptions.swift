@@ -1,7 +1,7 @@
 import ArgumentParser
 import Dipper
 
-/// What becomes of pictures.
+/// The options for the size and the format of pictures.
 struct PictureOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -12,7 +12,7 @@ struct PictureOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Write pictures in this format: \(PictureFormat.list).", valueName: "FORMAT"))
     var format: PictureFormat?
 
-    /// Bodies are pictures that are made anew.
+    /// Whether bodies are pictures to encode anew.
     var isUsed: Bool { resize != nil || format != nil }
 }
 
@@ -30,7 +30,7 @@ struct Resizing: ExpressibleByArgument {
         }
         if mode != .fit { text.removeLast() }
         guard let size = CellSize(argument: String(text)) else { return nil }
-        // Otherwise it would be neither exact nor covered.
+        // Without upscaling, a small picture would be neither exact nor cover the size.
         target = TargetSize(size.size, mode, allowsUpscaling: mode != .fit)
     }
 }
@@ -48,7 +48,7 @@ struct CellSize: ExpressibleByArgument {
     }
 }
 
-/// A format that can be written, by its name or as names of files end.
+/// A format that can be written, given by its name or its file extension.
 struct PictureFormat: ExpressibleByArgument {
     let format: ImageFormat
 
@@ -59,7 +59,7 @@ struct PictureFormat: ExpressibleByArgument {
         format = found
     }
 
-    /// By the ending of a file's name.
+    /// Creates the format that a file name's extension names.
     init?(ofFile path: String) {
         guard let dot = path.lastIndex(of: "."), !path[dot...].contains("/") else { return nil }
         self.init(argument: String(path[path.index(after: dot)...]))

@@ -12,7 +12,7 @@ enum PictureSource {
         self = start.hasPrefix("http://") || start.hasPrefix("https://") ? .url(argument) : .file(argument)
     }
 
-    /// As it was given, without secrets.
+    /// The file or URL as given, without secrets.
     var text: String {
         switch self {
         case .file(let path): path
@@ -24,7 +24,7 @@ enum PictureSource {
         if case .url = self { true } else { false }
     }
 
-    /// How it is called in JSON.
+    /// The name of the source's member in JSON.
     var member: String {
         switch self {
         case .file: "file"
@@ -40,7 +40,7 @@ enum PictureSource {
     }
 }
 
-/// One of several pictures that could not be had.
+/// The failure of one of several pictures.
 struct PictureFailure {
     var source: PictureSource
     var error: any Error

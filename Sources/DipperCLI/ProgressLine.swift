@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// A line at the bottom of a terminal that is written over and over. Nothing where there is no terminal.
+/// A line at the bottom of a terminal that is written over and over. Without a terminal, nothing is written.
 final class ProgressLine: Sendable {
     let isShown = isatty(STDERR_FILENO) == 1
     private let isThere = Mutex(false)

@@ -2,7 +2,7 @@ import ArgumentParser
 import Dipper
 import Foundation
 
-/// How the network is asked, or not.
+/// The options for requests to the network and to the cache.
 struct RequestOptions: ParsableArguments {
     @Option(
         name: .customLong("header"),
@@ -52,8 +52,8 @@ struct RequestOptions: ParsableArguments {
         }
     }
 
-    /// A cache set up like this.
-    /// - Parameter sources: what it is asked for; where all are files, nothing is kept.
+    /// Returns the configuration of a cache with these options.
+    /// - Parameter sources: the sources that the cache is asked for. If all of them are files, nothing is kept on disk.
     func configuration(_ store: StoreOptions, for sources: [PictureSource]? = nil) -> DataCache.Configuration {
         var configuration = store.configuration()
         configuration.fastQueue.maxConcurrent = maxFast

@@ -189,7 +189,7 @@ struct VerifyCommand: AsyncParsableCommand {
     }
 }
 
-/// Fields of answers that describe the body or how it may be kept: they hold no secrets.
+/// The header fields of answers that describe the body or how it may be kept. They hold no secrets.
 enum ReadableFields {
     static func has(_ name: String) -> Bool { names.contains(name.lowercased()) }
 
@@ -200,7 +200,7 @@ enum ReadableFields {
 }
 
 struct NotInCache: Error, CustomStringConvertible {
-    /// Without secrets.
+    /// The URL without secrets.
     let url: String
     var description: String { "'\(url)' is not in the cache." }
 }

@@ -3,7 +3,7 @@ import Dipper
 import Foundation
 import Logging
 
-/// What every command takes.
+/// The options of all commands that use the cache.
 struct StoreOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -32,14 +32,14 @@ struct StoreOptions: ParsableArguments {
         return configuration
     }
 
-    /// Opens the cache, hands it over, and closes it whatever happens.
+    /// Opens the cache, passes it to the closure, and shuts it down even if the closure throws.
     func withCache<Result>(_ body: (DataCache) async throws -> Result) async throws -> Result {
         let cache = DataCache(configuration())
         if let problem = cache.storeProblem, !problem.isReadable {
             await cache.shutdown()
             throw UnusableFolder(problem: problem)
         }
-        // What is asked for once is looked for in all of the cache, also while another process holds it.
+        // The command asks only once, so the whole index must be open, even if another process holds it.
         await cache.indexOpened()
         do {
             let result = try await body(cache)
@@ -52,13 +52,13 @@ struct StoreOptions: ParsableArguments {
     }
 }
 
-/// The folder of the cache cannot be used.
+/// The error for a cache folder that cannot be used.
 struct UnusableFolder: Error, CustomStringConvertible {
     let problem: StoreProblem
     var description: String { "\(problem.description)." }
 }
 
-/// One URL and the headers it was fetched with, or a key: what names an entry.
+/// The arguments that name an entry: one URL and the headers it was fetched with, or a key.
 struct EntryOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
@@ -73,7 +73,8 @@ struct EntryOptions: ParsableArguments {
 
     func validate() throws { try headers.validate() }
 
-    /// The key of the entry that is meant. Reads the keys of all entries if it is named by its own key.
+    /// Returns the key of the entry that the arguments name. If they give a key, this method reads the keys of all
+    /// entries.
     func key(in cache: DataCache) throws -> CacheKey {
         let digits = url.lowercased()
         if (8...64).contains(digits.utf8.count), digits.allSatisfy(\.isHexDigit) {
@@ -98,8 +99,8 @@ func request(_ url: String, _ headers: [HeaderArgument]) -> DataRequest {
     DataRequest(string: url).with(\.headers, HTTPHeaders(headers.map { .init($0.name, $0.value) }))
 }
 
-/// `Name: value`. Without a colon the name is empty, which ``Swift/Array/validate()`` refuses: the parser's own complaint
-/// would print what may be a secret.
+/// A header given as `Name: value`. Without a colon the name is empty, which ``Swift/Array/validate()`` refuses: the
+/// error of the argument parser would print a value that may be secret.
 struct HeaderArgument: ExpressibleByArgument {
     let name: String
     let value: String

@@ -1,16 +1,16 @@
 import Dispatch
 
-/// What a prefetcher asks of the cache.
+/// The interface that prefetchers use.
 extension DataCache {
-    /// Where closures run that belong to no request.
+    /// The queue on which closures run that belong to no request.
     package var callbackQueue: CallbackQueue { defaults.callbackQueue }
 
-    /// Runs work that may block for as long as the disk takes, on a thread that reads.
+    /// Runs work that may block for as long as the disk takes, on a reader's thread.
     package func runOnReader(_ work: @escaping @Sendable () -> Void) {
         if !store.runOnReader(work) { DispatchQueue.global().async(execute: work) }
     }
 
-    /// Whether what is kept under a key answers a request well and without the network. Reads no body.
+    /// Returns whether the entry of a key is a fresh success that answers a request without the network. Reads no body.
     package func answers(_ request: DataRequest, under key: CacheKey) -> Bool {
         let policy = policy(of: request)
         guard policy != .ignoreCache, policy != .bypass else { return false }

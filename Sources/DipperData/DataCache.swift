@@ -4,17 +4,24 @@ import Synchronization
 
 /// A cache of bytes, in memory and on disk, that fetches what it does not have.
 ///
-/// ``getData(_:)-(URL)`` is for what someone is looking at: many run at once. ``slowGetData(_:)-(URL)`` is for what they may look
-/// at later: one runs at a time, and only while nothing urgent waits or runs. However many calls ask for a key, from
-/// both queues, there is one fetch; an urgent call promotes a prefetch that waits or runs.
+/// ```swift
+/// let cache = DataCache.shared
+/// let feed = try await cache.getData(url).value
+/// cache.slowGetData(nextURL)
+/// ```
 ///
-/// All calls may be made from any thread, return at once, and end exactly once. Letting go of the last reference ends
-/// the cache like ``shutdown()``, in the background.
+/// ``getData(_:)-(URL)`` fetches what someone is looking at: ``fastQueue`` runs many fetches at once.
+/// ``slowGetData(_:)-(URL)`` prefetches what someone may look at later: ``slowQueue`` runs one fetch at a time, and
+/// only while no urgent fetch waits or runs. All calls for a key share one fetch, whichever queue they are made in. An
+/// urgent call promotes a prefetch that waits or runs.
+///
+/// Calls may be made from any thread. Each call returns at once, and its task ends exactly once. When the last
+/// reference to the cache is released, the cache shuts down in the background, as by ``shutdown()``.
 public final class DataCache: Sendable {
-    /// The cache of the program, in ``Configuration/defaultDirectory``.
+    /// The cache that all parts of a program share, in the folder ``Configuration/defaultDirectory``.
     public static let shared = DataCache(Configuration(directory: Configuration.defaultDirectory))
 
-    /// Tells this cache from all others of the process, also from those that are gone.
+    /// The number of this cache, unique in the process and never reused.
     package let number = DataCache.count.add(1, ordering: .relaxed).newValue
     private static let count = Atomic<UInt64>(0)
 
@@ -23,13 +30,14 @@ public final class DataCache: Sendable {
     let configuration: Configuration
     let defaults: Call.Defaults
     let pressure: PressureRelay
-    /// Keeps the memory tier's limits in step with the memory there is.
+    /// The observation that adapts the memory tier's limits to the memory pressure.
     private let followsPressure: ChangeObservation
     let isShutDown = Atomic(false)
     private let ending = Mutex<Task<Void, Never>?>(nil)
 
-    /// Opens the folder, if there is one, and starts the threads. Never fails: a folder that cannot be used means a cache
-    /// in memory only, and a line in the log.
+    /// Creates a cache, opens its folder, if it has one, and starts its threads.
+    ///
+    /// Creating a cache never fails. If the folder cannot be used, the cache works in memory only and logs the reason.
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         defaults = Call.Defaults(configuration)
@@ -76,8 +84,9 @@ public final class DataCache: Sendable {
         Task.detached { await engine.shutdown() }
     }
 
-    /// Ends all tasks as cancelled, writes what is staged and joins the threads. Calls made afterwards end with
-    /// ``DipperError/shutDown``.
+    /// Cancels all tasks, writes to disk what waits to be written, and ends the cache's threads.
+    ///
+    /// This method returns when the threads have ended. Calls made afterwards end with ``DipperError/shutDown``.
     public func shutdown() async {
         isShutDown.store(true, ordering: .releasing)
         pressure.end()
@@ -91,63 +100,89 @@ public final class DataCache: Sendable {
 
     // MARK: Fetching
 
-    /// Asks for what someone is looking at: memory, disk, network, at once.
+    /// Fetches the bytes of a request at once: from memory, from disk or from the network.
+    ///
+    /// The call is made in ``fastQueue``, for what someone is looking at. The request's ``DataRequest/cachePolicy``
+    /// says which of the three may answer.
     @discardableResult
     public func getData(_ request: DataRequest) -> DataTask { get(request, .fast) }
 
-    /// The same for a URL with the cache's defaults.
+    /// Fetches the bytes of a URL at once, with the cache's defaults: from memory, from disk or from the network.
+    ///
+    /// The call is made in ``fastQueue``, for what someone is looking at.
     @discardableResult
     public func getData(_ url: URL) -> DataTask { get(DataRequest(url), .fast) }
 
-    /// The same, with a closure for the bytes.
+    /// Fetches the bytes of a request at once and calls a closure with them; see ``getData(_:)-(DataRequest)``.
+    ///
+    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
     @discardableResult
     public func getData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         get(request, .fast).then(body)
     }
 
-    /// The same for a URL, with a closure for the bytes.
+    /// Fetches the bytes of a URL at once and calls a closure with them; see ``getData(_:)-(URL)``.
+    ///
+    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
     @discardableResult
     public func getData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         get(DataRequest(url), .fast).then(body)
     }
 
-    /// Asks for what someone may look at later, with what is left of the link.
+    /// Prefetches the bytes of a request, with what urgent work leaves of the link.
+    ///
+    /// The call is made in ``slowQueue``, for what someone may look at later.
     @discardableResult
     public func slowGetData(_ request: DataRequest) -> DataTask { get(request, .slow) }
 
-    /// The same for a URL with the cache's defaults.
+    /// Prefetches the bytes of a URL, with the cache's defaults and with what urgent work leaves of the link.
+    ///
+    /// The call is made in ``slowQueue``, for what someone may look at later.
     @discardableResult
     public func slowGetData(_ url: URL) -> DataTask { get(DataRequest(url), .slow) }
 
-    /// The same, with a closure for the bytes.
+    /// Prefetches the bytes of a request and calls a closure with them; see ``slowGetData(_:)-(DataRequest)``.
+    ///
+    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
     @discardableResult
     public func slowGetData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         get(request, .slow).then(body)
     }
 
-    /// The same for a URL, with a closure for the bytes.
+    /// Prefetches the bytes of a URL and calls a closure with them; see ``slowGetData(_:)-(URL)``.
+    ///
+    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
     @discardableResult
     public func slowGetData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         get(DataRequest(url), .slow).then(body)
     }
 
-    /// Asks the network, urgently, whatever the cache holds; keeps what it says.
+    /// Fetches the bytes of a request from the network, even if the cache has them, and keeps the answer.
+    ///
+    /// The call is made in ``fastQueue``, with the policy ``DataRequest/CachePolicy/ignoreCache``.
     @discardableResult
     public func getRemoteData(_ request: DataRequest) -> DataTask {
         get(request.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
-    /// The same for a URL with the cache's defaults.
+    /// Fetches the bytes of a URL from the network, even if the cache has them, and keeps the answer.
+    ///
+    /// The call is made in ``fastQueue``, with the policy ``DataRequest/CachePolicy/ignoreCache`` and the cache's other
+    /// defaults.
     @discardableResult
     public func getRemoteData(_ url: URL) -> DataTask { getRemoteData(DataRequest(url)) }
 
-    /// The same, with a closure for the bytes.
+    /// Fetches the bytes of a request from the network, even if the cache has them, and calls a closure with them.
+    ///
+    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
     @discardableResult
     public func getRemoteData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         getRemoteData(request).then(body)
     }
 
-    /// The same for a URL, with a closure for the bytes.
+    /// Fetches the bytes of a URL from the network, even if the cache has them, and calls a closure with them.
+    ///
+    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
     @discardableResult
     public func getRemoteData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         getRemoteData(DataRequest(url)).then(body)
@@ -162,7 +197,7 @@ public final class DataCache: Sendable {
 
     @inline(__always)
     func start(_ task: DataTask) {
-        // The disk is asked on a thread of its own; see `FetchEngine.lookedUp`.
+        // Where the disk may have the larger source, a reader's thread finds out; see `FetchEngine.lookedUp`.
         if task.isUndecided, !store.memory.contains(task.key), !task.call.readsDisk(of: store) {
             task.turnToSubstitute()
         }
@@ -176,7 +211,8 @@ public final class DataCache: Sendable {
         engine.submit(task)
     }
 
-    /// Ends the task with what memory has, if that will do.
+    /// Ends the task with what memory has under its key.
+    /// - Returns: false, and the task goes on, if that does not answer the call.
     @inline(__always)
     private func answer(_ task: DataTask, with value: StoredData) -> Bool {
         let isTimeless = value.info.freshness.until == .infinity && task.request.headers.isEmpty
@@ -208,7 +244,8 @@ public final class DataCache: Sendable {
         }
     }
 
-    /// The call for the smaller source while the network is constrained; it is made unless the cache has the larger one.
+    /// Returns the call for the request's smaller source; `nil` if there is none, or if the network is not constrained.
+    /// The call takes the place of the request's own unless the cache has the larger source.
     private func substitute(for request: DataRequest) -> Call? {
         guard let small = request.lowDataSource, configuration.networkMonitor.conditions.isConstrained else {
             return nil
@@ -217,47 +254,51 @@ public final class DataCache: Sendable {
         return Call(request, key: request.cacheKey, defaults: defaults)
     }
 
-    // MARK: Changing one's mind
+    // MARK: Cancelling and moving
 
-    /// Makes every urgent call for this URL a prefetch, in place. Without effect if there is none.
+    /// Moves the urgent calls for a URL to ``slowQueue`` without starting their fetch anew. Does nothing if there are
+    /// none.
     public func moveTaskToSlowQueue(_ url: URL) { engine.demote(CacheKey(url)) }
-    /// The same by a request's key.
+    /// Moves the urgent calls for a request's key to ``slowQueue`` without starting their fetch anew. Does nothing if
+    /// there are none.
     public func moveTaskToSlowQueue(_ request: DataRequest) { engine.demote(request.cacheKey) }
-    /// The same by key.
+    /// Moves the urgent calls for a key to ``slowQueue`` without starting their fetch anew. Does nothing if there are
+    /// none.
     public func moveTaskToSlowQueue(key: CacheKey) { engine.demote(key) }
 
-    /// Ends every call for this URL as cancelled.
+    /// Cancels every call for a URL: each ends with ``DipperError/cancelled``.
     public func cancel(_ url: URL) { engine.cancel(CacheKey(url)) }
-    /// The same by a request's key.
+    /// Cancels every call for a request's key: each ends with ``DipperError/cancelled``.
     public func cancel(_ request: DataRequest) { engine.cancel(request.cacheKey) }
-    /// The same by key.
+    /// Cancels every call for a key: each ends with ``DipperError/cancelled``.
     public func cancel(key: CacheKey) { engine.cancel(key) }
 
-    /// Ends every call as cancelled.
+    /// Cancels all calls of this cache: each ends with ``DipperError/cancelled``.
     public func cancelAll() { engine.cancelAll() }
 
     // MARK: Queues
 
-    /// The rules of `fastQueue`; may be changed at any time.
+    /// The limits and the order of `fastQueue`. They can be changed at any time.
     public var fastQueue: QueueConfiguration {
         get { engine.inspect { $0.queues[.fast].configuration } }
         set { engine.apply { $0.configure(.fast, newValue, into: &$1) } }
     }
 
-    /// The rules of `slowQueue`; may be changed at any time.
+    /// The limits and the order of `slowQueue`. They can be changed at any time.
     public var slowQueue: QueueConfiguration {
         get { engine.inspect { $0.queues[.slow].configuration } }
         set { engine.apply { $0.configure(.slow, newValue, into: &$1) } }
     }
 
-    /// What the queues are doing now.
+    /// The numbers of jobs in the queues, by what the jobs are doing now.
     public var queueCounts: QueueCounts { engine.inspect { $0.counts } }
 
-    /// What the cache has done so far.
+    /// The counts of what the cache has done so far.
     public var statistics: CacheStatistics { engine.reporter.statistics.snapshot }
 }
 
-/// Passes the disk tier's word on to the engine, which is made after it, and which owns it.
+/// A relay that passes notices of the disk tier's backlog on to the engine. The engine owns the disk tier and is
+/// created after it.
 private final class BacklogRelay: Sendable {
     private struct Target {
         weak var engine: FetchEngine?

@@ -1,14 +1,15 @@
 import Foundation
 
-/// Fetches bytes that someone may look at later.
+/// A prefetcher of bytes that someone may look at later.
 public typealias DataPrefetcher = Prefetcher<DataRequest>
 
 extension Prefetcher where Request == DataRequest {
+    /// Creates a prefetcher for requests. ``start()`` starts it.
     /// - Parameters:
     ///   - cache: the cache to fill.
-    ///   - requests: what to fetch, in this order.
-    ///   - maxOutstanding: the most calls that are under way at a time; how many of them fetch is for `slowQueue` to say.
-    ///     Those that wait for the network, or to try again, do not count, up to 256 of them.
+    ///   - requests: the requests, in the order in which their calls are made.
+    ///   - maxOutstanding: the largest number of calls under way at a time. `slowQueue` decides how many of them fetch.
+    ///     Calls that wait for the network or for their next attempt do not count, up to 256 of them.
     public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
         let core = PrefetchCore(
             requests, maxOutstanding: maxOutstanding,
@@ -25,7 +26,7 @@ extension Prefetcher where Request == DataRequest {
         self.init(core)
     }
 
-    /// The same for URLs, with the cache's defaults.
+    /// Creates a prefetcher for URLs, with the cache's defaults. ``start()`` starts it.
     public convenience init(_ cache: DataCache = .shared, urls: [URL], maxOutstanding: Int = 4) {
         self.init(cache, urls.map { DataRequest($0) }, maxOutstanding: maxOutstanding)
     }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A clock that stands still until it is told to move on. Sleepers wake in the order of their times.
+/// A clock that stands still until a test moves it on. Sleepers wake in the order of their times.
 ///
 /// ```swift
 /// let clock = ManualClock()
@@ -11,10 +11,10 @@ import Synchronization
 public final class ManualClock: Clock, Sendable {
     /// A moment: the time since the clock was made.
     public struct Instant: InstantProtocol {
-        /// Time since the clock was made.
+        /// The time since the clock was made.
         public var offset: Duration
 
-        /// A moment so long after the clock was made.
+        /// Creates a moment from the time since the clock was made.
         public init(offset: Duration) {
             self.offset = offset
         }
@@ -43,7 +43,7 @@ public final class ManualClock: Clock, Sendable {
 
     private let state = Mutex(State())
 
-    /// A clock at its beginning.
+    /// Creates a clock that stands at its beginning.
     public init() {}
 
     public var now: Instant { state.withLock { $0.now } }
@@ -74,7 +74,7 @@ public final class ManualClock: Clock, Sendable {
         try Task.checkCancellation()
     }
 
-    /// Moves on, and wakes those whose time has come.
+    /// Moves the clock on, and wakes the sleepers whose time has come.
     public func advance(by duration: Duration) {
         let due = state.withLock { state in
             state.now = state.now.advanced(by: duration)
@@ -86,7 +86,7 @@ public final class ManualClock: Clock, Sendable {
         for sleeper in due { sleeper.continuation.resume() }
     }
 
-    /// Moves on to when the next sleeper wakes; false if nobody sleeps.
+    /// Moves the clock on to the time when the next sleeper wakes. Returns `false` if nobody sleeps.
     @discardableResult
     public func advanceToNextSleeper() -> Bool {
         let wait = state.withLock { state in
@@ -97,10 +97,10 @@ public final class ManualClock: Clock, Sendable {
         return true
     }
 
-    /// How many sleep now.
+    /// The number of sleepers.
     public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
 
-    /// Returns as soon as at least so many sleep.
+    /// Returns as soon as there are at least `count` sleepers.
     public func waitForSleepers(_ count: Int) async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLock { state in

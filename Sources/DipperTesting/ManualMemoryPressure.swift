@@ -1,7 +1,7 @@
 import DipperData
 import Synchronization
 
-/// Memory that is as short as told.
+/// A memory pressure monitor whose level a test sets.
 public final class ManualMemoryPressure: MemoryPressureMonitor {
     private struct State {
         var level: MemoryPressure
@@ -10,12 +10,12 @@ public final class ManualMemoryPressure: MemoryPressureMonitor {
 
     private let state: Mutex<State>
 
-    /// Enough memory, or as little as said.
+    /// Creates a monitor with a level, by default `normal`.
     public init(_ level: MemoryPressure = .normal) {
         state = Mutex(State(level: level))
     }
 
-    /// How short memory is. When it changes, observers are called before the setter returns.
+    /// The memory pressure. When it changes, the setter calls the observers before it returns.
     public var level: MemoryPressure {
         get { state.withLock { $0.level } }
         set {
@@ -27,7 +27,7 @@ public final class ManualMemoryPressure: MemoryPressureMonitor {
         }
     }
 
-    /// How many observe now.
+    /// The number of observers.
     public var observerCount: Int { state.withLock { $0.observers.count } }
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {

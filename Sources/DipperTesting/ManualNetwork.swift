@@ -1,7 +1,7 @@
 import DipperData
 import Synchronization
 
-/// A network that goes and comes as told.
+/// A network monitor whose state a test sets.
 public final class ManualNetwork: NetworkMonitor {
     private struct State {
         var isUp: Bool
@@ -12,12 +12,12 @@ public final class ManualNetwork: NetworkMonitor {
 
     private let state: Mutex<State>
 
-    /// A network that is there, or is not.
+    /// Creates a monitor of a network that is up or down.
     public init(isUp: Bool = true) {
         state = Mutex(State(isUp: isUp))
     }
 
-    /// Whether any host can be reached. Observers are called when it changes.
+    /// Whether the network is up. When it changes, the setter calls the observers.
     public var isUp: Bool {
         get { state.withLock { $0.isUp } }
         set {
@@ -38,7 +38,7 @@ public final class ManualNetwork: NetworkMonitor {
 
     public var conditions: NetworkConditions { state.withLock { $0.conditions } }
 
-    /// Says what the network is like. Observers are called when it changes.
+    /// Sets the conditions of the network, and calls the observers if the conditions change.
     public func setConditions(_ conditions: NetworkConditions) {
         change { state in
             defer { state.conditions = conditions }

@@ -2,10 +2,10 @@ import DipperData
 import Foundation
 import Synchronization
 
-/// A transport that does what the test says, and remembers what it was asked.
+/// A transport that answers as a test says, and remembers the requests.
 ///
-/// A URL with a script is answered by it at once, one step per attempt. A URL without one waits for the test to
-/// answer by hand:
+/// A script answers the requests for its URL at once, one step per attempt. A request for a URL without a script waits
+/// until the test answers it by hand:
 ///
 /// ```swift
 /// let transport = ScriptedTransport()
@@ -15,29 +15,29 @@ import Synchronization
 /// transfer.finish(with: Data("here".utf8))
 /// ```
 public final class ScriptedTransport: Transport {
-    /// What one attempt meets.
+    /// The outcome of one attempt.
     public enum Step: Sendable {
-        /// A 200 with this body.
+        /// An answer with status 200 and this body.
         case body(Data)
-        /// An empty answer with this status.
+        /// An answer with this status, these header fields and an empty body.
         case status(Int, HTTPHeaders)
-        /// A whole answer.
+        /// A complete answer.
         case response(TransferResponse)
-        /// No answer.
+        /// An error instead of an answer.
         case failure(DipperError)
-        /// An answer that is broken off after what is here of its body.
+        /// An answer that is broken off after the given part of its body, with the error.
         case interrupted(TransferResponse, DipperError)
-        /// Never answers; ends when it is cancelled.
+        /// No answer: the transfer ends when it is cancelled.
         case silence
 
-        /// An empty answer with this status and no fields.
+        /// An answer with this status, no header fields and an empty body.
         public static func status(_ status: Int) -> Step { .status(status, [:]) }
     }
 
     private struct State {
         var scripts: [URL: [Step]] = [:]
         var transfers: [ScriptedTransfer] = []
-        /// Those without a script that no one has taken yet.
+        /// The transfers without a script that the test has not taken yet.
         var open: [ScriptedTransfer] = []
         var waiting: [CheckedContinuation<ScriptedTransfer, Never>] = []
         var isShutDown = false
@@ -45,21 +45,21 @@ public final class ScriptedTransport: Transport {
 
     private let state = Mutex(State())
 
-    /// A transport without a script.
+    /// Creates a transport without scripts.
     public init() {}
 
-    /// Sets what the attempts for a URL meet, one after the other. The last step holds for all that follow.
+    /// Sets the outcomes of the attempts for a URL, one after the other. The last step holds for all further attempts.
     public func script(_ url: URL, _ steps: [Step]) {
         state.withLock { $0.scripts[url] = steps }
     }
 
-    /// All transfers so far, in the order they were asked for.
+    /// All transfers so far, in the order of their start.
     public var transfers: [ScriptedTransfer] { state.withLock { $0.transfers } }
 
-    /// The transfers of one URL.
+    /// Returns the transfers of one URL.
     public func transfers(of url: URL) -> [ScriptedTransfer] { transfers.filter { $0.request.url == url } }
 
-    /// The next transfer without a script; waits for it if there is none.
+    /// Returns the next transfer without a script, and waits for one if there is none.
     public func nextTransfer() async -> ScriptedTransfer {
         await withCheckedContinuation { continuation in
             let there = state.withLock { state -> ScriptedTransfer? in
@@ -102,7 +102,7 @@ public final class ScriptedTransport: Transport {
     }
 }
 
-/// A transfer in the hands of a test.
+/// A transfer that a test controls.
 public final class ScriptedTransfer: Transfer {
     private struct State {
         var isThrottled: Bool
@@ -112,7 +112,7 @@ public final class ScriptedTransfer: Transfer {
         var held: TransferResponse?
     }
 
-    /// What was asked for.
+    /// The request of the transfer.
     public let request: TransferRequest
     private let receive: @Sendable (TransferEvent) -> Void
     private let state: Mutex<State>
@@ -125,27 +125,27 @@ public final class ScriptedTransfer: Transfer {
 
     /// Whether the cache holds the transfer back now.
     public var isThrottled: Bool { state.withLock { $0.isThrottled } }
-    /// The queue the transfer counts in now.
+    /// The queue in which the transfer counts now.
     public var queue: FetchQueue { state.withLock { $0.queue } }
-    /// Whether the cache has taken it back.
+    /// Whether the cache has cancelled the transfer.
     public var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
-    // MARK: The test's side
+    // MARK: Test interface
 
-    /// Tells of bytes received so far, those of the request's offset included.
+    /// Reports the number of bytes received so far, including those of the request's offset.
     public func send(progress received: Int, of expected: Int?) {
         receive(.progress(received: received, expected: expected))
     }
 
-    /// Answers.
+    /// Ends the transfer with an answer.
     public func finish(with body: Data, status: Int = 200, headers: HTTPHeaders = [:]) {
         end(.success(TransferResponse(status: status, headers: headers, body: body)))
     }
 
-    /// Fails.
+    /// Ends the transfer with an error.
     public func fail(with error: DipperError) { end(.failure(error)) }
 
-    /// Breaks off after the part of the answer that is given. Without effect on a transfer that has ended.
+    /// Ends the transfer with an error after the given part of the answer. Without effect on a transfer that has ended.
     public func interrupt(with response: TransferResponse, error: DipperError = .connectionLost) {
         let isFirst = state.withLock { state in
             defer { state.isOver = true }
@@ -156,8 +156,8 @@ public final class ScriptedTransfer: Transfer {
         receive(.finished(.failure(error)))
     }
 
-    /// What a transfer has received so far: told before its end when the cache takes it back, and shown to those who want
-    /// previews.
+    /// Sets the part of the answer that the transfer has received so far. The transfer reports that part before its end
+    /// when the cache cancels it, and shows it to the cache for previews.
     public func hold(_ response: TransferResponse) { state.withLock { $0.held = response } }
 
     func meet(_ step: ScriptedTransport.Step) {
@@ -179,7 +179,7 @@ public final class ScriptedTransfer: Transfer {
         if isFirst { receive(.finished(result)) }
     }
 
-    // MARK: The cache's side
+    // MARK: Transfer interface
 
     public func cancel() {
         let held = state.withLock { state in

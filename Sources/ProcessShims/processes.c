@@ -18,7 +18,7 @@ static int describe(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr
     sigset_t signals;
     sigemptyset(&signals);
     if (!error) error = posix_spawnattr_setsigmask(attributes, &signals);
-    /* What this program ignores, such as a pipe that nobody reads, is to end that one. */
+    /* Signals that this program ignores, such as SIGPIPE, must end the other program. */
     sigfillset(&signals);
     if (!error) error = posix_spawnattr_setsigdefault(attributes, &signals);
     if (!error) error = posix_spawnattr_setpgroup(attributes, 0);

@@ -1,25 +1,25 @@
-// Loops over pixels of four bytes: red, green, blue, alpha. Compiled for several instruction sets, of which the
-// machine's best is chosen when the program starts.
+// Loops over pixels of four bytes: red, green, blue, alpha. On x86-64 with glibc they are compiled for two instruction
+// sets, and the program chooses the machine's best when it starts.
 //
-// Nothing here checks bounds: the caller has established that every range named is inside its memory.
+// No function checks bounds: the caller has made sure that every range named is inside its memory.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "pixel_filters.h"
 
-// Whether this was compiled for Address Sanitizer.
+// Returns whether this file was compiled for Address Sanitizer.
 bool pixels_are_sanitized(void);
 
-// Multiplies colours by alpha, c × a / 255 rounded to nearest, in place; true if every alpha is 255.
-// pixels: count × 4 bytes.
+// Multiplies colours by alpha, c × a / 255 rounded to nearest, in place. Returns true if every alpha is 255. pixels:
+// count × 4 bytes.
 bool pixels_premultiply(uint8_t *pixels, size_t count);
 
 // Divides colours by alpha, c × 255 / a rounded to nearest and at most 255; transparent pixels become zero.
 // from and to: count × 4 bytes; they may be the same.
 void pixels_unpremultiply(uint8_t *to, const uint8_t *from, size_t count);
 
-// True if every alpha is 255. pixels: count × 4 bytes.
+// Returns true if every alpha is 255. pixels: count × 4 bytes.
 bool pixels_are_opaque(const uint8_t *pixels, size_t count);
 
 // Puts premultiplied pixels over a colour, in place; alpha becomes 255. pixels: count × 4 bytes.
@@ -31,30 +31,30 @@ void pixels_drop_alpha(uint8_t *to, const uint8_t *from, size_t count);
 // Adds an alpha of 255. from: count × 3 bytes, to: count × 4 bytes. They may overlap if from ends where to ends.
 void pixels_add_alpha(uint8_t *to, const uint8_t *from, size_t count);
 
-// Adds up columns of several rows: sums[i] = (begins ? 0 : sums[i]) + row 0[i] + row 1[i] …; at most 257 rows in all,
-// so that 16 bits hold them. rows: height rows of width bytes, stride bytes apart; sums: width numbers.
+// Adds up the columns of several rows: sums[i] = (begins ? 0 : sums[i]) + row 0[i] + row 1[i] …; at most 257 rows in
+// all, so that 16 bits hold the sums. rows: height rows of width bytes, stride bytes apart; sums: width numbers.
 void pixels_add_rows(
     uint16_t *sums, const uint8_t *rows, size_t stride, size_t height, size_t width, bool begins);
 
-// Adds up each box × 4 numbers colour by colour; the last box has what is left. At most 256 pixels a box, so that the
-// result is exact. sums: width × 4 numbers; to: (width + box - 1) / box × 4 numbers.
+// Adds up each box of pixels, four numbers a pixel, colour by colour. The last box has the remaining pixels. At most
+// 256 pixels a box, so that the result is exact. sums: width × 4 numbers; to: (width + box - 1) / box × 4 numbers.
 void pixels_add_boxes(float *to, const uint16_t *sums, size_t width, size_t box);
 
-// The same for boxes of one pixel, from bytes. count numbers.
+// Converts bytes to numbers, as pixels_add_boxes does for boxes of one pixel. count numbers.
 void pixels_widen(float *to, const uint8_t *from, size_t count);
 
-// Weighs pixels along a row: pixel x of the result is the sum of counts[x] pixels from starts[x] on, each by its weight
-// in weights[x × taps…]. to: width × 4 numbers; from: to the end of the last range.
+// Weighs pixels along a row: pixel x of the result is the sum of counts[x] pixels from starts[x] on, each multiplied by
+// its weight in weights[x × taps…]. to: width × 4 numbers; from: reaches to the end of the last range.
 void pixels_weigh_row(
     float *to, size_t width, const float *from, const int32_t *starts, const int32_t *counts, const float *weights,
     size_t taps);
 
-// Weighs rows and rounds: the sum of count rows, from row first on in a ring of so many rows of width × 4 numbers each;
-// alpha is brought into 0…255 and colours into 0…alpha. to: width × 4 bytes.
+// Weighs rows and rounds: the result is the sum of count rows, each multiplied by its weight, from row first on in a
+// ring of `rows` rows of width × 4 numbers each. Alpha is clamped to 0…255 and colours to 0…alpha. to: width × 4 bytes.
 void pixels_weigh_rows(
     uint8_t *to, size_t width, const float *ring, size_t rows, size_t first, const float *weights, size_t count);
 
-// Puts rows where an orientation wants them: pixel (x, y) goes to `to + x × step_x + y × step_y` bytes.
-// One of the steps is 4 or -4. from: height rows of width pixels, stride bytes apart.
+// Places pixels as an orientation requires: pixel (x, y) goes to `to + x × step_x + y × step_y` bytes. One of the steps
+// is 4 or -4. from: height rows of width pixels, stride bytes apart.
 void pixels_place(
     uint8_t *to, ptrdiff_t step_x, ptrdiff_t step_y, const uint8_t *from, size_t stride, size_t width, size_t height);

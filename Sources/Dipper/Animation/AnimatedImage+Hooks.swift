@@ -1,42 +1,43 @@
 import DipperData
 
 extension AnimatedImage {
-    /// Called with each frame when it is due, and its number from 0.
+    /// Calls a closure with each frame when it is due, and with the number of the frame, from 0.
     @discardableResult
     public func onFrame(_ body: @escaping @Sendable (Image, _ index: Int) -> Void) -> AnimatedImage {
         add { $0.frame.append(body) }
     }
 
-    /// Called once the first frames are decoded, just before the first one is shown; once for each start.
+    /// Calls a closure when the first frames are decoded, just before the first one is shown; once for each start.
     @discardableResult
     public func onPrepared(_ body: @escaping @Sendable () -> Void) -> AnimatedImage {
         add { $0.prepared.append(body) }
     }
 
-    /// Called each time all frames have been shown, with how often that was.
+    /// Calls a closure each time all frames have been shown, with the number of times so far.
     @discardableResult
     public func onLoop(_ body: @escaping @Sendable (_ count: Int) -> Void) -> AnimatedImage {
         add { $0.looped.append(body) }
     }
 
-    /// Called once the last frame has had its time. Nothing comes after it.
+    /// Calls a closure when the last frame has been shown for its duration. No hook is called afterwards.
     @discardableResult
     public func onFinish(_ body: @escaping @Sendable () -> Void) -> AnimatedImage {
         add { $0.finished.append(body) }
     }
 
-    /// Called if a frame cannot be decoded or processed, when the one before it has had its time. Nothing comes after it.
+    /// Calls a closure if a frame cannot be decoded or processed, after the frame before it has been shown for its
+    /// duration. No hook is called afterwards.
     @discardableResult
     public func onFail(_ body: @escaping @Sendable (DipperError) -> Void) -> AnimatedImage {
         add { $0.failed.append(body) }
     }
 
-    /// The frames as they are due, the newest alone for a reader that is late. It begins with ``currentFrame`` and ends
-    /// when the player does.
+    /// A stream of the frames as they are due. A reader that is late receives only the newest. The stream begins with
+    /// ``currentFrame`` and ends with the player.
     public var frames: AsyncStream<Image> {
         let (stream, continuation) = AsyncStream.makeStream(of: Image.self, bufferingPolicy: .bufferingNewest(1))
         let number = player.withLock { player -> Int? in
-            // Nobody reads yet, so that nothing is woken here; and no frame can come in between.
+            // The stream has no reader yet, so nothing wakes up here, and no frame can come in between.
             continuation.yield(player.current.image)
             let hasEnded =
                 switch player.schedule.phase {

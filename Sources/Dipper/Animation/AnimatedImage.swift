@@ -1,31 +1,38 @@
 import DipperData
 import Synchronization
 
-/// Plays a picture that moves: decodes its frames ahead and tells each when it is due.
+/// A player for an animated picture: it decodes frames ahead, and delivers each frame when it is due.
 ///
-/// Memory is bounded by ``AnimationOptions/bufferCount`` whatever the number of frames, and a few threads decode for all
-/// players of the process. A frame is due when the ones before have had their time since the first, so that lateness
-/// does not add up; of frames that are due together only the newest is shown, and a player that is more than a second
-/// late goes on from where it is. A picture that does not move is one frame, and has finished then.
+/// ```swift
+/// let player = AnimatedImage(image)
+///     .onFrame { frame, _ in view.show(frame) }
+/// player.start()
+/// ```
 ///
-/// Hooks run on the callback queue, one at a time. A queue that is blocked finds the newest frame, not a row of them.
-/// After ``stop()`` no hook is called: none at all if it is called on the callback queue, being a serial one; from
-/// elsewhere, a hook that is being called at that moment may still run. Letting go of the player stops it; hooks that use
-/// it should hold it weakly.
+/// ``AnimationOptions/bufferCount`` limits the memory of a player, whatever the number of frames. A few threads decode
+/// for all players of the process. A frame is due when all frames before it have had their durations since the first
+/// one, so that delays do not add up. If several frames are due at once, the player shows only the newest. A player
+/// that is more than a second late continues from the present frame. A picture that is not animated has a single frame,
+/// after which the player has finished.
+///
+/// Hooks run on the callback queue, one at a time. A queue that was blocked receives only the newest frame. After
+/// ``stop()`` the player calls no hook. This holds strictly if ``stop()`` is called on the callback queue and that
+/// queue is serial; otherwise, a hook that is being called at that moment may still run. Releasing the player stops it;
+/// hooks that use the player should hold it weakly.
 public final class AnimatedImage: Sendable {
-    /// What a player is doing.
+    /// The state of a player.
     public enum State: Sendable, Hashable {
-        /// It was not started, or was stopped.
+        /// The player was not started, or was stopped.
         case stopped
-        /// The first frames are being decoded.
+        /// The player is decoding the first frames.
         case preparing
-        /// Frames are shown when they are due.
+        /// The player shows frames when they are due.
         case playing
-        /// It holds the frame it shows, or will begin once it is resumed.
+        /// The player holds the frame that it shows, or begins when it is resumed.
         case paused
-        /// All frames were shown as often as wanted.
+        /// All frames have been shown as often as wanted.
         case finished
-        /// A frame could not be decoded or processed; the one before it stays.
+        /// A frame could not be decoded or processed. The frame before it stays.
         case failed(DipperError)
     }
 
@@ -37,7 +44,7 @@ public final class AnimatedImage: Sendable {
         var current: (image: Image, index: Int)
     }
 
-    /// What is to be done once the lock is released.
+    /// The work to do after the lock is released.
     private struct Work {
         var leftovers = Leftovers()
         var source: FrameSource?
@@ -45,7 +52,7 @@ public final class AnimatedImage: Sendable {
         var isCalling = false
     }
 
-    /// What ends or is freed.
+    /// The objects to end or free after the lock is released.
     private struct Leftovers {
         var sources: [FrameSource] = []
         var streams: [AsyncStream<Image>.Continuation] = []
@@ -59,9 +66,9 @@ public final class AnimatedImage: Sendable {
         }
     }
 
-    /// How it plays.
+    /// The options with which the player plays.
     public let options: AnimationOptions
-    /// Frames that the file has; 1 if it does not move.
+    /// The number of frames in the file; 1 if the picture is not animated.
     public let frameCount: Int
     private let content: FrameSource.Content
     private let scale: Double
@@ -69,10 +76,10 @@ public final class AnimatedImage: Sendable {
     private let timers: TimerQueue
     let player: Mutex<Player>
 
-    /// A player at its beginning; it is started by ``start()``.
+    /// Creates a player, which ``start()`` starts.
     /// - Parameters:
-    ///   - image: with an ``Image/animation``; another one is shown once.
-    ///   - options: how it plays.
+    ///   - image: the picture to play. A picture without ``Image/animation`` is shown once.
+    ///   - options: the options with which the player plays.
     public init(_ image: Image, options: AnimationOptions = .init()) {
         self.options = options
         var first = image
@@ -101,25 +108,30 @@ public final class AnimatedImage: Sendable {
 
     // MARK: Calls
 
-    /// Begins with the first frame; nothing happens if it plays already. While it is paused it waits for ``resume()``.
+    /// Starts the player with the first frame. Has no effect while it plays. A paused player waits for ``resume()``.
     public func start() { handle { schedule, now in schedule.start(now) } }
 
-    /// Holds the frame that is shown, as for a display that is off the screen: nothing is told or decoded until
-    /// ``resume()``. Frames that were decoded ahead are kept.
+    /// Pauses the player, for example while its display is off screen: it holds its frame, and decodes nothing and
+    /// calls no hook until ``resume()``.
+    ///
+    /// The player keeps the frames that were decoded ahead.
     public func pause() { handle { schedule, now in schedule.pause(now) } }
 
-    /// Goes on: the frame that is shown has the rest of its time, then comes the next.
+    /// Resumes the player. The frame that is shown stays for the rest of its duration; then the next frame follows.
     public func resume() { handle { schedule, now in schedule.resume(now) } }
 
-    /// Ends it without a word; it can be started again. Frames that were decoded ahead are let go of, and it is no longer
-    /// paused.
+    /// Stops the player without calling a hook. It can be started again.
+    ///
+    /// The player releases the frames that were decoded ahead, and is no longer paused.
     public func stop() { handle(isEnding: true) { schedule, _ in schedule.stop() } }
 
-    /// Lets go of the frames that were decoded ahead, when memory is short; best while it is paused. It goes on with the
-    /// same frame: all frames before that are decoded again, once, without being shown.
+    /// Releases the frames that were decoded ahead, for use when memory is short; best while the player is paused.
+    ///
+    /// The player continues with the same frame. To do so it decodes all earlier frames again, once, without showing
+    /// them.
     public func releaseBuffer() { handle { schedule, now in schedule.releaseBuffer(now) } }
 
-    /// What it is doing.
+    /// The present state of the player.
     public var state: State {
         player.withLock { player in
             let schedule = player.schedule
@@ -133,12 +145,12 @@ public final class AnimatedImage: Sendable {
         }
     }
 
-    /// The frame that is to be seen now; the picture itself until there is another one.
+    /// The frame to show now; the picture itself until another frame is due.
     public var currentFrame: Image { player.withLock { $0.current.image } }
     /// The number of ``currentFrame``, from 0.
     public var currentIndex: Int { player.withLock { $0.current.index } }
 
-    // MARK: Driving the schedule
+    // MARK: Schedule
 
     private func handle(
         of source: FrameSource? = nil, isEnding: Bool = false,
@@ -147,7 +159,7 @@ public final class AnimatedImage: Sendable {
         let now = time.now()
         var work = player.withLock { player -> Work in
             var work = Work()
-            // What comes from a source that is no longer wanted is void.
+            // A frame from a source that has been closed is ignored.
             guard source == nil || source === player.source else { return work }
             for action in event(&player.schedule, now) { apply(action, to: &player, &work) }
             work.leftovers.frames = player.schedule.takeDropped()
@@ -205,7 +217,7 @@ public final class AnimatedImage: Sendable {
         if let replaced = player.mailbox.post(news) { work.leftovers.news.append(replaced) }
     }
 
-    // MARK: Telling
+    // MARK: Hooks
 
     private func call() {
         guard let run = options.callbackQueue.run else {
@@ -217,8 +229,9 @@ public final class AnimatedImage: Sendable {
         }
     }
 
-    /// Tells what there is; what comes meanwhile waits for another call, so that the queue's other work has its turn.
-    /// - Returns: true if another call is to be made.
+    /// Calls hooks with the news that is there. News that arrives meanwhile waits for another call, so that other work
+    /// on the queue has its turn.
+    /// - Returns: `true` if another call must be made.
     private func tell() -> Bool {
         for _ in 0..<player.withLock({ $0.mailbox.count }) {
             let (news, hooks, ending) = player.withLock { player in

@@ -1,6 +1,6 @@
 import DipperData
 
-/// Who wants to know of a player.
+/// The hooks and streams of a player.
 struct AnimationHooks: Sendable {
     var frame: [@Sendable (Image, Int) -> Void] = []
     var prepared: [@Sendable () -> Void] = []
@@ -10,6 +10,7 @@ struct AnimationHooks: Sendable {
     var streams: [Int: AsyncStream<Image>.Continuation] = [:]
     private var nextStream = 0
 
+    /// Adds a stream of frames.
     /// - Returns: the number of the stream.
     mutating func add(_ stream: AsyncStream<Image>.Continuation) -> Int {
         nextStream += 1
@@ -17,7 +18,7 @@ struct AnimationHooks: Sendable {
         return nextStream
     }
 
-    /// Streams end where no lock is held.
+    /// Takes the streams, which the caller must end when it holds no lock.
     mutating func takeStreams() -> [AsyncStream<Image>.Continuation] {
         defer { streams = [:] }
         return Array(streams.values)

@@ -1,8 +1,9 @@
 import DipperData
 
-/// What a player has to tell and could not tell yet, in order: at most one of a kind.
+/// The news of a player that has not been delivered yet, in order.
 ///
-/// A callback queue that is blocked for long finds the newest frame and the newest count of loops, not all of them.
+/// The mailbox keeps only the newest frame and the newest count of loops, for a callback queue that is blocked for
+/// long.
 struct AnimationMailbox: Sendable {
     enum News: Sendable {
         case prepared
@@ -27,29 +28,32 @@ struct AnimationMailbox: Sendable {
     }
 
     private var news: [News] = []
-    /// A call on the callback queue is on its way, or at work.
+    /// Whether a call is waiting or running on the callback queue.
     private var isOnItsWay = false
-    /// Nothing is handed out.
+    /// Whether the mailbox hands out nothing.
     var isHeld = false
 
     var count: Int { news.count }
-    /// The end is still to be told.
+    /// Whether the mailbox has the end of the player.
     var hasEnd: Bool { news.contains(where: \.isEnd) }
 
-    /// - Returns: what it replaces, to be freed where no lock is held.
+    /// Adds news, in place of older news of the same kind if only the newest is kept.
+    /// - Returns: the news that was replaced. The caller must free it when it holds no lock.
     mutating func post(_ item: News) -> News? {
         let replaced = news.firstIndex { item.replaces($0) }.map { news.remove(at: $0) }
         news.append(item)
         return replaced
     }
 
-    /// - Returns: what was not told.
+    /// Removes all news.
+    /// - Returns: the news that was not delivered.
     mutating func clear() -> [News] {
         defer { news = [] }
         return news
     }
 
-    /// - Returns: true if a call is to be made on the callback queue.
+    /// Begins a call on the callback queue, if there is news to deliver and no other call.
+    /// - Returns: `true` if the caller must make a call on the callback queue.
     mutating func beginCall() -> Bool {
         guard !isOnItsWay, !isHeld, !news.isEmpty else { return false }
         isOnItsWay = true
@@ -58,7 +62,8 @@ struct AnimationMailbox: Sendable {
 
     mutating func take() -> News? { isHeld || news.isEmpty ? nil : news.removeFirst() }
 
-    /// - Returns: true if another call is to be made.
+    /// Ends a call on the callback queue, and begins another one if there is more news.
+    /// - Returns: `true` if the caller must make another call on the callback queue.
     mutating func endCall() -> Bool {
         isOnItsWay = false
         return beginCall()

@@ -1,36 +1,36 @@
 import DipperData
 
-/// How an ``AnimatedImage`` plays.
+/// The options with which an ``AnimatedImage`` plays.
 public struct AnimationOptions: Sendable {
-    /// How often all frames are shown.
+    /// The number of times that all frames are shown.
     public enum LoopMode: Sendable, Hashable {
-        /// As often as the file says.
+        /// The number of times that the file names.
         case asInFile
-        /// Until it is stopped.
+        /// All frames are shown until the player is stopped.
         case forever
-        /// Once, and not again.
+        /// All frames are shown once.
         case never
-        /// So often; at least once.
+        /// All frames are shown this number of times, at least once.
         case count(Int)
     }
 
-    /// How often all frames are shown.
+    /// The number of times that all frames are shown.
     public var loop: LoopMode
-    /// Frames decoded ahead; at least one.
+    /// The number of frames that are decoded ahead; at least 1.
     ///
-    /// A player holds no more than these and the one it shows. An animation that has no more frames than this is
-    /// decoded once, not again for each loop.
+    /// A player holds no more than these frames and the one that it shows. An animation that has no more frames than
+    /// this is decoded once, and not again for each loop.
     public var bufferCount: Int
-    /// How long frames are shown whose files say next to nothing.
+    /// The rule for the durations of frames.
     public var delays: FrameDelays
-    /// Applied to every frame in this order, after those of the request.
+    /// The processors that are applied to each frame, in order, after those of the request.
     public var processors: [any ImageProcessor]
-    /// What the player tells the time by.
+    /// The clock by which the player shows frames.
     public var clock: any Clock<Duration>
-    /// Where hooks run: that of the display.
+    /// The queue on which hooks run: the queue of the display.
     public var callbackQueue: CallbackQueue
 
-    /// As the file says, in real time, by default.
+    /// Creates options. By default the animation plays in real time, as often as the file says.
     public init(
         loop: LoopMode = .asInFile, bufferCount: Int = 3, delays: FrameDelays = .browsers,
         processors: [any ImageProcessor] = [], clock: any Clock<Duration> = ContinuousClock(),
@@ -44,7 +44,7 @@ public struct AnimationOptions: Sendable {
         self.callbackQueue = callbackQueue
     }
 
-    /// How often all frames of an animation are shown; `nil` for ever.
+    /// Returns the number of times that all frames of an animation are shown; `nil` for no limit.
     func passes(of animation: ImageAnimation?) -> Int? {
         guard let animation else { return 1 }
         return switch loop {

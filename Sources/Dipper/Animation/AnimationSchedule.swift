@@ -1,40 +1,41 @@
 import DipperData
 
-/// Decides when which frame of an animation is decoded and shown: a value without clock, thread or decoder.
+/// The schedule of an animation: decides when each frame is decoded and shown. A value without clock, thread or
+/// decoder.
 ///
-/// Frames are due on a timetable that runs from the first one: each is due when the one before has had its time, not so
-/// long after it was really shown, so that lateness does not add up. Where several are due and decoded, only the newest
-/// is shown. After more than `patience` the timetable begins anew.
+/// Frames are due by a timetable that begins with the first frame. Each frame is due when the one before it has had its
+/// duration in the timetable, no matter when it was really shown, so that delays do not add up. If several decoded
+/// frames are due, only the newest is shown. After a delay of more than `patience` the timetable begins anew.
 struct AnimationSchedule<Picture: Sendable>: Sendable {
     struct Frame: Sendable {
         let picture: Picture
-        /// In its pass; 0 is the first.
+        /// The number of the frame in its pass, from 0.
         let index: Int
         let delay: Duration
     }
 
-    /// What the next frame turned out to be.
+    /// The result of decoding the next frame.
     enum Decoded: Sendable {
         case frame(Picture, delay: Duration)
-        /// All frames have come; the next one is the first.
+        /// The pass has no more frames. The next frame is the first.
         case passEnd
         case failure(DipperError)
     }
 
     enum Action: Sendable {
-        /// Frames come from the first again, but for so many that are passed over. Those that are under way are void.
+        /// Opens a source that begins with the first frame and skips a number of frames. Frames in progress are void.
         case open(skipping: Int)
-        /// The next frame is wanted. There is not more than one such wish at a time.
+        /// Asks for the next frame. There is at most one such request at a time.
         case decode
-        /// No frames are wanted any more.
+        /// Closes the source: no more frames are needed.
         case close
         case show(Frame)
         case prepared
-        /// So often all frames have been shown.
+        /// Reports that all frames have been shown, and how often.
         case looped(Int)
         case finished
         case failed(DipperError)
-        /// ``woken(_:)`` is to be called at that time.
+        /// Asks for a call of ``woken(_:)`` at a time.
         case wake(at: Duration)
     }
 
@@ -51,25 +52,26 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         case failure(DipperError)
     }
 
-    /// As long the timetable is kept although nothing could be shown: the machine slept, or the decoder is too slow.
+    /// The longest delay after which the timetable is kept. A longer delay means that the machine slept, or that the
+    /// decoder is too slow.
     static var patience: Duration { .seconds(1) }
 
-    /// Frames decoded ahead.
+    /// The number of frames that are decoded ahead.
     private let bufferCount: Int
-    /// How often all frames are shown; `nil` for ever.
+    /// The number of times that all frames are shown; `nil` for no limit.
     private let passes: Int?
-    /// So few frames that they can all be kept.
+    /// Whether the animation has few enough frames to keep all of them.
     private var fits: Bool
-    /// All frames, from elsewhere.
+    /// All frames, if they were decoded before.
     private let preloaded: [Frame]?
 
     private(set) var phase = Phase.idle
     private(set) var isPaused = false
     private(set) var isPrepared = false
-    /// When the next frame is due; while it is paused: how long it has to wait.
+    /// The time at which the next frame is due; while the schedule is paused, the time that is left until then.
     private var due = Duration.zero
     private var wakeTime: Duration?
-    /// The index of the frame that is shown next, if the pass has one more.
+    /// The index of the frame that is shown next, if the pass has another one.
     private var nextShown = 0
     private var passesShown = 0
 
@@ -78,18 +80,19 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
     private var isDecoding = false
     private var nextDecoded = 0
     private var passesDecoded = 0
-    /// Nothing comes after what has been decoded.
+    /// Whether nothing follows the frames that have been decoded.
     private var isExhausted = false
-    /// The frames of this pass so far, if all can be kept.
+    /// The frames of this pass so far, if all frames can be kept.
     private var kept: [Frame]?
-    /// All frames: they are not decoded again.
+    /// All frames, which are not decoded again.
     private var whole: [Frame]?
-    /// Frames that are let go of, to be freed where no lock is held.
+    /// The frames that the schedule has released, which must be freed when no lock is held.
     private var dropped: [Frame] = []
 
+    /// Creates a schedule that has not started.
     /// - Parameters:
-    ///   - frameCount: as the file says.
-    ///   - preloaded: all frames, if they are there already.
+    ///   - frameCount: the number of frames that the file announces.
+    ///   - preloaded: all frames, if they were decoded before.
     init(
         bufferCount: Int, passes: Int?, frameCount: Int, preloaded: [(picture: Picture, delay: Duration)]? = nil
     ) {
@@ -100,15 +103,15 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         self.preloaded = preloaded?.enumerated().map { Frame(picture: $1.picture, index: $0, delay: $1.delay) }
     }
 
-    /// Frames that are no longer held; to be called after each event.
+    /// Returns the frames that the schedule has released. Must be called after each event.
     mutating func takeDropped() -> [Frame] {
         defer { dropped = [] }
         return dropped
     }
 
-    // MARK: What its user wants
+    // MARK: Calls
 
-    /// Begins with the first frame. Nothing happens while it plays.
+    /// Starts with the first frame. Has no effect while the schedule plays.
     mutating func start(_ now: Duration) -> [Action] {
         guard phase != .playing else { return [] }
         clear()
@@ -118,7 +121,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return (preloaded == nil ? [.open(skipping: 0)] : []) + proceed(now)
     }
 
-    /// Stops the timetable, also of what is started later. What is decoded is kept.
+    /// Stops the timetable, even that of a later start. Decoded frames are kept.
     mutating func pause(_ now: Duration) -> [Action] {
         guard !isPaused else { return [] }
         isPaused = true
@@ -127,7 +130,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return []
     }
 
-    /// Goes on where it was paused.
+    /// Continues the timetable where it was paused.
     mutating func resume(_ now: Duration) -> [Action] {
         guard isPaused else { return [] }
         isPaused = false
@@ -135,7 +138,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return proceed(now)
     }
 
-    /// Ends without a word.
+    /// Stops without reporting an end.
     mutating func stop() -> [Action] {
         let wasPlaying = phase == .playing
         clear()
@@ -144,20 +147,20 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return wasPlaying ? [.close] : []
     }
 
-    /// Lets go of all frames that were decoded ahead; they are decoded again when they are needed.
+    /// Releases all frames that were decoded ahead. They are decoded again when they are needed.
     mutating func releaseBuffer(_ now: Duration) -> [Action] {
         guard phase == .playing, preloaded == nil else { return [] }
         dropFrames()
         nextDecoded = nextShown
         passesDecoded = passesShown
-        // Only a pass that is seen from its first frame can be kept.
+        // Only a pass that is decoded from its first frame can be kept.
         kept = fits && nextShown == 0 ? [] : nil
         return [.open(skipping: nextShown)] + proceed(now)
     }
 
-    // MARK: What happens
+    // MARK: Events
 
-    /// The frame that was wanted has come.
+    /// Takes the result of decoding the frame that was requested.
     mutating func decoded(_ result: Decoded, _ now: Duration) -> [Action] {
         guard phase == .playing else { return [] }
         isDecoding = false
@@ -167,13 +170,13 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
             nextDecoded += 1
             queue.append(.frame(frame))
             buffered += 1
-            // The file may have more frames than it says.
+            // The file may have more frames than it announces.
             if frame.index >= bufferCount { fits = false }
             kept = fits ? kept.map { $0 + [frame] } : nil
         case .passEnd where nextDecoded > 0:
             queue.append(.passEnd)
             passesDecoded += 1
-            // A single frame does not move.
+            // A single frame is not an animation.
             isExhausted = nextDecoded == 1 || passesDecoded == passes
             whole = kept
             kept = fits ? [] : nil
@@ -186,7 +189,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return proceed(now)
     }
 
-    /// The time that was asked for has come.
+    /// Continues at the time that was asked for.
     mutating func woken(_ now: Duration) -> [Action] {
         if let time = wakeTime, time <= now { wakeTime = nil }
         return proceed(now)
@@ -197,7 +200,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         isExhausted = true
     }
 
-    // MARK: Going on
+    // MARK: Timetable
 
     private mutating func proceed(_ now: Duration) -> [Action] {
         guard phase == .playing, !isPaused else { return [] }
@@ -205,7 +208,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         if !isPrepared, buffered >= bufferCount || isExhausted || whole != nil {
             isPrepared = true
             due = now
-            // If there is no first frame, there is nothing to prepare for.
+            // Without a first frame there is nothing to show.
             if case .failure? = queue.first {} else { actions.append(.prepared) }
         }
         if isPrepared { advance(now, &actions) }
@@ -221,13 +224,13 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
         return actions
     }
 
-    /// Goes through what is due.
+    /// Shows and reports everything that is due.
     private mutating func advance(_ now: Duration, _ actions: inout [Action]) {
         if now - due > Self.patience { due = now }
         while due <= now, phase == .playing, let entry = takeNext() {
             switch entry {
             case .frame(let frame):
-                // One that is overdue as well is not shown.
+                // An earlier frame that is due at the same time is not shown.
                 let skipped = actions.firstIndex { if case .show = $0 { true } else { false } }
                 if let skipped, case .show(let frame) = actions.remove(at: skipped) { dropped.append(frame) }
                 actions.append(.show(frame))

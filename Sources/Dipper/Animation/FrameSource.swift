@@ -2,8 +2,8 @@ import DipperData
 import Synchronization
 
 /// Decodes and processes the frames of one animation in order, on threads that all players share.
-// The decoder and the position are used by one thread at a time: the next frame is asked for when the one before has
-// come, and both go through locks.
+// The decoder and the position are used by one thread at a time: a player requests the next frame only when it has the
+// one before, and both pass through locks.
 final class FrameSource: @unchecked Sendable {
     typealias Decoded = AnimationSchedule<Image>.Decoded
 
@@ -12,11 +12,11 @@ final class FrameSource: @unchecked Sendable {
         case animation(ImageAnimation)
     }
 
-    /// Few, whatever the number of players; each takes one frame at a time, so that players take turns.
+    /// A small number, whatever the number of players. Each task decodes one frame, so that players take turns.
     private static let threads = WorkerPool(name: "dipper-frames", threads: 2)
 
     private let content: Content
-    /// Of the picture, and so of all frames.
+    /// The scale of the picture, and so of all frames.
     private let scale: Double
     private let processors: [any ImageProcessor]
     private let delays: FrameDelays
@@ -36,33 +36,34 @@ final class FrameSource: @unchecked Sendable {
         toSkip = skipping
     }
 
-    /// For the decoder and the processors; holds nothing.
+    /// Tells the decoder and the processors to end. The closure does not hold the source.
     private var isCancelled: @Sendable () -> Bool {
         { [weak self] in self?.isAbandoned.load(ordering: .relaxed) ?? true }
     }
 
-    /// Those that the picture was decoded with.
+    /// The limits with which the picture was decoded.
     private var limits: DecodeLimits {
         if case .animation(let animation) = content { animation.limits } else { DecodeLimits() }
     }
 
-    /// Work that has not begun is not done any more, and processors are told to end.
+    /// Ends the source: frames that have not begun are not decoded, and processors are told to end.
     func abandon() { isAbandoned.store(true, ordering: .relaxed) }
 
-    /// Brings the next frame, on another thread. To be called again when it has come.
+    /// Decodes the next frame on another thread, and delivers it. Must not be called again before the frame is there.
     func decodeNext(_ bring: @escaping @Sendable (Decoded) -> Void) {
         Self.threads.run { [self] in
             guard !isAbandoned.load(ordering: .relaxed) else { return }
             if let result = step() {
                 bring(result)
             } else {
-                // One frame that is passed over is a turn like any other.
+                // A skipped frame takes a turn like any other.
                 decodeNext(bring)
             }
         }
     }
 
-    /// - Returns: `nil` if a frame was passed over.
+    /// Decodes and processes the next frame, or skips it.
+    /// - Returns: `nil` if a frame was skipped.
     private func step() -> Decoded? {
         do throws(DipperError) {
             guard let frame = try nextFrame() else {
@@ -87,7 +88,7 @@ final class FrameSource: @unchecked Sendable {
     private func nextFrame() throws(DipperError) -> AnimationFrame? {
         switch content {
         case .still(let image):
-            // It has no time: the animation ends as soon as it is shown.
+            // A still picture has no duration: the animation ends as soon as it is shown.
             return position == 0 ? AnimationFrame(image: image, duration: .zero) : nil
         case .animation(let animation):
             if let frames = animation.preloaded {

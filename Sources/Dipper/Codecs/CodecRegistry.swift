@@ -1,17 +1,17 @@
 import Foundation
 
-/// The formats that can be read and written: a value. Those registered last are asked first.
+/// The decoders and encoders of picture formats. Codecs registered later are asked first.
 public struct CodecRegistry: Sendable {
     private var decoders: [any ImageDecoder]
     private var encoders: [any ImageEncoder]
 
-    /// With no format at all.
+    /// Creates a registry without formats.
     public init() {
         decoders = []
         encoders = []
     }
 
-    /// Formats that the package was built with: always JPEG and PNG.
+    /// The formats that the package was built with: always JPEG and PNG.
     public static let standard: CodecRegistry = {
         var registry = CodecRegistry()
         registry.register(JPEGDecoder())
@@ -32,17 +32,17 @@ public struct CodecRegistry: Sendable {
         return registry
     }()
 
-    /// Adds a format, or takes the place of the one there is.
+    /// Registers a decoder. It is asked before all decoders registered earlier.
     public mutating func register(_ decoder: any ImageDecoder) { decoders.insert(decoder, at: 0) }
-    /// Adds a format, or takes the place of the one there is.
+    /// Registers an encoder. It replaces an earlier encoder of the same format.
     public mutating func register(_ encoder: any ImageEncoder) { encoders.insert(encoder, at: 0) }
 
-    /// Formats that can be read.
+    /// The formats that can be read.
     public var readable: Set<ImageFormat> { Set(decoders.map(\.format)) }
-    /// Formats that can be written.
+    /// The formats that can be written.
     public var writable: Set<ImageFormat> { Set(encoders.map(\.format)) }
 
-    /// The decoder for bytes, chosen by how they begin, whatever name or type they came with.
+    /// Returns the decoder for a file, chosen by its first bytes, not by its name or media type.
     /// - Throws: `DipperError.unsupportedFormat`.
     public func decoder(for data: Data) throws(DipperError) -> any ImageDecoder {
         let start = data.prefix(Self.sniffLength)
@@ -50,10 +50,10 @@ public struct CodecRegistry: Sendable {
         throw .unsupportedFormat.with(detail: ImageFormat(sniffing: start)?.rawValue ?? "unknown bytes")
     }
 
-    /// Bytes that are enough to tell a format.
+    /// The number of bytes that are passed to decoders to recognise a format.
     static let sniffLength = 256
 
-    /// The encoder for a format.
+    /// Returns the encoder of a format.
     /// - Throws: `DipperError.unsupportedFormat`.
     public func encoder(for format: ImageFormat) throws(DipperError) -> any ImageEncoder {
         guard let encoder = encoders.first(where: { $0.format == format }) else {
@@ -62,15 +62,16 @@ public struct CodecRegistry: Sendable {
         return encoder
     }
 
-    /// Decodes a picture, with the frames of an animation to be decoded later, unless the options say otherwise.
+    /// Decodes a picture. The other frames of an animation are decoded later unless the options say otherwise.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`, `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func decode(_ data: Data, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {
         try decoder(for: data).decode(data, options)
     }
 
-    /// Encodes a picture.
-    /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`.
+    /// Encodes a picture as a file of a format.
+    /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no
+    ///   memory.
     public func encode(
         _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws(DipperError) -> Data {

@@ -1,13 +1,14 @@
 import Foundation
 
-/// Frames of a file that says how many there are.
+/// A frame decoder of a file with a known number of frames.
 protocol CountedFrames: FrameDecoder {
     var frameCount: Int { get }
     var loopCount: Int { get }
 }
 
 extension ImageDecoder {
-    /// The first frame, and with it the way to the others.
+    /// Returns the first frame as a picture. For an animation it also has the decoder of the frames, and all frames if
+    /// the options preload them.
     func picture(
         _ frames: some CountedFrames, of data: Data, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
@@ -36,6 +37,7 @@ extension ImageDecoder {
         return image
     }
 
+    /// Returns all frames of an animation.
     /// - Returns: `nil` if the frames would take more memory than allowed.
     private func allFrames(
         after first: AnimationFrame, of frames: some CountedFrames, _ options: DecodeOptions
@@ -52,7 +54,7 @@ extension ImageDecoder {
 }
 
 extension DecodeOptions {
-    /// For frames that are decoded later, when nobody waits for the picture any more.
+    /// The options for frames that are decoded on demand: without preloading, and without partial pictures.
     fileprivate var forFrames: DecodeOptions {
         var options = self
         // The closure there is would keep the cache alive.

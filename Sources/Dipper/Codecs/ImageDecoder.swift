@@ -1,23 +1,24 @@
 import Foundation
 
-/// Reads pictures of one format. Called from any thread, several at a time.
+/// A decoder of one picture format. It may be called from any thread, several at a time.
 public protocol ImageDecoder: Sendable {
-    /// What it reads.
+    /// The format that the decoder reads.
     var format: ImageFormat { get }
 
-    /// Whether bytes that begin like this are of the format: by default what ``ImageFormat/init(sniffing:)`` says.
-    /// - Parameter start: the first 256 bytes, or all if there are fewer.
+    /// Returns whether a file with these first bytes has the decoder's format. The default asks
+    /// ``ImageFormat/init(sniffing:)``.
+    /// - Parameter start: the first 256 bytes, or all bytes if there are fewer.
     func recognizes(_ start: Data) -> Bool
 
-    /// What the header says: by default what ``ImageInfo/init(_:)`` reads.
+    /// Returns the properties that the file's header states. The default is ``ImageInfo/init(_:)``.
     /// - Throws: `DipperError.undecodable`.
     func info(of data: Data) throws(DipperError) -> ImageInfo
 
-    /// Decodes the picture, or the first frame of an animation, upright, in sRGB, in the size asked for.
+    /// Decodes the picture, or the first frame of an animation, upright, in sRGB, in the size of the options' target.
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image
 
-    /// A decoder of the frames; `nil` for a picture that does not move, or of which only the first frame is wanted.
+    /// Returns a decoder of an animation's frames; `nil` for a still picture, or if only the first frame is wanted.
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)?
 }
@@ -28,21 +29,22 @@ extension ImageDecoder {
     public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? { nil }
 }
 
-/// Writes pictures of one format. Called from any thread, several at a time.
+/// An encoder of one picture format. It may be called from any thread, several at a time.
 public protocol ImageEncoder: Sendable {
-    /// What it writes.
+    /// The format that the encoder writes.
     var format: ImageFormat { get }
 
-    /// The bytes of a file with the picture.
-    /// - Throws: `DipperError.unencodable`.
+    /// Returns the bytes of a file with a picture.
+    /// - Throws: `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
     func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data
 
-    /// The bytes of a file with an animation.
+    /// Returns the bytes of a file with an animation.
     /// - Parameters:
     ///   - frames: at least one, all of one size.
-    ///   - loopCount: how often they are shown; 0 for ever.
-    ///   - options: quality and the like, for each frame.
-    /// - Throws: `DipperError.unencodable`, also for formats that do not move.
+    ///   - loopCount: the number of times the animation plays; 0 for endlessly.
+    ///   - options: the options for each frame.
+    /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there
+    ///   is no memory.
     func encode(_ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
 }
 
@@ -54,19 +56,19 @@ extension ImageEncoder {
     }
 }
 
-/// How a picture is encoded.
+/// Options for encoding a picture.
 public struct EncodeOptions: Sendable, Hashable {
-    /// 0…1, for formats that lose something: JPEG, lossy WebP.
+    /// The quality from 0 to 1, for lossy formats: JPEG and lossy WebP.
     public var quality = 0.85
-    /// Nothing may be lost: WebP's other mode.
+    /// Whether to encode WebP without loss. Other encoders ignore this option.
     public var isLossless = false
-    /// Put under pictures with transparency where the format has none: red, green, blue.
+    /// The colour under transparent pictures in formats without transparency: red, green, blue.
     public var background = SIMD3<UInt8>(255, 255, 255)
 
-    /// Quality 0.85 on white.
+    /// Creates options with a quality of 0.85 and a white background.
     public init() {}
 
-    /// With a quality of 0…1.
+    /// Creates options with a quality from 0 to 1.
     public init(quality: Double) {
         self.quality = quality
     }

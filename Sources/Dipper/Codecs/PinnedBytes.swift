@@ -1,12 +1,12 @@
 import Foundation
 
-/// Bytes of a file at an address that stays, for C libraries that read them call by call.
-// The bytes are written only before anyone else sees them.
+/// A copy of a file's bytes at a fixed address, for C libraries that read them over several calls.
+// The bytes are written only before the object is shared.
 final class PinnedBytes: @unchecked Sendable {
     let bytes: UnsafeMutableRawBufferPointer
 
     init(_ data: Data) {
-        // One byte more, so that there is an address even if there are no bytes.
+        // One more byte, so that there is an address even if the data is empty.
         bytes = .allocate(byteCount: data.count + 1, alignment: 16)
         bytes[data.count] = 0
         data.copyBytes(to: bytes)
@@ -20,7 +20,7 @@ final class PinnedBytes: @unchecked Sendable {
     let count: Int
 
     var base: UnsafeMutablePointer<UInt8> {
-        // There is always one byte.
+        // At least one byte was allocated.
         bytes.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self)
     }
 }

@@ -1,40 +1,41 @@
-/// How an ``ImageBinding`` brings a picture to its display: a value, with a default for everything.
+/// The options with which an ``ImageBinding`` brings a picture to its display. Every option has a default.
 public struct DisplayOptions: Sendable {
-    /// What becomes of a fetch whose picture is no longer wanted by the display.
+    /// The treatment of a fetch whose picture the display no longer wants.
     public enum Abandonment: String, Sendable, Hashable, CaseIterable {
-        /// It goes on in `slowQueue`, with what is left of the link: it may be wanted again.
+        /// The fetch continues in `slowQueue`, with the bandwidth that urgent calls leave: the picture may be wanted
+        /// again.
         case moveToSlowQueue
-        /// It is cancelled.
+        /// The fetch is cancelled.
         case cancel
     }
 
-    /// How a picture comes in that was not there at once; none.
+    /// The transition to a picture that was not in memory; none by default.
     public var transition = ImageTransition.none
-    /// Uses the transition also for pictures that were in memory.
+    /// Whether the transition is also used for pictures that were in memory.
     public var transitionsAlways = false
-    /// Shows what was there until the new picture is, instead of the placeholder.
+    /// Whether the display keeps its current picture, in place of the placeholder, until the new picture is there.
     public var keepsCurrentImage = false
-    /// Shown if the picture cannot be had; `nil` leaves what is shown.
+    /// The content that is shown if the picture cannot be loaded; with `nil` the display keeps what it shows.
     public var failure: Placeholder?
-    /// Reads and decodes a picture that is on disk at once, on the caller's thread: nothing flickers, but the caller
-    /// waits.
+    /// Whether a picture that is on disk is read and decoded at once, on the caller's thread: nothing flickers, but the
+    /// caller waits.
     public var loadsFromDiskAtOnce = false
-    /// Plays pictures that move while the display is on screen.
+    /// Whether animated pictures play while the display is on screen.
     public var playsAnimations = true
-    /// How they are played. The callback queue is that of the display, whatever is set here.
+    /// The options with which animated pictures play. The callback queue is that of the display, whatever is set here.
     public var animation = AnimationOptions()
-    /// What becomes of a fetch when the display is given another picture.
+    /// The treatment of a fetch when the display is given another picture.
     public var abandonment = Abandonment.moveToSlowQueue
-    /// Lets go of the picture when the system is short of memory and the display is off screen; it comes back when the
-    /// display does.
+    /// Whether a display that is off screen releases its picture when the system is short of memory. The picture comes
+    /// back when the display does.
     public var releasesUnderPressure = true
-    /// Fetches, in `slowQueue`, also what is set while the display is off screen.
+    /// Whether a picture that is set while the display is off screen is fetched, in `slowQueue`.
     public var loadsOffScreen = true
 
-    /// The defaults.
+    /// Creates the default options.
     public init() {}
 
-    /// A copy with one option changed.
+    /// Returns a copy of the options with one option changed.
     public func with<Value>(_ option: WritableKeyPath<DisplayOptions, Value>, _ value: Value) -> DisplayOptions {
         var copy = self
         copy[keyPath: option] = value

@@ -1,57 +1,61 @@
 import DipperData
 
-/// What one display shows and waits for. Decides, and does nothing: events go in, actions come out, to be carried out in
-/// their order on the display's queue.
+/// The state of one display: the content that it shows and the picture that it waits for.
+///
+/// A value that decides and does nothing: events go in, and actions come out, which the binding carries out in order on
+/// the display's queue.
 struct DisplayState {
-    /// Where the display is.
+    /// The place of the display.
     enum Presence: Sendable, Hashable, CaseIterable {
-        /// Someone looks at it.
+        /// The user sees the display.
         case visible
-        /// On screen, but gone before anything could be fetched.
+        /// The display is on screen, but will be gone before a picture could be fetched.
         case passing
-        /// Nobody sees it.
+        /// The display is off screen.
         case offScreen
-        /// Nobody sees it, and others fetch what it will show.
+        /// The display is off screen, and a list loader fetches the pictures that it will show.
         case away
     }
 
-    /// How the picture is asked for.
+    /// The kind of call that loads the picture.
     enum Fetch: Sendable, Hashable {
-        /// By an urgent call.
+        /// An urgent call.
         case urgent
-        /// From memory and disk alone.
+        /// A call that only memory and disk may answer.
         case cached
-        /// By a prefetch.
+        /// A prefetch.
         case slow
     }
 
     enum Action {
-        /// Makes a call in place of the one there is, which is disposed of once the new one has been made.
+        /// Makes a call in place of the present one, which is disposed of once the new call has been made.
         case fetch(Fetch, disposal: DisplayOptions.Abandonment)
-        /// The call goes on as a prefetch.
+        /// Moves the call to `slowQueue`.
         case demote
-        /// There is no use for the call any more.
+        /// Disposes of a call that is no longer needed.
         case dispose(DisplayOptions.Abandonment)
         case show(DisplayContent, ImageTransition)
         case activity(DisplayActivity?)
-        /// Brings the other frames of a picture that moves.
+        /// Plays the frames of an animated picture.
         case play(Image)
         case pause, resume, stop, releaseFrames
-        /// Tells whoever set the picture.
+        /// Calls the completion of the picture that was set.
         case complete(Result<ImageResponse, DipperError>)
     }
 
     private enum Phase: Equatable {
-        /// Nothing is wanted, or it cannot be had.
+        /// No picture is wanted, or it cannot be loaded.
         case idle
-        /// It could not be had, and may be another time.
+        /// The picture could not be loaded, but another attempt may succeed.
         case failed
-        /// A picture is wanted, and nothing is done about it.
+        /// A picture is wanted, but no call loads it.
         case waiting
         /// A call is about to be made.
         case asking(Fetch, isNew: Bool)
         case loading(Fetch)
-        /// - Parameter isOld: it is out of date, and is asked for anew when someone looks.
+        /// The picture is shown.
+        /// - Parameter isOld: whether the picture is out of date, so that it is requested again when the display is
+        ///   visible.
         case shown(moves: Bool, isOld: Bool)
     }
 
@@ -60,14 +64,14 @@ struct DisplayState {
     private var options = DisplayOptions()
     private var placeholder: Placeholder?
     private var pressure: MemoryPressure
-    /// The request leaves it to the cache where the picture comes from.
+    /// Whether the request lets the cache answer.
     private var mayGlimpse = true
-    /// Part of the picture at least can be seen, or one before it.
+    /// Whether the display shows at least part of the picture, or an earlier picture.
     private var showsPicture = false
     private var glimpse: Image?
-    /// The pixels of the picture that is shown, as long as anyone has them.
+    /// The pixels of the picture that is shown, as long as they are in memory.
     private weak var pixels: PixelStorage?
-    /// The player begins with the frame that is shown already.
+    /// Whether the player begins with the frame that is shown already.
     private var repeatsFrame = false
     private(set) var activity: DisplayActivity?
 
@@ -83,12 +87,12 @@ struct DisplayState {
         if case .shown(moves: true, _) = phase { true } else { false }
     }
 
-    // MARK: What is wanted
+    // MARK: Pictures
 
-    /// Another picture is wanted, or none, by a display that may be somewhere else.
+    /// Sets another picture, or none, for a display that may have moved.
     /// - Parameters:
     ///   - mayGlimpse: whether the cache alone may answer.
-    ///   - glimpse: what the cache had, to be shown in place of a placeholder.
+    ///   - glimpse: the picture that the cache has, which is shown in place of a placeholder.
     mutating func set(
         isWanted: Bool, _ placeholder: Placeholder?, _ options: DisplayOptions, _ presence: Presence,
         mayGlimpse: Bool = true, glimpse: Image? = nil
@@ -119,13 +123,13 @@ struct DisplayState {
             return actions + [.fetch(fetch, disposal: disposal)]
         }
         phase = isWanted ? .waiting : .idle
-        // What is kept is kept for a picture that comes.
+        // The current picture is kept only until another one comes, and none will.
         if !isWanted { showsPicture = false }
         let end: [Action] = isWanted ? [] : [.complete(.failure(.noSource))]
         return actions + (isLoading ? [.dispose(disposal)] : []) + showActivity(nil) + showPlaceholder() + end
     }
 
-    /// The picture is not wanted any more; what is shown stays.
+    /// Cancels the picture that is wanted. The display keeps what it shows.
     mutating func cancel() -> [Action] {
         var actions: [Action] = []
         switch phase {
@@ -137,9 +141,9 @@ struct DisplayState {
         return actions + showActivity(nil) + [.complete(.failure(.cancelled))]
     }
 
-    // MARK: Where the display is
+    // MARK: Presence
 
-    /// The display has moved.
+    /// Takes note that the display has moved.
     mutating func move(to new: Presence) -> [Action] {
         let old = presence
         presence = new
@@ -163,11 +167,11 @@ struct DisplayState {
         return actions
     }
 
-    /// The system is short of memory, or no longer.
+    /// Takes note of a change of memory pressure.
     mutating func press(_ pressure: MemoryPressure) -> [Action] {
         self.pressure = pressure
         if isReleasing { return release() }
-        // One that is on screen would have to decode all frames again.
+        // A player that is on screen would have to decode all frames again.
         return moves && presence != .visible && pressure == .severe ? [.releaseFrames] : []
     }
 
@@ -177,7 +181,7 @@ struct DisplayState {
         return stop + [.fetch(fetch, disposal: .cancel)]
     }
 
-    /// Lets go of what is shown.
+    /// Releases the picture that is shown.
     private mutating func release() -> [Action] {
         guard showsPicture else { return [] }
         let actions: [Action] = moves ? [.stop] : []
@@ -186,9 +190,9 @@ struct DisplayState {
         return actions + showPlaceholder()
     }
 
-    // MARK: What the call tells
+    // MARK: News of the call
 
-    /// The call has been made, and is not answered yet.
+    /// Takes note that the call has been made and is not answered yet.
     mutating func began() -> [Action] {
         guard case .asking(let fetch, let isNew) = phase else { return [] }
         phase = .loading(fetch)
@@ -203,7 +207,8 @@ struct DisplayState {
         return [.show(.preview(image), .none)]
     }
 
-    /// - Parameter change: what is known anew.
+    /// Updates the activity that is shown.
+    /// - Parameter change: changes the present activity.
     mutating func progress(_ change: (inout DisplayActivity) -> Void) -> [Action] {
         guard case .loading(let fetch) = phase, fetch != .cached else { return [] }
         var new = activity ?? DisplayActivity()
@@ -211,7 +216,7 @@ struct DisplayState {
         return showActivity(new)
     }
 
-    /// The call is over.
+    /// Takes note of the result of the call.
     mutating func end(_ result: Result<ImageResponse, DipperError>) -> [Action] {
         let fetch: Fetch
         switch phase {
@@ -221,7 +226,7 @@ struct DisplayState {
         switch result {
         case .success(let response): return arrive(response, isGlimpse: fetch == .cached)
         case .failure(let error) where fetch == .cached && error == .notCached:
-            // It is a miss, not the end.
+            // The picture is not cached, but can still be fetched.
             let actions = if case .asking(_, isNew: true) = phase { showPlaceholder() } else { [Action]() }
             phase = .waiting
             return actions
@@ -256,13 +261,13 @@ struct DisplayState {
         return actions + [.complete(.success(response))]
     }
 
-    /// A newer picture has come in place of one that was out of date, or the word that it is the newest.
+    /// Takes note that a picture that was out of date has been replaced by a newer one, or confirmed.
     mutating func renew(_ response: ImageResponse) -> [Action] {
         guard case .shown = phase, response.source != .revalidated else { return [] }
         return show(response.image, presence == .visible ? options.transition : .none)
     }
 
-    /// The next frame of the picture that is shown is due.
+    /// Shows the next frame of the animated picture, which is due.
     mutating func advance(to frame: Image, _ index: Int) -> [Action] {
         let isShown = exchange(&repeatsFrame, with: false) && index == 0
         return moves && !isShown ? [.show(.frame(frame), .none)] : []
@@ -273,7 +278,7 @@ struct DisplayState {
     private mutating func show(_ image: Image, _ transition: ImageTransition) -> [Action] {
         glimpse = nil
         let isSame = showsPicture && pixels === image.storage
-        // It goes on as it is.
+        // The picture is shown already, and its player continues.
         if isSame, moves { return [] }
         let stop: [Action] = moves ? [.stop] : []
         let plays = image.animation != nil && options.playsAnimations

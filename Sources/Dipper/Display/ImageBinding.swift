@@ -2,17 +2,22 @@ import DipperData
 import Foundation
 import Synchronization
 
-/// Brings pictures of a cache to one display: the newest that was asked for, and only that.
+/// The connection between a cache and one display, which shows the newest picture that was set and no other.
 ///
-/// A binding belongs to one ``ImageDisplay``, which it does not keep alive, and has one queue on which the display is
-/// called; its own calls are made there too. A picture in memory is shown before `setImage` returns. While the display is
-/// off screen what it waits for goes on as a prefetch (``didDisappear()``), and is urgent again when it comes back
-/// (``willAppear()``).
+/// ```swift
+/// let binding = ImageBinding(view, queue: .custom { work in loop.runWhenIdle(work) })
+/// binding.setImage(url, placeholder: .color(.clear))
+/// ```
+///
+/// A binding belongs to one ``ImageDisplay``, which it does not keep alive. It calls the display on one queue, and must
+/// be called on that queue too. A picture in memory is shown before `setImage` returns. While the display is off
+/// screen, the picture that the binding waits for is prefetched (``didDisappear()``); when the display comes back, the
+/// call is urgent again (``willAppear()``).
 public final class ImageBinding: Sendable {
-    /// Told once what has become of a picture that was set.
+    /// A closure that receives the result of a picture that was set, once.
     public typealias Completion = @Sendable (Result<ImageResponse, DipperError>) -> Void
 
-    // The display is touched on its own queue alone.
+    // The display is used on its own queue alone.
     private struct Target: @unchecked Sendable {
         weak var display: (any ImageDisplay)?
     }
@@ -24,11 +29,11 @@ public final class ImageBinding: Sendable {
         var completion: Completion?
         var task: ImageTask?
         var player: AnimatedImage?
-        /// Changes with every call: what an older one tells is not heard.
+        /// The number of the latest call. News of earlier calls is ignored.
         var token = 0
-        /// Changes with every picture that is set.
+        /// The number of the latest picture that was set.
         var setting = 0
-        /// What is to be carried out, and for which setting.
+        /// The actions to carry out, each with the setting that it belongs to.
         var pending: [(action: DisplayState.Action, setting: Int)] = []
         var isPerforming = false
     }
@@ -36,18 +41,18 @@ public final class ImageBinding: Sendable {
     private let target: Target
     private let cache: ImageCache
     private let queue: CallbackQueue
-    /// For pictures that are set without any.
+    /// The options for pictures that are set without options.
     public let options: DisplayOptions
     private let link: Mutex<Link>
     private let pressure = Mutex<ChangeObservation?>(nil)
 
-    /// A binding for a display that is on screen.
+    /// Creates a binding for a display that is on screen.
     /// - Parameters:
-    ///   - display: what shows the pictures.
-    ///   - cache: where they come from.
-    ///   - queue: where the display is called, a serial one: for a widget a `CallbackQueue.custom` that adds an idle call
-    ///     to the loop of the user interface.
-    ///   - options: for pictures that are set without any.
+    ///   - display: the display that shows the pictures.
+    ///   - cache: the cache that loads the pictures.
+    ///   - queue: the serial queue on which the display is called; for a widget, a `CallbackQueue.custom` that adds an
+    ///     idle call to the loop of the user interface.
+    ///   - options: the options for pictures that are set without options.
     public init(
         _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue,
         options: DisplayOptions = DisplayOptions()
@@ -73,15 +78,15 @@ public final class ImageBinding: Sendable {
         }
     }
 
-    // MARK: What is shown
+    // MARK: Pictures
 
-    /// Shows a picture in place of what is shown now.
+    /// Shows the picture of a request in place of the present content.
     /// - Parameters:
-    ///   - request: which one; `nil` for none, which shows the placeholder.
-    ///   - placeholder: shown until it is there.
-    ///   - options: `nil` for those of the binding.
-    ///   - completion: called once, on the display's queue: with the picture, or why there is none.
-    ///     `DipperError.replaced` if another one was set meanwhile, `DipperError.noSource` if there was no request.
+    ///   - request: the request for the picture; `nil` for no picture, which shows the placeholder.
+    ///   - placeholder: the content that is shown until the picture is there.
+    ///   - options: the options; `nil` for those of the binding.
+    ///   - completion: called once, on the display's queue, with the picture or the error: `DipperError.replaced` if
+    ///     another picture was set meanwhile, `DipperError.noSource` if there was no request.
     public func setImage(
         _ request: ImageRequest?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
         then completion: Completion? = nil
@@ -97,22 +102,22 @@ public final class ImageBinding: Sendable {
         let policy = request.map { cache.data.policy(of: $0.data) } ?? .useCache
         var glimpse: Image?
         if let request, options.loadsFromDiskAtOnce, presence == .visible, policy == .useCache || policy == .cacheOnly {
-            // Puts it into memory, where it is found at once.
+            // This puts the picture into memory, where the call finds it at once.
             glimpse = cache.image(for: request)
         }
         let (old, setting) = link.withLock { link in
-            // Kept to the end, for nothing is to be freed under the lock.
+            // Kept until the end, because nothing must be freed while the lock is held.
             let old = link
             link.request = request
             link.options = options
             link.completion = completion
             link.setting += 1
-            // What the call for the picture before tells is not about this one.
+            // News of the call for the earlier picture does not concern this one.
             link.token += 1
             return (old, link.setting)
         }
         old.completion?(.failure(.replaced))
-        // Whoever was told may have set another one.
+        // The completion may have set another picture.
         guard link.withLock({ $0.setting == setting }) else { return }
         change {
             $0.set(
@@ -121,7 +126,7 @@ public final class ImageBinding: Sendable {
         }
     }
 
-    /// The same for a URL.
+    /// Shows the picture of a URL in place of the present content, with the cache's default options for the request.
     public func setImage(
         _ url: URL, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
         then completion: Completion? = nil
@@ -129,10 +134,11 @@ public final class ImageBinding: Sendable {
         setImage(ImageRequest(url), placeholder: placeholder, options: options, then: completion)
     }
 
-    /// The same from any task, returning when the picture is shown.
+    /// Shows the picture of a request, and returns when it is shown. May be called from any task.
     ///
-    /// Cancelling the task that waits gives the picture up.
-    /// - Throws: `DipperError.replaced` if another one was set meanwhile, and all that a call of the cache may end as.
+    /// Cancelling the task that waits cancels the picture.
+    /// - Throws: `DipperError.replaced` if another picture was set meanwhile, and every error that a call of the cache
+    ///   may end with.
     @discardableResult
     public func setImageAndWait(
         _ request: ImageRequest, placeholder: Placeholder? = nil, options: DisplayOptions? = nil
@@ -156,10 +162,10 @@ public final class ImageBinding: Sendable {
         return try result.get()
     }
 
-    /// Gives up the picture that is waited for; what is shown stays.
+    /// Cancels the picture that the binding waits for. The display keeps what it shows.
     public func cancel() { change { $0.cancel() } }
 
-    /// Between a task that waits and its cancellation.
+    /// The state that a waiting task shares with its cancellation.
     private final class Wait: Sendable {
         private let state = Mutex((isCancelled: false, setting: 0))
 
@@ -178,19 +184,25 @@ public final class ImageBinding: Sendable {
         if link.withLock({ $0.setting == setting }) { cancel() }
     }
 
-    /// What plays the picture that is shown, if it moves: for hooks on its loops and its end.
+    /// The player of the animated picture that is shown, for hooks on its loops and its end; `nil` if no animation is
+    /// shown.
     public var animatedImage: AnimatedImage? { link.withLock { $0.player } }
 
-    // MARK: Where the display is
+    // MARK: Presence
 
-    /// Whether someone can see the display, as far as this binding has been told.
+    /// Whether the display is on screen, as far as the binding has been told.
     public var isOnScreen: Bool { [.visible, .passing].contains(presence) }
 
-    /// The display comes on screen: what it waits for is urgent, what it let go of comes back, what moves goes on.
+    /// Tells the binding that the display comes on screen.
+    ///
+    /// The call for the picture becomes urgent, a picture that was released is loaded again, and an animation
+    /// continues.
     public func willAppear() { move(to: .visible) }
 
-    /// The display has gone off screen: what it waits for goes on as a prefetch, what moves stops, and the picture is let
-    /// go of if the system is short of memory.
+    /// Tells the binding that the display has gone off screen.
+    ///
+    /// The call for the picture continues as a prefetch, and an animation pauses. The picture is released if the system
+    /// is short of memory.
     public func didDisappear() { move(to: .offScreen) }
 
     private var presence: DisplayState.Presence { link.withLock { $0.state.presence } }
@@ -199,25 +211,27 @@ public final class ImageBinding: Sendable {
 
     func onQueue(_ work: @escaping @Sendable () -> Void) { queue.perform(work) }
 
-    /// On any thread.
+    /// Passes a change of memory pressure on to the display's queue. Called on any thread.
     private func press(_ level: MemoryPressure) {
         queue.perform { [weak self] in self?.change { $0.press(level) } }
     }
 
-    // MARK: Carrying out
+    // MARK: Actions
 
-    /// - Parameter token: of the call that tells it; `nil` for what no call tells.
+    /// Takes note of an event and carries out the actions that follow from it.
+    /// - Parameter token: the number of the call that the event comes from; `nil` if the event does not come from a
+    ///   call.
     private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
         guard target.display != nil else { return giveUp() }
         let (isFirst, old) = link.withLock { link in
-            // Kept to the end, for nothing is to be freed under the lock.
+            // Kept until the end, because nothing must be freed while the lock is held.
             let old = link.state
             guard token == nil || token == link.token else { return (false, old) }
             link.pending += event(&link.state).map { ($0, link.setting) }
             return (!exchange(&link.isPerforming, with: true), old)
         }
         withExtendedLifetime(old) {}
-        // What a display or a completion sets off comes behind what it was called for.
+        // Actions that a display or a completion causes come after those that are being carried out.
         guard isFirst else { return }
         while let next = takePending() { perform(next.action, next.setting) }
     }
@@ -232,7 +246,7 @@ public final class ImageBinding: Sendable {
         }
     }
 
-    /// The display is gone.
+    /// Ends the call and the player, because the display is gone.
     private func giveUp() {
         let (task, player, completion) = link.withLock { link in
             link.token += 1
@@ -246,7 +260,9 @@ public final class ImageBinding: Sendable {
         completion?(.failure(.cancelled))
     }
 
-    /// - Parameter setting: of the picture that it is about. A display or a completion may have set another one meanwhile.
+    /// Carries out an action.
+    /// - Parameter setting: the number of the picture that the action is for. A display or a completion may have set
+    ///   another one meanwhile.
     private func perform(_ action: DisplayState.Action, _ setting: Int) {
         switch action {
         case .complete(let result):
@@ -265,7 +281,7 @@ public final class ImageBinding: Sendable {
         case .resume: animatedImage?.resume()
         case .stop: link.withLock { exchange(&$0.player, with: nil) }?.stop()
         case .releaseFrames: animatedImage?.releaseBuffer()
-        // Even if out of date by now: the state counts on the display's having been told.
+        // Carried out even if out of date: the state relies on what the display has been told.
         case .show(let content, let transition): target.display?.show(content, transition)
         case .activity(let activity): target.display?.showActivity(activity)
         case _ where link.withLock({ $0.setting != setting }): break
@@ -331,7 +347,7 @@ public final class ImageBinding: Sendable {
     }
 
     private func end(_ result: Result<ImageResponse, DipperError>, _ token: Int) {
-        // An ended call holds its picture.
+        // A call that has ended still holds its picture.
         let ended = link.withLock { $0.token == token ? exchange(&$0.task, with: nil) : nil }
         withExtendedLifetime(ended) {}
         change(token: token) { $0.end(result) }

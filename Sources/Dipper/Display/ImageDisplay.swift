@@ -1,39 +1,41 @@
-/// An object that shows pictures: a widget, a window, a panel of lamps. What it is to show is for its ``ImageBinding``
-/// to decide, which calls it on the display's own queue, one call after the other.
+/// An object that shows pictures: a widget, a window, a panel of lamps.
+///
+/// An ``ImageBinding`` decides what the display shows, and calls it on the display's own queue, one call after the
+/// other.
 public protocol ImageDisplay: AnyObject {
-    /// Shows something in place of what is shown now.
+    /// Shows new content in place of the present content.
     ///
-    /// The frames of an animation come this way too, one at a time, each when it is due.
+    /// The binding also delivers the frames of an animation by this method, one at a time, each when it is due.
     /// - Parameters:
-    ///   - content: what is to be seen.
-    ///   - transition: how it takes the place; a display may do without.
+    ///   - content: the content to show.
+    ///   - transition: the way in which the new content replaces the old; a display may ignore it.
     func show(_ content: DisplayContent, _ transition: ImageTransition)
 
-    /// Shows that the picture is on its way, and how far it has come; or, with `nil`, no longer.
+    /// Shows that a picture is being loaded, and how much of it is there; `nil` if no picture is being loaded.
     func showActivity(_ activity: DisplayActivity?)
 }
 
 extension ImageDisplay {
-    /// Shows nothing of the kind.
+    /// Does nothing.
     public func showActivity(_ activity: DisplayActivity?) {}
 }
 
-/// What a display shows.
+/// The content of a display.
 public enum DisplayContent: Sendable {
-    /// Nothing at all.
+    /// No content.
     case nothing
-    /// What stands for the picture until it is there.
+    /// The placeholder that is shown until the picture is there.
     case placeholder(Placeholder)
     /// A coarse or partial form of the picture, whose bytes are still arriving.
     case preview(Image)
-    /// The picture; of one that moves, the first frame.
+    /// The picture; for an animated picture, the first frame.
     case image(Image)
-    /// The next frame of a picture that moves.
+    /// The next frame of an animated picture.
     case frame(Image)
-    /// What stands for a picture that could not be had.
+    /// The content that is shown because the picture could not be loaded.
     case failure(Placeholder)
 
-    /// The picture to be drawn, whichever of these it is; `nil` for what is none.
+    /// The picture to draw, in all cases that have one; otherwise `nil`.
     public var image: Image? {
         switch self {
         case .preview(let image), .image(let image), .frame(let image): image
@@ -42,7 +44,7 @@ public enum DisplayContent: Sendable {
         }
     }
 
-    /// The colour that stands for the picture, if one does.
+    /// The colour of a placeholder or a failure; `nil` if the content has none.
     public var color: Color? {
         switch self {
         case .placeholder(.color(let color)), .failure(.color(let color)): color
@@ -51,7 +53,7 @@ public enum DisplayContent: Sendable {
     }
 }
 
-/// Stands for a picture that is not there.
+/// The content that is shown in place of a picture.
 public enum Placeholder: Sendable {
     /// Another picture.
     case image(Image)
@@ -61,37 +63,37 @@ public enum Placeholder: Sendable {
     case object(any Sendable)
 }
 
-/// What is known of a picture on its way.
+/// The progress of a picture that is being loaded.
 public struct DisplayActivity: Sendable, Hashable {
-    /// How much of it is there, from 0 to 1; `nil` if nobody knows.
+    /// The part of the picture that is there, from 0 to 1; `nil` if its size is not known.
     public var fraction: Double?
-    /// It waits for the network, or to try again.
+    /// Whether the picture waits for the network, or to try again.
     public var isWaiting: Bool
 
-    /// On its way.
+    /// Creates the activity of a picture that is being loaded.
     public init(fraction: Double? = nil, isWaiting: Bool = false) {
         self.fraction = fraction
         self.isWaiting = isWaiting
     }
 }
 
-/// How a display brings in something new: described, for the display to carry out.
+/// The way in which a display replaces its content. The display carries it out.
 public enum ImageTransition: Sendable, Hashable {
     /// A side of the display.
     public enum Edge: String, Sendable, Hashable, CaseIterable { case left, right, top, bottom }
 
-    /// At once.
+    /// The new content appears at once.
     case none
-    /// The old fades out as the new fades in.
+    /// The old content fades out while the new content fades in.
     case fade(Duration)
     /// The display turns over like a card, beginning at an edge.
     case flip(from: Edge, Duration)
-    /// The new comes in over an edge.
+    /// The new content moves in over an edge.
     case slide(from: Edge, Duration)
-    /// One that the display knows by a name.
+    /// A transition that the display knows by a name.
     case custom(String, Duration)
 
-    /// How long it takes.
+    /// The duration of the transition.
     public var duration: Duration {
         switch self {
         case .none: .zero

@@ -1,55 +1,57 @@
-/// How a picture is decoded.
+/// Options for decoding a picture.
 public struct DecodeOptions: Sendable {
-    /// The size that is wanted, in pixels as displayed; `nil` for the picture's own.
+    /// The size wanted, in pixels as displayed; `nil` for the picture's own size.
     public var target: TargetSize?
-    /// Pixels for each point of the display; only noted in the result.
+    /// The number of pixels for each point of the display. The decoder only stores it in the result.
     public var scale = 1.0
-    /// Leaves out the other frames of an animation.
+    /// Whether to decode only the first frame of an animation.
     public var firstFrameOnly = false
-    /// Decodes all frames of an animation at once.
+    /// Whether to decode all frames of an animation at once.
     public var preloadsFrames = false
-    /// A file that ends too early gives a picture whose rest is transparent, or coarse; else it is an error.
+    /// Whether a file that ends too early is decoded as far as it goes. The rest of the picture is then transparent, or
+    /// coarse in a progressive picture. Otherwise such a file is an error.
     public var allowsPartial = false
-    /// The most that the picture may ask for.
+    /// The limits on what one decode may use.
     public var limits = DecodeLimits()
-    /// Asked between rows: true ends the decode with `DipperError.cancelled`.
+    /// A closure that the decoder calls between rows; if it returns `true`, the decode ends with
+    /// `DipperError.cancelled`.
     public var isCancelled: @Sendable () -> Bool = { false }
 
-    /// The whole picture in its own size.
+    /// Creates options that decode the whole picture in its own size.
     public init() {}
 
-    /// To a size.
+    /// Creates options that decode to a target size, or to the picture's own size if the target is `nil`.
     public init(target: TargetSize?) {
         self.target = target
     }
 
-    /// To be called by decoders every few rows.
+    /// Throws an error if the decode was cancelled. Decoders call this method every few rows.
     /// - Throws: `DipperError.cancelled`.
     public func checkCancelled() throws(DipperError) {
         if isCancelled() { throw .cancelled }
     }
 
-    /// The size to decode to before the orientation is applied.
+    /// Returns the size to decode to, before the orientation is applied.
     func storedTarget(for stored: PixelSize, _ orientation: Orientation) -> PixelSize {
         guard let target else { return stored }
         return orientation.applied(to: target.size(for: orientation.applied(to: stored)))
     }
 }
 
-/// The most that a picture may ask for, checked before memory is taken.
+/// Limits on the resources that one picture may use, checked before memory is allocated.
 public struct DecodeLimits: Sendable, Hashable {
-    /// Pixels of the stored picture, also if it is decoded to a smaller size.
+    /// The largest number of pixels of the stored picture, even if it is decoded to a smaller size.
     public var pixels = 1 << 28
-    /// Frames of an animation.
+    /// The largest number of frames of an animation.
     public var frames = 10_000
-    /// Bytes of one decode: the result, and what is needed on the way.
+    /// The most memory that one decode may use, in bytes: the result and the intermediate buffers.
     public var bytes = 1 << 30
 
-    /// The defaults: 268 million pixels, 10,000 frames, 1 GiB.
+    /// Creates the default limits: 268 million pixels, 10,000 frames, 1 GiB.
     public init() {}
 
-    /// Checks what a header announces.
-    /// - Throws: `DipperError.undecodable` for an empty picture, `DipperError.imageTooLarge`.
+    /// Checks the size and the number of frames that a header announces.
+    /// - Throws: `DipperError.undecodable` for an empty picture, `DipperError.imageTooLarge` above the limits.
     public func check(_ size: PixelSize, frames: Int = 1) throws(DipperError) {
         guard !size.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }
         let (count, overflows) = size.width.multipliedReportingOverflow(by: size.height)
@@ -57,13 +59,14 @@ public struct DecodeLimits: Sendable, Hashable {
         guard frames <= self.frames else { throw .imageTooLarge.with(detail: "\(frames) frames") }
     }
 
-    /// Checks the memory that is about to be taken, in bytes.
+    /// Checks an amount of memory, in bytes, before it is allocated.
     /// - Throws: `DipperError.imageTooLarge`.
     public func check(bytes count: Int) throws(DipperError) {
         guard count <= bytes else { throw .imageTooLarge.with(detail: "\(count) bytes") }
     }
 
-    /// The same for a picture of four bytes a pixel.
+    /// Checks the memory of a picture with four bytes for each pixel.
+    /// - Throws: `DipperError.imageTooLarge`.
     func checkMemory(_ size: PixelSize) throws(DipperError) {
         let (count, overflows) = size.width.multipliedReportingOverflow(by: size.height)
         guard !overflows, count <= Int.max / 4 else { throw .imageTooLarge.with(detail: "\(size) pixels") }

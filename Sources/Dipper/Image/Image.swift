@@ -2,22 +2,22 @@ import Foundation
 
 /// An immutable picture, ready to draw: premultiplied RGBA, eight bits each, in sRGB, upright.
 ///
-/// A handle: copies share the pixels.
+/// Copies of the value share the pixels.
 public struct Image: Sendable {
-    /// Holds the pixels' memory; keep it where they are used without a copy.
+    /// The owner of the pixels' memory. Keep a reference to it while you use the pixels without copying them.
     ///
-    /// For GTK 4: make a `GBytes` over ``PixelStorage/bytes`` whose free function releases the storage, and of that a
-    /// `GdkMemoryTexture` of the format `GDK_MEMORY_R8G8B8A8_PREMULTIPLIED` with ``rowStride``.
+    /// For GTK 4: create a `GBytes` over ``PixelStorage/bytes`` whose free function releases the storage. From it
+    /// create a `GdkMemoryTexture` with the format `GDK_MEMORY_R8G8B8A8_PREMULTIPLIED` and ``rowStride``.
     public let storage: PixelStorage
-    /// In pixels.
+    /// The width and height in pixels.
     public let size: PixelSize
-    /// Bytes from one row to the next; at least four times the width.
+    /// The number of bytes from one row to the next; at least four times the width.
     public let rowStride: Int
-    /// Every pixel's alpha is 255.
+    /// Whether every pixel has an alpha of 255.
     public let isOpaque: Bool
-    /// Pixels for each point of the display.
+    /// The number of pixels for each point of the display.
     public var scale: Double
-    /// The other frames, if the picture moves.
+    /// The frames of an animated picture; `nil` for a still one.
     public var animation: ImageAnimation?
 
     init(storage: PixelStorage, size: PixelSize, rowStride: Int, isOpaque: Bool, scale: Double) {
@@ -28,33 +28,35 @@ public struct Image: Sendable {
         self.scale = scale
     }
 
-    /// In pixels.
+    /// The width in pixels.
     public var width: Int { size.width }
-    /// In pixels.
+    /// The height in pixels.
     public var height: Int { size.height }
 
-    /// What the picture takes in memory, in bytes; frames that are not decoded count by their encoded bytes.
+    /// The memory that the picture uses, in bytes. An animation adds the bytes of its encoded file and of the frames
+    /// decoded ahead.
     public var byteCount: Int { rowStride * height + (animation?.byteCount ?? 0) }
 
-    /// The same with what is taken beside the pixels, which are kept in whole pages: what a limit of memory counts.
+    /// The memory that the picture uses, in bytes, including the padding of pixels to whole pages. Memory limits count
+    /// this value.
     var footprint: Int { storage.capacity + (animation?.footprint ?? 0) }
 
-    /// Gives access to the pixels: `height` rows of ``rowStride`` bytes, each beginning with `width` pixels of
-    /// red, green, blue and alpha, colours multiplied by alpha.
+    /// Calls a closure with the pixels: `height` rows of ``rowStride`` bytes, each beginning with `width` pixels of
+    /// red, green, blue and alpha, with the colours multiplied by alpha.
     public func withPixels<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(storage.bytes)
     }
 
-    /// The same pixels at another ``scale``.
+    /// Returns a picture with the same pixels and another ``scale``.
     func at(scale: Double) -> Image {
         var image = self
         image.scale = scale
         return image
     }
 
-    /// One pixel: red, green, blue, alpha; colours multiplied by alpha.
+    /// The pixel at a position: red, green, blue and alpha, with the colours multiplied by alpha.
     public subscript(x: Int, y: Int) -> SIMD4<UInt8> {
         precondition(x >= 0 && x < width && y >= 0 && y < height, "The pixel is inside the picture.")
         return storage.bytes.loadUnaligned(fromByteOffset: y * rowStride + x * 4, as: SIMD4<UInt8>.self)
@@ -62,10 +64,10 @@ public struct Image: Sendable {
 }
 
 extension Image {
-    /// A picture from pixels of the caller's: rows of premultiplied red, green, blue and alpha, one after the other
-    /// without gaps, top to bottom.
-    /// - Returns: `nil` if the number of bytes is not `width × height × 4`, a colour is above its alpha, or there is no
-    ///   memory.
+    /// Creates a picture from the caller's pixels: rows of premultiplied red, green, blue and alpha, without gaps, top
+    /// to bottom.
+    /// - Returns: `nil` if the number of bytes is not `width × height × 4`, the size is empty or a side is above 2^24
+    ///   pixels, a colour is above its alpha, or there is no memory.
     public init?(size: PixelSize, premultiplied pixels: some Collection<UInt8>, scale: Double = 1) {
         guard let image = try? Self.copy(size, pixels, scale) else { return nil }
         self = image
@@ -78,7 +80,8 @@ extension Image {
             pixels.count == size.width * size.height * 4
         else { return nil }
         let buffer = try PixelBuffer(size)
-        // A collection of no known type is slow: it is left to those that have no memory of their own.
+        // Iterating over an unspecialized collection is slow, so this path is only for those without contiguous
+        // storage.
         let isCopied = pixels.withContiguousStorageIfAvailable { buffer.bytes.copyMemory(from: .init($0)) } != nil
         if !isCopied { _ = buffer.bytes.initializeMemory(as: UInt8.self, from: pixels) }
         var isOpaque = true

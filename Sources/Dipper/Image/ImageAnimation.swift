@@ -1,19 +1,19 @@
-/// The frames of a moving picture, decoded on demand.
+/// The frames of an animated picture, decoded on demand.
 public final class ImageAnimation: Sendable {
-    /// Makes a decoder that begins with the first frame and takes no more than the limits allow. The closure that it is
-    /// given tells decoding and processing to end.
+    /// A function that creates a decoder at the first frame, bound by limits. Decoding and processing end when the
+    /// closure passed to it returns `true`.
     typealias MakeDecoder =
         @Sendable (DecodeLimits, @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder
 
     /// The number of frames in the file.
     public let frameCount: Int
-    /// The number of times that all frames are shown; 0 for ever.
+    /// The number of times the animation plays; 0 for endlessly.
     public let loopCount: Int
-    /// All frames, if they were decoded ahead.
+    /// All frames, if they were decoded ahead; otherwise `nil`.
     public let preloaded: [AnimationFrame]?
-    /// The limits of one frame.
+    /// The limits that apply to decoding and processing each frame.
     let limits: DecodeLimits
-    /// The size of the file in memory, in bytes.
+    /// The size of the encoded file, which the animation keeps in memory, in bytes.
     private let fileSize: Int
     private let makeDecoder: MakeDecoder
 
@@ -29,31 +29,34 @@ public final class ImageAnimation: Sendable {
         self.makeDecoder = makeDecoder
     }
 
-    /// The memory that it takes in addition to the picture, which is the first frame, in bytes.
+    /// The memory that the animation uses in addition to the picture, which is the first frame, in bytes.
     public var byteCount: Int {
         fileSize + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.byteCount } ?? 0)
     }
 
-    /// ``byteCount`` with what is allocated around the pixels.
+    /// The value of ``byteCount``, including the padding of pixels to whole pages.
     var footprint: Int {
         fileSize + (preloaded?.dropFirst().reduce(0) { $0 + $1.image.footprint } ?? 0)
     }
 
-    /// Decodes the frames again, from the first. Each has the size of the picture and is processed as it was.
+    /// Creates a decoder of the frames, from the first. Each frame has the picture's size and is processed as the
+    /// picture was.
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     public func makeFrameDecoder() throws(DipperError) -> any FrameDecoder {
         try makeFrameDecoder(isCancelled: { false })
     }
 
-    /// - Parameter isCancelled: tells decoding and processing to end.
+    /// Creates a decoder of the frames, from the first, that the caller can cancel.
+    /// - Parameter isCancelled: returns `true` to end decoding and processing.
     func makeFrameDecoder(isCancelled: @escaping @Sendable () -> Bool) throws(DipperError) -> any FrameDecoder {
         try makeDecoder(limits, isCancelled)
     }
 
-    /// Returns an animation whose frames are made from those of this one.
+    /// Returns an animation whose frames are derived from those of this one.
     /// - Parameters:
-    ///   - preloaded: all new frames, if they are there.
-    ///   - change: makes the decoder of the new frames from that of the old ones.
+    ///   - limits: the limits of each new frame.
+    ///   - preloaded: all new frames, if they are already there.
+    ///   - change: creates the decoder of the new frames from the decoder of the old ones.
     func changed(
         limits: DecodeLimits, preloaded: [AnimationFrame]?,
         _ change: @escaping @Sendable (any FrameDecoder, DecodeLimits, @escaping @Sendable () -> Bool) -> any FrameDecoder
@@ -66,26 +69,27 @@ public final class ImageAnimation: Sendable {
     }
 }
 
-/// One frame as it is shown: what earlier ones left and this one draws.
+/// One frame of an animation as it is displayed: the pixels it draws, over those that earlier frames left.
 public struct AnimationFrame: Sendable {
-    /// The whole picture as it is to be seen.
+    /// The whole picture during this frame.
     public let image: Image
-    /// How long it is shown, as the file says.
+    /// The time for which the frame is displayed, as the file states it.
     public let duration: Duration
 
-    /// A frame that is shown for a while.
+    /// Creates a frame from a picture and the time for which it is displayed.
     public init(image: Image, duration: Duration) {
         self.image = image
         self.duration = duration
     }
 }
 
-/// Decodes the frames of one picture in order. For one thread at a time.
+/// A decoder of one picture's frames, in order. Only one thread at a time may use it.
 public protocol FrameDecoder: AnyObject {
-    /// The next frame, of the whole picture's size; `nil` after the last.
-    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`; what processors throw.
+    /// Returns the next frame, in the size of the whole picture; `nil` after the last.
+    /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`, `DipperError.cancelled`; the errors of
+    ///   processors.
     func next() throws(DipperError) -> AnimationFrame?
-    /// Begins with the first again.
+    /// Restarts at the first frame.
     /// - Throws: `DipperError.undecodable`.
     func rewind() throws(DipperError)
 }

@@ -1,25 +1,27 @@
-/// What the first bytes of a picture say about it.
+/// Properties of a picture that its header states.
 public struct ImageInfo: Sendable, Hashable {
-    /// Told by the first bytes.
+    /// The file format, recognised from the first bytes.
     public var format: ImageFormat
-    /// In pixels, as it is displayed: after ``orientation``. `nil` for formats whose size is not read.
+    /// The size in pixels, as displayed after ``orientation`` is applied. `nil` for formats whose size is not read.
     public var size: PixelSize?
-    /// As far as the bytes given tell: all of an animation must be there to be counted.
+    /// The number of frames found in the bytes given; a partly downloaded animation may have more. Only frames of GIF,
+    /// WebP, AVIF and HEIC are counted; for other formats the value is 1.
     public var frameCount = 1
-    /// How often an animation is shown; 0 for ever.
+    /// The number of times an animation plays; 0 for endlessly.
     public var loopCount = 1
-    /// How the stored picture is to be turned. WebP keeps it after the pixels: `up` until those bytes are there.
+    /// The orientation of the stored picture. WebP stores it after the pixels: the value is `up` until those bytes are
+    /// there.
     public var orientation = Orientation.up
-    /// Bits for each colour.
+    /// The number of bits for each colour component.
     public var bitDepth: Int?
-    /// Pixels may be transparent.
+    /// Whether pixels may be transparent.
     public var hasAlpha = false
-    /// Coarse first, then finer: progressive JPEG, interlaced PNG and GIF.
+    /// Whether the file holds a coarse picture first and refines it: progressive JPEG, interlaced PNG and GIF.
     public var isProgressive = false
-    /// There is an ICC profile.
+    /// Whether the file has an ICC profile.
     public var hasColorProfile = false
 
-    /// What is known for certain; the rest has defaults.
+    /// Creates a description with a format and a size; the other properties have their defaults.
     public init(format: ImageFormat, size: PixelSize? = nil) {
         self.format = format
         self.size = size

@@ -1,25 +1,25 @@
-/// How stored rows and columns are to be turned for display (Exif 2.32, tag 0x0112).
+/// The rotation and mirroring that display a stored picture upright (Exif 2.32, tag 0x0112).
 public enum Orientation: Int, Sendable, Hashable, CaseIterable {
-    /// The first row is the top, the first column the left side.
+    /// The first row is the top and the first column is the left side.
     case up = 1
     /// Mirrored left to right.
     case upMirrored
-    /// Turned by half a turn.
+    /// Rotated by 180°.
     case down
     /// Mirrored top to bottom.
     case downMirrored
     /// Mirrored along the diagonal from the top left.
     case leftMirrored
-    /// To be turned clockwise by a quarter.
+    /// Needs a clockwise rotation by 90°.
     case right
     /// Mirrored along the diagonal from the top right.
     case rightMirrored
-    /// To be turned anticlockwise by a quarter.
+    /// Needs an anticlockwise rotation by 90°.
     case left
 
-    /// Width and height are exchanged for display.
+    /// Whether the orientation exchanges width and height.
     public var isTransposing: Bool { rawValue >= 5 }
 
-    /// The size for display of what is stored in a size, and the other way round.
+    /// Returns the displayed size for a stored size, or the stored size for a displayed one.
     public func applied(to size: PixelSize) -> PixelSize { isTransposing ? size.transposed : size }
 }

@@ -1,23 +1,24 @@
 import CPixels
 
-/// Takes rows in the order they are stored and puts each where it is displayed.
+/// A writer that receives rows in stored order and places each pixel where it is displayed.
 ///
-/// Rows that need turning are gathered in a band of a few, so that a row of the result is written in whole cache lines.
+/// Rows that need rotating are collected in a band of a few rows, so that the result is written in whole cache lines.
 struct OrientedRows: ~Copyable {
     private let stored: PixelSize
     private let orientation: Orientation
     private let buffer: PixelBuffer
     private let band: PixelScratch?
-    /// Rows in the result or in the band.
+    /// The number of rows written to the result or to the band.
     private(set) var committed = 0
     private var inBand = 0
 
-    /// Sixteen pixels are a cache line; more rows spare page table look-ups.
+    /// Sixteen pixels fill a cache line; more rows save page table look-ups.
     private static let bandRows = 32
 
+    /// Creates a writer and allocates the result.
     /// - Parameter stored: the size before the orientation is applied.
     init(_ stored: PixelSize, _ orientation: Orientation) throws(DipperError) {
-        // What may fail comes first: a part of a value that is not copied cannot be given up.
+        // Calls that may throw come before the assignments: a partly initialized noncopyable value cannot be destroyed.
         let band = orientation == .up ? nil : try PixelScratch(byteCount: Self.bandBytes(stored, orientation))
         let buffer = try PixelBuffer(orientation.applied(to: stored))
         self.stored = stored
@@ -26,12 +27,12 @@ struct OrientedRows: ~Copyable {
         self.band = band
     }
 
-    /// What is needed beside the result, in bytes.
+    /// Returns the memory needed in addition to the result, in bytes.
     static func bandBytes(_ stored: PixelSize, _ orientation: Orientation) -> Int {
         orientation == .up ? 0 : stored.width * 4 * min(bandRows, stored.height)
     }
 
-    /// Memory for the next rows, without gaps: for one at least unless all are there.
+    /// Returns memory for the next rows, without gaps: for at least one row unless all rows have been committed.
     func memory(rows: Int) -> (base: UnsafeMutableRawPointer, rows: Int) {
         let rest = stored.height - committed
         if let band {
@@ -40,7 +41,7 @@ struct OrientedRows: ~Copyable {
         return (buffer.base + committed * buffer.rowStride, min(rows, rest))
     }
 
-    /// So many rows of the memory given are filled.
+    /// Marks rows of the memory last returned as filled.
     mutating func commit(_ rows: Int) {
         precondition(rows >= 0 && rows <= memory(rows: rows).rows, "Rows are within the memory given.")
         committed += rows
@@ -49,7 +50,7 @@ struct OrientedRows: ~Copyable {
         if inBand == Self.bandRows || committed == stored.height { empty() }
     }
 
-    /// Makes the rows that have not come transparent.
+    /// Makes the rows that have not been committed transparent.
     mutating func clearRest() {
         while committed < stored.height {
             let (base, rows) = memory(rows: stored.height)
@@ -58,7 +59,7 @@ struct OrientedRows: ~Copyable {
         }
     }
 
-    /// The result, all of whose rows have come.
+    /// Returns the result. All rows must have been committed.
     consuming func finish() -> PixelBuffer {
         precondition(committed == stored.height, "All rows have come.")
         return buffer
@@ -69,7 +70,7 @@ struct OrientedRows: ~Copyable {
         let first = committed - inBand
         let (right, below) = (stored.width - 1, stored.height - 1)
         let stride = buffer.rowStride
-        // Where pixel (0, first) goes, and how far the next pixel and the next row are from there.
+        // The place of pixel (0, first), and the steps from there to the next pixel and to the next row.
         let (offset, stepX, stepY) =
             switch orientation {
             case .up: (first * stride, 4, stride)

@@ -1,10 +1,10 @@
-/// Which pages of a region are free: runs of them, in order, each as long as can be.
+/// The free pages of a region, as ordered runs that are each as long as possible.
 struct PageRuns {
-    /// Free and taken.
+    /// The number of pages, free and taken.
     let count: Int
     private(set) var free: [Range<Int>]
 
-    /// So many pages, all free.
+    /// Creates a region of free pages.
     init(count: Int) {
         self.count = count
         free = count > 0 ? [0..<count] : []
@@ -12,9 +12,9 @@ struct PageRuns {
 
     var allFree: Bool { free == [0..<count] }
 
-    /// Takes pages that follow one another, the first that there are: the end of a region is used last.
-    /// - Parameter wanted: one at least.
-    /// - Returns: the first of them; `nil` if no run is long enough.
+    /// Takes consecutive pages from the first run that is long enough, so that the end of a region is used last.
+    /// - Parameter wanted: at least one.
+    /// - Returns: the first of the pages; `nil` if no run is long enough.
     mutating func take(_ wanted: Int) -> Int? {
         guard let index = free.firstIndex(where: { $0.count >= wanted }) else { return nil }
         let run = free[index]
@@ -26,9 +26,9 @@ struct PageRuns {
         return run.lowerBound
     }
 
-    /// Gives pages back, all that were taken together or a part of them.
+    /// Gives back pages that were taken together, or a part of them.
     mutating func give(_ pages: Range<Int>) {
-        // The first run behind them.
+        // Find the first run after the pages.
         var (low, high) = (0, free.count)
         while low < high {
             let middle = (low + high) / 2

@@ -1,13 +1,13 @@
-/// A picture in the making: its one owner may write to it, until it becomes an ``Image``.
+/// A picture that is being drawn. Its only owner may write to it until it becomes an ``Image``.
 struct PixelBuffer: ~Copyable {
     let size: PixelSize
-    /// Bytes from one row to the next.
+    /// The number of bytes from one row to the next.
     let rowStride: Int
     private let storage: PixelStorage
 
-    /// Memory for a picture, with anything in it.
-    /// - Parameter size: within the limits of the decode; at least one pixel each way.
-    /// - Throws: `DipperError.imageTooLarge` if the system has no such memory.
+    /// Allocates memory for a picture. Its contents are undefined.
+    /// - Parameter size: within the limits of the decode; at least one pixel in each direction.
+    /// - Throws: `DipperError.imageTooLarge` if the system does not have this much memory.
     init(_ size: PixelSize) throws(DipperError) {
         precondition(!size.isEmpty, "A picture has at least one pixel.")
         let (rowStride, isTooWide) = size.width.multipliedReportingOverflow(by: 4)
@@ -18,13 +18,13 @@ struct PixelBuffer: ~Copyable {
         self.rowStride = rowStride
     }
 
-    /// The first byte.
+    /// The address of the first byte.
     var base: UnsafeMutableRawPointer {
-        // The storage was made with one pixel at least.
+        // The storage has at least one pixel.
         UnsafeMutableRawPointer(mutating: storage.bytes.baseAddress.unsafelyUnwrapped)
     }
 
-    /// The first byte of a row.
+    /// Returns the address of the first byte of a row.
     func row(_ y: Int) -> UnsafeMutableRawPointer {
         precondition(y >= 0 && y < size.height, "The row is inside the picture.")
         return base + y * rowStride
@@ -37,7 +37,7 @@ struct PixelBuffer: ~Copyable {
         bytes.withMemoryRebound(to: UInt8.self) { $0.update(repeating: 0) }
     }
 
-    /// The finished picture. Nothing is written afterwards.
+    /// Returns the finished picture. Nothing may be written to it afterwards.
     consuming func image(isOpaque: Bool, scale: Double = 1) -> Image {
         Image(storage: storage, size: size, rowStride: rowStride, isOpaque: isOpaque, scale: scale)
     }

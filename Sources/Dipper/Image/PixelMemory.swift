@@ -1,46 +1,47 @@
 import CPixels
 import Foundation
 
-/// Where memory for pixels comes from.
+/// The allocator of memory for pixels.
 ///
-/// Fresh pages are dear: the kernel clears each at its first touch, which for a large picture takes longer than many a
-/// decode. So blocks that are given back are kept for the next picture, within a limit, and large ones are asked for
-/// in huge pages. A block holds what was in it last: whoever takes it writes all of it.
+/// Fresh pages are expensive: the kernel clears each page at its first touch, which for a large picture takes longer
+/// than many decodes. So freed blocks are kept for the next picture, up to a limit, and large blocks are requested as
+/// huge pages. A reused block still holds its last contents: the new owner must write all of it.
 ///
-/// What is not kept goes back to the system, down to the last page, so that what is resident follows what is in use.
+/// All other pages go back to the system at once, so that resident memory follows the memory in use.
 enum PixelMemory {
     private enum Source {
         case malloc, pages, hugePages
     }
 
-    /// At least; larger blocks begin with a page.
+    /// The minimum alignment; larger blocks begin at a page.
     static let alignment = 64
-    /// Smaller blocks, in bytes, are left to malloc: rounded up to whole pages they would waste more than an eighth.
+    /// The size, in bytes, below which blocks come from malloc: rounding them up to whole pages would waste more than
+    /// an eighth.
     static let smallestPaged = max(32 << 10, PixelRegions.pageSize * 8)
-    /// From here on, in bytes, huge pages are asked for: at 4 MiB a first touch took 0.02 to 0.04 of the time, at 48 MiB
-    /// 0.1.
+    /// The size, in bytes, from which blocks are requested as huge pages. With them a first touch took 0.02 to 0.04 of
+    /// the time at 4 MiB, and 0.1 at 48 MiB.
     static let smallestHuge = 4 << 20
     private static let hugePage = 2 << 20
 
-    /// Blocks from here on, in bytes, have a pool of their own, so that those of thumbnails do not fill it.
+    /// The size, in bytes, from which blocks have a separate pool, so that thumbnails do not fill it.
     private static let smallestMiddle = 1 << 18
 
-    // What a pool holds is memory beyond the limits of all caches, and fills in the long run: the smaller the blocks, the
-    // less a first touch is to be seen beside a decode.
+    // Pools hold memory beyond the limits of all caches, and fill over time. The smaller the blocks, the less a first
+    // touch matters compared with a decode, so the pools of smaller blocks are smaller.
     private static let small = PixelPool(limit: 4 << 20)
     private static let middle = PixelPool(limit: 16 << 20)
     private static let huge = PixelPool(limit: 64 << 20)
     private static let regions = PixelRegions(regionSize: 32 << 20)
 
-    /// Memory with anything in it, which the caller gives back by ``free(_:)``.
-    /// - Throws: `DipperError.imageTooLarge` if the system has no such block.
+    /// Allocates memory with undefined contents, which the caller gives back with ``free(_:)``.
+    /// - Throws: `DipperError.imageTooLarge` if the system does not have such a block.
     static func allocate(_ byteCount: Int) throws(DipperError) -> UnsafeMutableRawBufferPointer {
-        // More than there are addresses; lengths that are rounded up stay numbers.
+        // No address space is this large, and below this limit rounding up cannot overflow.
         guard byteCount <= Int.max / 4 else { throw noMemory }
         let capacity = capacity(for: byteCount)
         let start: UnsafeMutableRawPointer? =
             switch source(of: capacity) {
-            // What Swift itself allocates ends the program where there is no memory.
+            // Swift's own allocation would end the program if there were no memory.
             case .malloc: aligned_alloc(alignment, max(1, (byteCount + alignment - 1) / alignment) * alignment)
             case .pages: takePages(capacity)
             case .hugePages: huge.take(capacity)?.start ?? mapHuge(capacity)
@@ -51,7 +52,8 @@ enum PixelMemory {
 
     static var noMemory: DipperError { .imageTooLarge.with(detail: "there is no memory") }
 
-    /// - Parameter memory: as ``allocate(_:)`` gave it.
+    /// Frees memory, or keeps it for the next picture.
+    /// - Parameter memory: a buffer that ``allocate(_:)`` returned.
     static func free(_ memory: UnsafeMutableRawBufferPointer) {
         guard let start = memory.baseAddress else { return }
         let capacity = capacity(for: memory.count)
@@ -61,12 +63,12 @@ enum PixelMemory {
         }
     }
 
-    /// Gives all that is not in use back to the system.
+    /// Gives all memory that is not in use back to the system.
     static func trim() {
         for pool in pools { release(pool.empty()) }
     }
 
-    /// Keeps nothing for reuse until as many ``resumePooling()`` have come.
+    /// Stops keeping freed memory, and frees what is kept, until ``resumePooling()`` has been called as many times.
     static func pausePooling() {
         for pool in pools { release(pool.pause()) }
     }
@@ -75,12 +77,12 @@ enum PixelMemory {
         for pool in pools { pool.resume() }
     }
 
-    /// Bytes kept for reuse.
+    /// The number of bytes kept for reuse.
     static var pooled: Int { pools.reduce(0) { $0 + $1.byteCount } }
 
-    /// What is really taken for a number of bytes: whole pages, up to an eighth more; of large blocks whole huge pages,
-    /// and those of nearly the same size are alike, so that one serves for the other: up to an eighth more, or less than
-    /// a huge page.
+    /// Returns the size of the block allocated for a number of bytes. Below ``smallestPaged`` it is the number itself;
+    /// above, whole pages, up to an eighth more. Large blocks take whole huge pages, up to an eighth more or less than
+    /// one huge page more: blocks of nearly the same size get equal sizes, so that one can replace the other.
     static func capacity(for byteCount: Int) -> Int {
         guard byteCount >= smallestPaged else { return byteCount }
         let power = 1 << (Int.bitWidth - 1 - byteCount.leadingZeroBitCount)
@@ -90,7 +92,7 @@ enum PixelMemory {
 
     private static func source(of capacity: Int) -> Source {
         if capacity >= smallestHuge { return .hugePages }
-        // Address Sanitizer watches the ends of what malloc gives.
+        // Address Sanitizer checks the bounds of malloc's blocks only.
         return capacity < smallestPaged || pixels_are_sanitized() ? .malloc : .pages
     }
 
@@ -100,7 +102,7 @@ enum PixelMemory {
         capacity >= smallestHuge ? huge : capacity >= smallestMiddle ? middle : small
     }
 
-    /// One that is kept may be up to twice as long: its end goes back to the system.
+    /// Takes a kept block of up to twice the size, and gives its end back to the system; otherwise allocates a block.
     private static func takePages(_ capacity: Int) -> UnsafeMutableRawPointer? {
         guard let kept = pool(of: capacity).take(capacity, upTo: capacity * 2), let start = kept.start else {
             return regions.allocate(capacity)
@@ -110,7 +112,7 @@ enum PixelMemory {
     }
 
     private static func mapHuge(_ capacity: Int) -> UnsafeMutableRawPointer? {
-        // Huge pages begin at multiples of their size: what stands out at both ends goes back.
+        // Huge pages begin at multiples of their size: unmap the excess at both ends.
         let all = mmap(
             nil, capacity + hugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let all, all != MAP_FAILED else { return nil }
@@ -118,7 +120,7 @@ enum PixelMemory {
         let start = all + before
         if before > 0 { munmap(all, before) }
         munmap(start + capacity, hugePage - before)
-        // A wish, which a kernel without huge pages does not grant.
+        // A hint, which a kernel without huge pages ignores.
         madvise(start, capacity, Int32(MADV_HUGEPAGE))
         return start
     }

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Blocks of memory that wait for the next picture; the oldest go first when there are too many bytes.
+/// A pool of memory blocks for the next pictures. Above its limit it gives up the oldest blocks first.
 final class PixelPool: Sendable {
-    /// A block and its length in bytes. The address alone may pass from thread to thread.
+    /// A block and its length in bytes, stored as an address so that it may pass between threads.
     struct Block {
         fileprivate let address: UInt
         let capacity: Int
@@ -11,14 +11,14 @@ final class PixelPool: Sendable {
     }
 
     private struct State {
-        /// The oldest in front.
+        /// The blocks, oldest first.
         var blocks: [Block] = []
         var byteCount = 0
-        /// How many want no block to be kept.
+        /// The number of pauses in effect; above zero the pool keeps no block.
         var pauses = 0
     }
 
-    /// In bytes.
+    /// The most bytes that the pool keeps.
     let limit: Int
     private let state = Mutex(State())
 
@@ -26,8 +26,7 @@ final class PixelPool: Sendable {
         self.limit = limit
     }
 
-    /// The block of exactly this length that was given last, if there is one; otherwise the shortest of those up to a
-    /// length.
+    /// Takes the block of exactly this length that was given last, or else the shortest longer one up to a length.
     func take(_ capacity: Int, upTo longest: Int = 0) -> Block? {
         state.withLock { state in
             var best: Int?
@@ -47,7 +46,7 @@ final class PixelPool: Sendable {
     }
 
     /// Keeps a block.
-    /// - Returns: blocks to be freed, which may be the same one: never under the lock.
+    /// - Returns: blocks that the caller must free, possibly including this one. They are never freed under the lock.
     func give(_ start: UnsafeMutableRawPointer, _ capacity: Int) -> [Block] {
         let block = Block(address: UInt(bitPattern: start), capacity: capacity)
         guard capacity <= limit else { return [block] }
@@ -67,7 +66,7 @@ final class PixelPool: Sendable {
         }
     }
 
-    /// Gives up all blocks, which are to be freed.
+    /// Removes all blocks, which the caller must free.
     func empty() -> [Block] {
         state.withLock { state in
             let blocks = state.blocks
@@ -76,8 +75,8 @@ final class PixelPool: Sendable {
         }
     }
 
-    /// Keeps no block any more until each pause has ended.
-    /// - Returns: all blocks, which are to be freed.
+    /// Stops keeping blocks until each pause has ended.
+    /// - Returns: all blocks, which the caller must free.
     func pause() -> [Block] {
         state.withLock { state in
             let blocks = state.blocks
@@ -90,6 +89,6 @@ final class PixelPool: Sendable {
         state.withLock { $0.pauses -= 1 }
     }
 
-    /// Bytes of all blocks.
+    /// The total size of all blocks, in bytes.
     var byteCount: Int { state.withLock { $0.byteCount } }
 }

@@ -1,12 +1,12 @@
 import Foundation
 import Synchronization
 
-/// Memory in whole pages, out of large regions of addresses. What is given back goes to the system at once, wherever it
-/// lies: only addresses are scattered, never memory.
+/// An allocator of whole pages from large regions of addresses. Freed pages go back to the system at once, wherever
+/// they are in a region: fragmentation affects only addresses, not memory.
 ///
-/// malloc is no place for pictures: it gives back what lies at the end of its arenas, and thousands of blocks that come
-/// and go in another order than they came leave holes everywhere else. Each block in a mapping of its own would meet the
-/// kernel's limit on their number.
+/// malloc does not suit pictures: it gives back only memory at the end of its arenas, and thousands of blocks that are
+/// freed in another order than they were allocated leave holes everywhere else. A mapping for each block would reach
+/// the kernel's limit on mappings.
 final class PixelRegions: Sendable {
     private struct Region: Sendable {
         let start: UInt
@@ -15,11 +15,12 @@ final class PixelRegions: Sendable {
 
     static let pageSize = Int(sysconf(Int32(_SC_PAGESIZE)))
 
-    /// Of a region, in bytes.
+    /// The size of a region, in bytes.
     let regionSize: Int
-    /// By address.
+    /// The regions, ordered by address.
     private let regions = Mutex<[Region]>([])
 
+    /// Creates an allocator without regions.
     /// - Parameter regionSize: in bytes, whole pages; no block can be larger.
     init(regionSize: Int) {
         self.regionSize = regionSize
@@ -29,11 +30,11 @@ final class PixelRegions: Sendable {
         for region in regions.withLock({ $0 }) { unmap(region.start) }
     }
 
-    /// Regions there are.
+    /// The number of regions.
     var count: Int { regions.withLock { $0.count } }
 
-    /// Memory that is cleared, at the start of a page; `nil` if the system has none.
-    /// - Parameter byteCount: whole pages, one at least.
+    /// Allocates memory of zeros at the start of a page; returns `nil` if the system has none.
+    /// - Parameter byteCount: whole pages, at least one.
     func allocate(_ byteCount: Int) -> UnsafeMutableRawPointer? {
         let wanted = byteCount / Self.pageSize
         precondition(wanted > 0 && byteCount <= regionSize && byteCount % Self.pageSize == 0, "Blocks are whole pages.")
@@ -56,10 +57,10 @@ final class PixelRegions: Sendable {
 
     /// Gives memory back to the system.
     /// - Parameters:
-    ///   - start: of a block, or of a later page of it.
+    ///   - start: the start of a block, or of a later page of it.
     ///   - byteCount: whole pages.
     func free(_ start: UnsafeMutableRawPointer, _ byteCount: Int) {
-        // Before the addresses are anybody else's.
+        // Release the pages before another thread can take their addresses.
         madvise(start, byteCount, Int32(MADV_DONTNEED))
         let address = UInt(bitPattern: start)
         let unused = regions.withLock { regions -> UInt? in
@@ -68,7 +69,7 @@ final class PixelRegions: Sendable {
             }
             let page = Int(address - regions[index].start) / Self.pageSize
             regions[index].pages.give(page..<page + byteCount / Self.pageSize)
-            // One stays, for who takes and gives the same block again and again.
+            // One free region stays, for callers that take and give back the same block again and again.
             guard regions[index].pages.allFree, regions.count(where: \.pages.allFree) > 1 else { return nil }
             return regions.remove(at: index).start
         }
@@ -78,7 +79,7 @@ final class PixelRegions: Sendable {
     private func map() -> UInt? {
         let all = mmap(nil, regionSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
         guard let all, all != MAP_FAILED else { return nil }
-        // Where the system uses them unasked, a huge page would hold what was given back.
+        // Where the kernel uses huge pages by default, one would keep freed pages resident.
         madvise(all, regionSize, Int32(MADV_NOHUGEPAGE))
         return UInt(bitPattern: all)
     }

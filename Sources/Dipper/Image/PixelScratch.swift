@@ -1,4 +1,4 @@
-/// Memory for the time of one piece of work, with anything in it.
+/// Temporary memory for one piece of work, with undefined contents, freed with the last reference.
 final class PixelScratch {
     let bytes: UnsafeMutableRawBufferPointer
 
@@ -10,9 +10,9 @@ final class PixelScratch {
         PixelMemory.free(bytes)
     }
 
-    /// The first byte.
+    /// The address of the first byte.
     var base: UnsafeMutableRawPointer {
-        // One byte at least was asked for.
+        // At least one byte was allocated.
         bytes.baseAddress.unsafelyUnwrapped
     }
 }

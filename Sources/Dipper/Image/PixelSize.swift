@@ -1,20 +1,20 @@
-/// Width and height in pixels.
+/// A width and a height in pixels.
 public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
-    /// In pixels.
+    /// The width in pixels.
     public var width: Int
-    /// In pixels.
+    /// The height in pixels.
     public var height: Int
 
-    /// So many pixels wide and high.
+    /// Creates a size from a width and a height in pixels.
     public init(width: Int, height: Int) {
         self.width = width
         self.height = height
     }
 
-    /// Such as `400x300`.
+    /// The size as text, for example `400x300`.
     public var description: String { "\(width)x\(height)" }
 
-    /// Width and height exchanged.
+    /// The size with width and height exchanged.
     var transposed: PixelSize { PixelSize(width: height, height: width) }
     var isEmpty: Bool { width <= 0 || height <= 0 }
 }

@@ -1,12 +1,12 @@
 import Foundation
 
-/// The memory of a picture's pixels, freed with its last reference.
+/// The memory of a picture's pixels, freed with the last reference.
 // The memory is written only before the storage is shared: see PixelBuffer.
 public final class PixelStorage: @unchecked Sendable {
-    /// Valid as long as the storage is held.
+    /// The pixels, valid while a reference to the storage is held.
     public let bytes: UnsafeRawBufferPointer
 
-    /// What it takes in memory, in bytes: more than the pixels.
+    /// The size of the allocated block, in bytes: at least that of the pixels.
     var capacity: Int { PixelMemory.capacity(for: bytes.count) }
 
     init(byteCount: Int) throws(DipperError) {

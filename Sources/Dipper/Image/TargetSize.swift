@@ -1,30 +1,30 @@
-/// The size a picture is wanted in, for pictures of any size.
+/// The size that a picture of any size is scaled to.
 public struct TargetSize: Sendable, Hashable {
-    /// How a picture of other proportions is brought to the target.
+    /// A rule for pictures whose proportions differ from those of the target.
     public enum Mode: String, Sendable, Hashable, CaseIterable {
-        /// Proportions kept; as large as fits into the target.
+        /// The largest size that fits into the target, with the picture's proportions.
         case fit
-        /// Proportions kept; as small as covers the target. What stands out is not cut off.
+        /// The smallest size that covers the target, with the picture's proportions. Nothing is cropped.
         case fill
-        /// Exactly the target.
+        /// Exactly the target, whatever the picture's proportions.
         case stretch
     }
 
-    /// In pixels.
+    /// The target, in pixels.
     public var size: PixelSize
-    /// What becomes of pictures of other proportions.
+    /// The rule for pictures of other proportions.
     public var mode: Mode
-    /// Whether smaller pictures are made larger.
+    /// Whether pictures smaller than the target are enlarged.
     public var allowsUpscaling: Bool
 
-    /// A target in pixels, that pictures fit into and do not grow to, by default.
+    /// Creates a target size in pixels. By default pictures are scaled to fit into it and are never enlarged.
     public init(_ size: PixelSize, _ mode: Mode = .fit, allowsUpscaling: Bool = false) {
         self.size = size
         self.mode = mode
         self.allowsUpscaling = allowsUpscaling
     }
 
-    /// The size that a picture gets: at least one pixel each way.
+    /// Returns the size that a picture of a given size is scaled to: at least one pixel in each direction.
     public func size(for picture: PixelSize) -> PixelSize {
         guard !picture.isEmpty, !size.isEmpty else { return picture }
         let x = Double(size.width) / Double(picture.width)
@@ -37,7 +37,7 @@ public struct TargetSize: Sendable, Hashable {
             }
         func scaled(_ length: Int, _ scale: Double) -> Int {
             let limited = allowsUpscaling ? scale : min(1, scale)
-            // No picture is as large; a target may be.
+            // No picture is this large, but a target may be.
             return Int(min(max(1, (Double(length) * limited).rounded()), 0x1p31))
         }
         return PixelSize(width: scaled(picture.width, scaleX), height: scaled(picture.height, scaleY))

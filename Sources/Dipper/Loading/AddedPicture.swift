@@ -1,7 +1,8 @@
-/// A picture that the caller has added: the original of what is made under its key, until its file is staged.
+/// A picture that the caller has added. Until its file is staged, it is the original of the pictures made under its
+/// key.
 struct AddedPicture: Sendable {
     let image: Image
-    /// The digest of its file; 0 if the caller gave none.
+    /// The digest of the picture's file; 0 if the caller gave no file.
     let digest: UInt64
     let info: EntryInfo
 }

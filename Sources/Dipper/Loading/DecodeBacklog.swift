@@ -1,13 +1,14 @@
 import Synchronization
 
-/// Bytes that were fetched and wait to be made pictures, whichever data cache they come from. Where the network is faster
-/// than the decoder, fetches wait until the decoder has caught up: prefetches at half of the limit, so that there is room
-/// for urgent pictures, and all at the limit.
+/// The bytes that wait to be decoded, from all data caches together.
+///
+/// Where the network is faster than the decoder, fetches wait until the decoder has caught up: prefetches at half of
+/// the limit, so that there is room for urgent pictures, and all fetches at the limit.
 final class DecodeBacklog: Sendable {
     private struct State: Sendable {
         var all: ByteBudget
         var prefetches: ByteBudget
-        /// By the number of the data cache.
+        /// The holds on the data caches, by the number of the data cache.
         var holds: [UInt64: Holds] = [:]
 
         var notices: Notices { Notices(all: all.notice, prefetches: prefetches.notice) }
@@ -18,7 +19,7 @@ final class DecodeBacklog: Sendable {
         let prefetches: ByteBudget.Notice
     }
 
-    /// On one data cache.
+    /// The holds on one data cache.
     private final class Holds: Sendable {
         private let all: FetchHold
         private let prefetches: FetchHold
@@ -38,18 +39,19 @@ final class DecodeBacklog: Sendable {
 
     private let state: Mutex<State>
 
-    /// - Parameter limit: in bytes.
+    /// Creates a backlog that holds back no data cache yet.
+    /// - Parameter limit: the limit in bytes.
     init(limit: Int) {
         state = Mutex(State(all: ByteBudget(limit: limit), prefetches: ByteBudget(limit: limit / 2)))
     }
 
-    /// Bytes that wait now.
+    /// The number of bytes that wait now.
     var used: Int { state.withLock { $0.all.used } }
 
-    /// Data caches whose fetches are held back.
+    /// The number of data caches whose fetches the backlog can hold back.
     var count: Int { state.withLock { $0.holds.count } }
 
-    /// Holds back the fetches of a data cache, too. To be called before something is fetched from it.
+    /// Holds back the fetches of a data cache too. Must be called before anything is fetched from that cache.
     func follow(_ originals: DataCache) {
         let number = originals.number
         if state.withLock({ $0.holds[number] != nil }) { return }

@@ -2,9 +2,10 @@ import Foundation
 
 /// An estimate of the memory that making a picture takes.
 enum DecodeCost {
-    /// Bytes of pixels, by what the header says: the result, and what the codec holds whole on the way. Bytes whose header
-    /// says nothing count themselves.
-    /// - Parameter options: what becomes of the picture; `nil` for one that is decoded as it is.
+    /// Returns the memory that the pixels take, in bytes, according to the header: those of the result, and those that
+    /// the codec holds as a whole meanwhile. If the header does not tell the size, this is the number of bytes in the
+    /// file.
+    /// - Parameter options: the options for making the picture; `nil` for a picture that is decoded as it is.
     static func bytes(of data: Data, _ options: ResolvedOptions?) -> Int {
         guard let info = try? ImageInfo(data), let size = info.size else { return data.count }
         let chain = options?.chain
@@ -12,12 +13,12 @@ enum DecodeCost {
         let whole = bytes(size)
         let held =
             switch info.format {
-            // Rows are taken in as they come; several scans or passes are put together first.
+            // Rows are resampled as they are decoded; a progressive or interlaced picture is assembled first.
             case .jpeg, .png: info.isProgressive ? whole : 0
-            // Such pictures are a canvas, then a copy of it in the size that is wanted.
+            // Other formats are decoded into a canvas, which is then copied in the requested size.
             default: whole
             }
-        // A processor makes a second picture of the first.
+        // A processor makes a second picture from the decoded one.
         let result = bytes(target)
         let made = chain?.processors.isEmpty == false ? sum(result, result) : result
         return sum(held, made)

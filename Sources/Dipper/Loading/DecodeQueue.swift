@@ -1,20 +1,21 @@
 import Foundation
 import Synchronization
 
-/// Threads that decode and process, urgent work first. One thread at least is left to urgent work, if there are several.
+/// A queue with threads that decode and process pictures, urgent work first.
 ///
-/// The pieces of work that run at a time take no more than a number of bytes together: further ones wait, in their order.
-/// One always runs, so that a picture larger than that is made alone.
+/// At most N − 1 of N threads run work that is not urgent (one if N is 1), so that urgent work finds a free thread. The
+/// work that runs at the same time takes no more than a number of bytes; further work waits, in its order. One piece of
+/// work may always run, so that a picture larger than the budget is made alone.
 final class DecodeQueue: Sendable {
     typealias Place = WorkOrder<Int>.Place
     typealias Rank = WorkOrder<Int>.Rank
 
     private struct Work {
         let run: @Sendable () -> Void
-        /// Bytes that it takes; asked on a thread of the queue's.
+        /// Measures the bytes that the work takes. Called on a thread of the queue.
         let measure: (@Sendable () -> Int)?
         var cost: Int?
-        /// The number of the last move that counts.
+        /// The number of the latest move.
         var change = 0
     }
 
@@ -32,7 +33,7 @@ final class DecodeQueue: Sendable {
         var nextID = 0
         var leisurely = 0
         let mostLeisurely: Int
-        /// In bytes: the most, and what is being made now.
+        /// The most bytes that running work may take. `used` is what it takes now.
         let budget: Int
         var used = 0
         var running = 0
@@ -43,7 +44,7 @@ final class DecodeQueue: Sendable {
             self.budget = max(0, budget)
         }
 
-        /// Waits for work; `nil` when there will be none.
+        /// Waits for work and takes it from the queue. Returns `nil` when the queue has ended.
         func take() -> Taken? {
             condition.lock()
             defer { condition.unlock() }
@@ -51,7 +52,7 @@ final class DecodeQueue: Sendable {
                 let next = order.first(upTo: leisurely < mostLeisurely ? .background : .urgent)
                 if let (id, rank) = next, let found = work[id] {
                     if found.cost == nil, let measure = found.measure {
-                        // Others may measure it too, and come to the same.
+                        // Another thread may measure the same work meanwhile, with the same result.
                         condition.unlock()
                         let cost = measure()
                         condition.lock()
@@ -89,7 +90,8 @@ final class DecodeQueue: Sendable {
     private let state: State
     private let threads: [JoinableThread]
 
-    /// - Parameter budget: the most that is made at a time, in bytes.
+    /// Creates a queue and starts its threads.
+    /// - Parameter budget: the most bytes that running work may take.
     init(name: String, threads count: Int, budget: Int = .max) {
         let count = max(1, count)
         let state = State(threads: count, budget: budget)
@@ -104,9 +106,9 @@ final class DecodeQueue: Sendable {
         }
     }
 
-    /// Gives work to the queue.
-    /// - Parameter cost: bytes that the work takes, asked before it is its turn; `nil` for none.
-    /// - Returns: a number for the work; `nil`, and it is dropped, once the queue is ending.
+    /// Adds work to the queue.
+    /// - Parameter cost: measures the bytes that the work takes, before the work begins; `nil` for none.
+    /// - Returns: a number for the work; `nil` if the queue is ending and the work is dropped.
     @discardableResult
     func add(_ place: Place, cost: (@Sendable () -> Int)? = nil, _ work: @escaping @Sendable () -> Void) -> Int? {
         state.condition.lock()
@@ -119,8 +121,9 @@ final class DecodeQueue: Sendable {
         return state.nextID
     }
 
-    /// Puts work that waits in another place.
-    /// - Parameter change: moves of a work with a lower number that come later are passed over.
+    /// Moves waiting work to another place.
+    /// - Parameter change: the number of the move. The queue ignores a move that arrives after one with a higher
+    ///   number.
     func move(_ id: Int, to place: Place, change: Int) {
         state.condition.lock()
         if let present = state.work[id]?.change, present < change {
@@ -131,24 +134,24 @@ final class DecodeQueue: Sendable {
         state.condition.broadcast()
     }
 
-    /// Takes work back; without effect if it has begun.
+    /// Removes work from the queue. Has no effect if the work has begun.
     func remove(_ id: Int) {
         state.condition.lock()
         state.order.remove(id)
         let dropped = state.work.removeValue(forKey: id)
         state.condition.unlock()
-        // What waited behind it may fit.
+        // Work that waited behind the removed work may fit into the budget.
         state.condition.broadcast()
         _ = consume dropped
     }
 
-    /// Finishes what was given, and returns when the threads have ended. To be called once.
+    /// Finishes the work in the queue and returns when the threads have ended. Must be called once.
     func shutdown() async {
         end()
         for thread in threads { await thread.join() }
     }
 
-    /// Ends the threads when what was given is finished, without waiting for them.
+    /// Makes the threads end when the work in the queue is finished, without waiting for them.
     func end() {
         state.condition.lock()
         state.isEnding = true

@@ -1,11 +1,11 @@
 import Foundation
 import Synchronization
 
-/// The making of one picture, for all who wait for it.
+/// The work of making one picture for all tasks that wait for it.
 final class DecodeWork: Sendable {
-    /// What the picture is made of.
+    /// The data that the picture is made from.
     enum Source: Sendable {
-        /// The bytes as they were fetched, and the processed picture on disk, if there is one.
+        /// The original bytes, and the processed picture on disk if there is one.
         case original(DataResponse, derived: StoredData?)
         /// The processed picture on disk.
         case derived(StoredData)
@@ -20,7 +20,7 @@ final class DecodeWork: Sendable {
             }
         }
 
-        /// Bytes that are held for it.
+        /// The number of bytes that the source holds in memory.
         var size: Int {
             switch self {
             case .original(let response, let derived): response.data.count + (derived?.data.count ?? 0)
@@ -29,8 +29,8 @@ final class DecodeWork: Sendable {
             }
         }
 
-        /// Whether both are the same bytes of the same answer, though one may have been read anew. Costs a comparison of the
-        /// bytes if the answers look the same.
+        /// Returns whether two sources are the same bytes of the same answer, even if one of them was read again.
+        /// Compares the bytes if the answers look the same.
         func isSame(as other: Source) -> Bool {
             switch (self, other) {
             case (.original(let one, _), .original(let two, _)):
@@ -50,36 +50,37 @@ final class DecodeWork: Sendable {
     let request: ImageRequest
     let options: ResolvedOptions
     let loader: ImageLoader
-    /// The removals since the work began.
+    /// The removals that concern the picture since the work began.
     let removals: Removals
-    /// Nobody waits any more.
+    /// Whether no task waits any more.
     private let cancelled = Atomic(false)
     private let begun = Atomic(false)
     private let state = Mutex(State())
 
-    /// A change of the work's place. Numbered, because changes may overtake one another on their way to the queue.
+    /// A move of the work to another place in the queue. Moves are numbered, because one may overtake another on its
+    /// way to the queue.
     private struct Move {
         let number: Int
         let wish: Wish
         let change: Int
     }
 
-    /// Whether its bytes count as waiting for the decoder.
+    /// Whether the source's bytes count in the backlog of the decoder.
     private enum Backlog {
         case before, counted, after
     }
 
     private struct State {
         var wishes = Wishes<ImageTask, Wish>()
-        /// In the queue.
+        /// The number of the work in the queue; `nil` until the work is there.
         var number: Int?
-        /// The wish that the queue knows of, and how often it has changed.
+        /// The wish that the queue was told last. `changes` counts how often it has changed.
         var told: Wish?
         var changes = 0
         var isOver = false
         var backlog = Backlog.before
 
-        /// The work's new place, if it has another one now.
+        /// Returns the move that brings the work to its new place, or `nil` if its place has not changed.
         mutating func move() -> Move? {
             let wish = wishes.strongest
             guard !isOver, let number, wish != told else { return nil }
@@ -102,24 +103,24 @@ final class DecodeWork: Sendable {
 
     var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
 
-    /// Whether what is being made stays out of no tier.
+    /// Whether the picture may be kept in every tier, because no removal concerns it.
     var isCurrent: Bool { removals.tiers(for: source.info).isEmpty }
 
-    /// Whether it is a picture that was added, as it is.
+    /// Whether the result is an added picture without changes.
     var isAddedItself: Bool { if case .added = source { options.chain.processors.isEmpty } else { false } }
 
-    /// Whether the request would be answered by what is being made, if it asked the tiers.
+    /// Returns whether the result would be a fresh answer to the request.
     func serves(_ request: ImageRequest, _ originals: DataCache) -> Bool {
         isCurrent && !source.info.isStandIn && originals.use(of: source.info, for: request.data) == .fresh
     }
 
-    /// True the first time: the caller puts the work into the queue.
+    /// Returns `true` the first time: the caller then puts the work into the queue.
     func begin() -> Bool { !begun.exchange(true, ordering: .relaxed) }
 
-    /// Counts its bytes as waiting for the decoder. To be called once.
+    /// Counts the source's bytes in the backlog of the decoder. Must be called once.
     func count() {
         loader.backlog.take(source.size)
-        // All may have left before it was counted.
+        // All tasks may have left before the bytes were counted.
         let isLate = state.withLock { state in
             if state.backlog == .before { state.backlog = .counted }
             return state.backlog == .after
@@ -127,17 +128,17 @@ final class DecodeWork: Sendable {
         if isLate { loader.backlog.give(source.size) }
     }
 
-    /// Counts its bytes no more, or keeps them from being counted. Without effect the second time.
+    /// Removes the source's bytes from the backlog, or keeps them from being counted. Has no effect the second time.
     func discount() {
         let wasCounted = state.withLock { exchange(&$0.backlog, with: .after) == .counted }
         if wasCounted { loader.backlog.give(source.size) }
     }
 
-    // MARK: Those who wait
+    // MARK: Waiting tasks
 
     var waiters: [ImageTask] { state.withLock { $0.wishes.all } }
 
-    /// False if it is too late.
+    /// Adds a task that waits for the picture. Returns `false` if the work is over.
     func add(_ task: ImageTask) -> Bool {
         let (isAdded, move) = state.withLock { state -> (Bool, Move?) in
             guard !state.isOver else { return (false, nil) }
@@ -161,7 +162,7 @@ final class DecodeWork: Sendable {
         loader.dropped(self, number: number)
     }
 
-    /// A task has changed its mind.
+    /// Takes note of a task's new queue or priority.
     func update(_ task: ImageTask) {
         let move = state.withLock { state -> Move? in
             guard state.wishes.contains(task) else { return nil }
@@ -171,7 +172,7 @@ final class DecodeWork: Sendable {
         tell(move)
     }
 
-    /// Those who wait now; nobody can join afterwards.
+    /// Closes the work, which no task can join afterwards, and returns the waiting tasks.
     func close() -> [ImageTask] {
         let wishes = state.withLock { state in
             state.isOver = true
@@ -180,7 +181,7 @@ final class DecodeWork: Sendable {
         return wishes.all
     }
 
-    /// Drops work that nobody has joined.
+    /// Drops the work if no task waits for it.
     func dropIfUnwanted() {
         let isUnwanted = state.withLock { state in
             guard !state.isOver, state.wishes.isEmpty else { return false }
@@ -190,17 +191,17 @@ final class DecodeWork: Sendable {
         if isUnwanted { loader.dropped(self, number: nil) }
     }
 
-    // MARK: The queue
+    // MARK: Queue
 
-    /// Puts the work into the queue, in the place that the most important of those who wait deserves.
-    /// - Returns: false if the queue takes nothing more.
+    /// Puts the work into the queue, in the place of its most urgent task.
+    /// - Returns: `false` if the queue accepts no more work.
     func enqueue(_ run: @escaping @Sendable () -> Void) -> Bool {
         let wish = state.withLock { state in
             state.told = state.wishes.strongest
             return state.wishes.strongest
         }
         guard let number = loader.queue.add(place(wish), cost: cost, run) else { return false }
-        // Someone may have joined, or changed their mind, before it had its number; or all have left.
+        // Before the work had its number, a task may have joined or changed its wish, or all tasks may have left.
         let (move, isOver) = state.withLock { state -> (Move?, Bool) in
             state.number = number
             return (state.move(), state.isOver)
@@ -210,7 +211,7 @@ final class DecodeWork: Sendable {
         return true
     }
 
-    /// Bytes of pixels that making the picture takes, about. Reads the header.
+    /// Estimates the bytes of pixels that making the picture takes, from the header of the source.
     private var cost: @Sendable () -> Int {
         { [source, options] in
             switch source {
@@ -234,7 +235,8 @@ final class DecodeWork: Sendable {
 }
 
 extension EntryInfo {
-    /// Whether both may tell of one answer: what is read from disk is another object with fewer fields.
+    /// Returns whether two objects may describe the same answer. An answer read from disk is another object with fewer
+    /// header fields.
     fileprivate func isLike(_ other: EntryInfo) -> Bool {
         stored == other.stored && status == other.status && isStandIn == other.isStandIn
     }

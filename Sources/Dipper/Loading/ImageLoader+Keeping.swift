@@ -1,9 +1,9 @@
 import Foundation
 
-/// Keeps pictures in memory and on disk, and takes back those that were removed meanwhile.
+/// Keeping pictures in memory and on disk, and taking back those that are removed meanwhile.
 extension ImageLoader {
-    /// Keeps a picture in memory, unless it was removed meanwhile: then it neither comes back nor takes the place of what
-    /// was added since.
+    /// Keeps a picture in memory, unless it was removed meanwhile: a removed picture must neither come back nor replace
+    /// one that was added since.
     func keep(
         _ image: Image, digest: UInt64, isAdded: Bool = false, _ info: EntryInfo, for key: CacheKey,
         _ lifetime: Lifetime, unless removals: Removals? = nil
@@ -16,7 +16,8 @@ extension ImageLoader {
         }
     }
 
-    /// The picture that the caller has added, if its file is not yet there, or never will be.
+    /// Returns the picture that the caller added under a key: until its file is staged, and for requests that change
+    /// the picture as long as it is in memory.
     func added(_ key: CacheKey, _ options: ResolvedOptions) -> AddedPicture? {
         let origin = options.inMemory(key)
         if let waiting = writes.added(origin) { return waiting }
@@ -25,7 +26,8 @@ extension ImageLoader {
         return AddedPicture(image: entry.kept.image, digest: entry.kept.digest, info: entry.info)
     }
 
-    /// Puts what was processed on disk, as those who wait for it want it.
+    /// Writes a processed picture to disk, with the options of a task that waits for it: of one that wants the picture
+    /// durable, if there is one.
     func write(
         _ work: DecodeWork, _ made: Made, _ waiters: [ImageTask], _ patient: [ImageTask], _ originals: DataCache
     ) {
@@ -33,12 +35,12 @@ extension ImageLoader {
         let writer = waiters.first { $0.request.data.durability == .durable } ?? waiters.first
         let request = writer?.request.data ?? work.request.data
         let serializer = writer?.options.options.serializer ?? .automatic
-        // The original stays where somebody else has use for it.
+        // The original stays on disk if another caller has use for it.
         let dropsOriginal =
             response?.source == .network && waiters.allSatisfy { $0.options.options.keepsOriginal == false }
             && !memory.contains(work.options.inMemory(work.key))
             && live[work.key].allSatisfy { $0.options.options.keepsOriginal == false }
-        // What waits to be written must not hold the whole file.
+        // A write that waits must not keep the whole file in memory.
         let original = response.map {
             serializer.readsOriginal ? $0.data : Data($0.data.prefix(CodecRegistry.sniffLength))
         }
@@ -58,7 +60,7 @@ extension ImageLoader {
                     if let file = made.file { file } else {
                         try serializer.data(for: made.image, madeOf: original, codecs)
                     }
-                // It is not to take the place of what was added meanwhile.
+                // A removed picture must not replace one that was added after the removal.
                 if removals.tiers(for: info).contains(.disk) {
                     tell(false)
                     return false
@@ -70,7 +72,7 @@ extension ImageLoader {
                 return true
             } catch {
                 logNotKept(key, error)
-                // There is nothing to be on disk.
+                // The picture has no file that a task could wait for.
                 tell(true)
                 return false
             }
@@ -87,15 +89,15 @@ extension ImageLoader {
             "not kept", metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
     }
 
-    // MARK: Removing
+    // MARK: Removal
 
-    /// Tells all that is under way for a key's bytes that they were removed, or replaced: what comes of it is not kept. To be
-    /// called before the tiers are cleaned.
+    /// Tells all work in progress for a key's bytes that they were removed or replaced, so that its results are not
+    /// kept. Must be called before the tiers are changed.
     /// - Parameters:
-    ///   - key: of the bytes; `nil` for all.
-    ///   - condition: tells by their names in memory which pictures are concerned.
+    ///   - key: the key of the bytes; `nil` for all keys.
+    ///   - condition: returns whether the picture with a given memory key is concerned.
     func revoke(_ removed: Removed, of key: CacheKey?, where condition: (CacheKey) -> Bool = { _ in true }) {
-        // Tasks first: a work that begins now asks its task.
+        // Tasks first: work that begins now takes the removals from its task.
         for task in key.map({ live[$0] }) ?? live.all where condition(task.memoryKey) { task.revoke(removed) }
         let works = underWay.withLock { $0.works.values.filter { condition($0.memoryKey) } }
         for work in works { work.removals.add(removed) }
@@ -103,10 +105,10 @@ extension ImageLoader {
         writes.revoke(removed, where: condition)
     }
 
-    /// Removes what was made of the bytes of a key.
+    /// Removes pictures that were made from the bytes of a key.
     /// - Parameters:
-    ///   - work: what is made of newer bytes stays, and the picture that this work makes.
-    ///   - options: of a request that asks for such bytes.
+    ///   - work: work on newer bytes. Its picture stays, and so does other work in progress on the same bytes.
+    ///   - options: the options of a request for the bytes.
     func forgetDerived(of key: CacheKey, but work: DecodeWork? = nil, _ options: ResolvedOptions) {
         let origin = options.inMemory(key)
         if let work {
@@ -114,7 +116,7 @@ extension ImageLoader {
             for other in others where !other.source.isSame(as: work.source) {
                 other.removals.add(Removed(tiers: .all))
             }
-            // So is a picture that was added before.
+            // A picture that was added before is out of date too.
             if work.memoryKey != origin, memory.entry(for: origin)?.kept.isAdded == true { memory.remove(origin) }
         }
         writes.revoke(Removed(tiers: .all)) { key in
@@ -124,10 +126,11 @@ extension ImageLoader {
         memory.removeDerived(of: origin)
     }
 
-    // MARK: Revalidating
+    // MARK: Revalidation
 
-    /// One answer's part in the fetch of a newer picture. The first part has the picture made, whether or not anybody waits.
-    /// - Parameter bytes: begins the fetch, if none is under way.
+    /// Returns one answer's part in the fetch of a newer picture. The first part has the picture made, even if no
+    /// caller waits for it.
+    /// - Parameter bytes: begins the fetch, if none is in progress.
     func revalidation(of task: ImageTask, by bytes: () -> DataTask) -> Revalidation {
         if let present = revalidations[task.memoryKey] { return Revalidation(task, present, self) }
         let bytes = bytes()
@@ -142,7 +145,7 @@ extension ImageLoader {
         return Revalidation(task, bytes, self)
     }
 
-    /// A prefetch of a newer picture than the one that the task is answered with.
+    /// Prefetches a newer picture than the one that a task is answered with.
     func revalidation(of task: ImageTask) -> Revalidation {
         revalidation(of: task) {
             let originals = originals(of: task.options)

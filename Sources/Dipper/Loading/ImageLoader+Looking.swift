@@ -1,10 +1,11 @@
 import Foundation
 
-/// Looks at the disk before anything is fetched: the most urgent first, those of calls that have ended never.
+/// Looking at the disk before a fetch begins, the most urgent looks first. A look whose calls have all ended is
+/// dropped.
 extension ImageLoader {
     typealias LookName = UnderWay.LookName
 
-    /// Looks for a picture that is processed already, for all who wait for it.
+    /// Looks for a processed picture on disk, for all tasks that wait for it.
     func look(_ task: ImageTask, _ number: Int, _ originals: DataCache) {
         let name = LookName(purpose: .picture, key: task.memoryKey)
         let place = place(task.wish, originals)
@@ -12,7 +13,8 @@ extension ImageLoader {
             originals.readEntry(task.imageKey, place) { self.looked(name, number, $0) }, name, number, for: task)
     }
 
-    /// Starts a call that is for something smaller than what was asked for, unless the tiers have that.
+    /// Starts a call whose source is decided by a look at the disk: the smaller source is loaded unless a tier has the
+    /// larger one.
     func decide(_ task: ImageTask) {
         live.add(task)
         let originals = originals(of: task.options)
@@ -27,11 +29,11 @@ extension ImageLoader {
     private func begin(_ lookUp: LookUp?, _ name: LookName, _ number: Int, for task: ImageTask) {
         guard let lookUp else { return }
         guard underWay.withLock({ $0.place(lookUp, for: name, number) }) else { return lookUp.cancel() }
-        // Before it had its place the call may have ended, or have become more or less urgent.
+        // Before the look had its place, the call may have ended or changed its urgency.
         updateLook(of: task)
     }
 
-    /// A call that may wait for a look has ended, or is as urgent as it is now.
+    /// Takes note that a task, which may wait for a look, has ended or changed its urgency.
     func updateLook(of task: ImageTask) {
         switch underWay.withLock({ $0.update(task) }) {
         case .none: break
@@ -40,8 +42,8 @@ extension ImageLoader {
         }
     }
 
-    /// Brings a look to the place that the most urgent of those who wait deserves. Another thread may bring it elsewhere at
-    /// the same time: the last word must be the one that holds.
+    /// Moves a look to the place of its most urgent task. Another thread may move it at the same time, so the loop ends
+    /// only when the place told last is still right.
     private func moveLook(_ name: LookName, _ number: Int, _ originals: DataCache) {
         var told: LookUpQueue.Place?
         while let (lookUp, wish) = underWay.withLock({ $0.position(of: name, number) }) {
@@ -57,9 +59,9 @@ extension ImageLoader {
         return .init(wish.queue, wish.priority, isLIFO: queue.order == .lifo)
     }
 
-    /// The disk has answered those who look for a processed picture.
+    /// Passes the disk's answer on to the tasks that look for a processed picture.
     private func looked(_ name: LookName, _ number: Int, _ stored: StoredData?) {
-        // Who asks from now on is to find the work, before those who looked are gone.
+        // The work must be in the table before the look leaves it, so that a call that begins now finds one of them.
         let lead = stored.flatMap { stored in
             underWay.withLock { $0.lookers(for: name, number) }.first { !$0.hasEnded && isGood(stored, for: $0) }
         }
@@ -68,13 +70,13 @@ extension ImageLoader {
             work = DecodeWork(lead, .derived(stored), lead.removed, self)
         }
         let look = underWay.withLock { [work] in $0.looked(for: name, number, work) }
-        // What was removed before the work was there to be told.
+        // Removals that were made before the work was in the table.
         if let lead, let work { work.removals.add(lead.removed) }
         for task in look?.waiting.all ?? [] { found(stored, for: task) }
         work?.dropIfUnwanted()
     }
 
-    /// Starts the calls that waited to know whether the tiers have the large source.
+    /// Starts the calls that waited to know whether a tier has the larger source.
     private func decided(_ name: LookName, _ number: Int, isThere: Bool) {
         let look = underWay.withLock { $0.looked(for: name, number) }
         for task in look?.waiting.all ?? [] {

@@ -1,13 +1,13 @@
 import Foundation
 
-/// From the work to the picture, and to those who wait for it.
+/// Making pictures, and passing them to the tasks that wait.
 extension ImageLoader {
-    /// Makes a picture, on a decoding thread.
+    /// Makes a picture, on a decoding thread or on the request's processing queue.
     func make(_ work: DecodeWork) {
         guard !work.isCancelled else { return work.discount() }
         let originals = originals(of: work.options)
         let result = Result { () throws(DipperError) -> Made in try picture(work) }
-        // Before closures of the caller's run, which may wait for other pictures.
+        // Before the caller's closures run, because they may wait for other pictures.
         work.discount()
         switch result {
         case .success(let made): finish(work, made, originals)
@@ -15,13 +15,13 @@ extension ImageLoader {
         }
     }
 
-    /// A picture, and what is to be kept of it.
+    /// A picture that was made, and the facts that decide how it is kept.
     struct Made {
         var image: Image
         var digest: UInt64
-        /// Whether the picture was processed just now, or its file has been confirmed.
+        /// Whether the picture was processed just now, or its file has proved to be up to date.
         var isProcessed = false
-        /// The file of a picture that was processed before.
+        /// The file of a picture that was processed earlier.
         var file: Data?
     }
 
@@ -43,7 +43,7 @@ extension ImageLoader {
         case .original(let response, let derived):
             let digest = DataCache.digest(of: response.data)
             if let kept = kept(work.memoryKey), kept.digest == digest {
-                // Those who had it made may not have wanted it on disk.
+                // The tasks that had the picture made may not have kept it on disk.
                 let isOnDisk = originals(of: work.options).hasData(for: work.imageKey)
                 let isProcessed = !chain.processors.isEmpty && !isOnDisk
                 return Made(image: kept.image, digest: digest, isProcessed: isProcessed)
@@ -57,7 +57,7 @@ extension ImageLoader {
         }
     }
 
-    /// Decodes a picture that is processed already.
+    /// Decodes a picture that is already processed, in its own size.
     func plain(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         var options = options
         options.target = nil
@@ -73,7 +73,7 @@ extension ImageLoader {
         let policies = present.map { originals.policy(of: $0.request.data) }
         let mayKeep = originals.mayKeep(info, for: work.request.data) && policies.contains { $0 != .bypass }
         if isCurrent {
-            // What was made of bytes that someone has asked for anew is out of date.
+            // A caller has asked for the bytes anew, so pictures made from older bytes are out of date.
             if policies.contains(.ignoreCache), !info.isStandIn, case .original(let response, _) = work.source,
                 response.source == .network, work.isCurrent
             {
@@ -98,7 +98,7 @@ extension ImageLoader {
             && policies.contains { [.useCache, .ignoreCache, .fromMemoryOrRefresh].contains($0) }
         let patient = keepsDerived ? waiters.filter { originals.waitsForDisk($0.request.data) } : []
         if keepsDerived { write(work, made, waiters, patient, originals) }
-        // Not before: a removal must find the work, or what is to be written of it.
+        // Not earlier: until then a removal must find either the work or its write.
         forget(work)
         for task in waiters where !patient.contains(where: { $0 === task }) { succeed(task, made.image, work) }
     }
@@ -125,14 +125,14 @@ extension ImageLoader {
                 "undecodable",
                 metadata: ["key": "\(redaction.text(work.key))", "error": "\(redaction.sentence("\(error)"))"])
         }
-        // What was added or removed meanwhile is not what is broken.
+        // If the entry was removed or replaced meanwhile, the entry that is there now is not the broken one.
         let isThere = work.isCurrent
         switch work.source {
         case .derived where isBroken:
             if isThere { originals.removeData(for: work.imageKey) }
             for task in waiters { fetch(task, derived: nil) }
         case .original(let response, _) where isBroken:
-            // What was fetched past the cache is not what it has.
+            // Bytes of a call that bypasses the cache are not the bytes that the cache has.
             let isKept = waiters.contains { originals.policy(of: $0.request.data) != .bypass }
             if isKept, isThere, !response.info.isStandIn { originals.removeData(for: work.key) }
             let wasKept = response.source != .network

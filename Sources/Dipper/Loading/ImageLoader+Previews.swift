@@ -1,9 +1,10 @@
 import Foundation
 
-/// Coarse pictures of what has come so far.
+/// Making previews of pictures whose bytes are still arriving.
 extension ImageLoader {
-    /// Notes the bytes that have come, and has them looked at elsewhere.
-    /// - Returns: false if there will never be a preview.
+    /// Notes the bytes that have arrived. They are checked, and a preview is made, on a decoding thread or on the
+    /// request's processing queue.
+    /// - Returns: `false` if there will never be a preview.
     func preview(_ task: ImageTask, _ bytes: Data) -> Bool {
         guard let viewer = task.previewDecoder(of: previews), !viewer.isPointless else { return false }
         guard viewer.arrived(bytes) else { return true }

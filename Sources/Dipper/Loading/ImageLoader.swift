@@ -2,7 +2,8 @@ import Foundation
 import Logging
 import Synchronization
 
-/// Leads calls for pictures from the tiers over the bytes to the decoder, and shares what they have in common.
+/// Brings calls for pictures to their results: from the tiers, or by fetching and decoding. Calls share fetches and
+/// decodes.
 final class ImageLoader: Sendable {
     let data: DataCache
     let memory: ObjectTier
@@ -14,9 +15,9 @@ final class ImageLoader: Sendable {
     let revalidations = Revalidations()
     let logger: Logger
     let redaction: Redaction
-    /// Pictures that are being looked for on disk or made.
+    /// The pictures that are being looked for on disk, or made.
     let underWay = Mutex(UnderWay())
-    /// Reads that are made on a caller's thread.
+    /// The reads that run on callers' threads.
     let readers = Readers()
     let writes: PictureWrites
     let backlog: DecodeBacklog
@@ -39,16 +40,16 @@ final class ImageLoader: Sendable {
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
 
-    // MARK: From the call to the bytes
+    // MARK: Lookup and fetching
 
-    /// Ends the task with what memory has, if that will do.
+    /// Answers a task with the picture in memory, if that is good enough. Returns whether the task was answered.
     @inline(__always)
     func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
         let policy = originals.policy(of: task.request.data)
         guard policy != .ignoreCache, policy != .bypass, let entry = memory.entry(for: task.memoryKey) else {
             return false
         }
-        // Memory does not know what the disk has.
+        // A picture in memory does not tell whether its entry is on disk.
         if originals.waitsForDisk(task.request.data) { return false }
         switch originals.use(of: entry.info, for: task.request.data) {
         case .fresh:
@@ -67,7 +68,7 @@ final class ImageLoader: Sendable {
         }
     }
 
-    /// Starts a call that memory could not answer.
+    /// Starts a call that memory cannot answer.
     func start(_ task: ImageTask) {
         live.add(task)
         if task.hasEnded { return live.remove(task) }
@@ -79,12 +80,12 @@ final class ImageLoader: Sendable {
         let looks =
             originals.hasDisk && (policy == .useCache || policy == .cacheOnly)
             && !task.options.chain.processors.isEmpty
-        // A call of the data cache for the picture's file waits until that is on disk.
+        // A call of the data cache for the picture's file waits until the file is on disk.
         if looks, originals.waitsForDisk(task.request.data) { return lookByCall(task, originals) }
-        // A prefetch waits for its turn, as that of the bytes does.
+        // A prefetch looks when it has its turn, as a prefetch of the bytes does.
         let looksNow = looks && task.queue == .fast
         if looksNow {
-            // Prefetches wait until it is known whether there is something to fetch.
+            // No prefetch starts until it is known whether this call fetches.
             let unused = task.hold(originals.reserveFast())
             unused?.release()
         }
@@ -101,7 +102,8 @@ final class ImageLoader: Sendable {
         }
     }
 
-    /// Looks for a processed picture on disk as a call of its own: a prefetch when `slowQueue` has room.
+    /// Looks for a processed picture on disk by a call of the data cache. For a prefetch this call waits until
+    /// `slowQueue` has room.
     private func lookByCall(_ task: ImageTask, _ originals: DataCache) {
         let request = task.request.data.with(\.key, task.imageKey).with(\.cachePolicy, .cacheOnly)
             .with(\.callbackQueue, .inPlace).with(\.priority, task.priority)
@@ -125,13 +127,13 @@ final class ImageLoader: Sendable {
     }
 
     func found(_ stored: StoredData?, for task: ImageTask) {
-        // It may have been added while the disk was asked.
+        // The picture may have been added while the disk was asked.
         if let added = added(task.key, task.options) { return decode(task, .added(added)) }
         guard let stored else { return fetch(task, derived: nil) }
         if isGood(stored, for: task) { decode(task, .derived(stored)) } else { fetch(task, derived: stored) }
     }
 
-    /// Asks for the bytes.
+    /// Fetches the bytes for a task.
     /// - Parameter derived: the processed picture on disk, which may be out of date.
     func fetch(_ task: ImageTask, derived: StoredData?) {
         guard !task.hasEnded else { return }
@@ -156,22 +158,23 @@ final class ImageLoader: Sendable {
         }
     }
 
-    // MARK: From the bytes to the work
+    // MARK: Decoding
 
-    /// Has the picture made, or joins those who wait for the same one.
+    /// Has the picture of a task made, or lets the task join work that makes the same picture.
     func decode(_ task: ImageTask, _ source: DecodeWork.Source) {
         while !task.hasEnded {
             let present = underWay.withLock { $0.works[task.memoryKey] }
             if let present, present.isCurrent, present.source.isSame(as: source), join(task, present) { return }
             let work = DecodeWork(task, source, removed(since: task, source), self)
-            // Before others can find the work, so that it does not end, begun or given up by them, without this task.
+            // Added before other tasks can find the work: they might begin it, or give it up, and so end it without
+            // this task.
             _ = work.add(task)
-            // Another one may have come, which may be the same.
+            // Another thread may have put work into the table, perhaps on the same picture.
             guard underWay.withLock({ $0.put(work, insteadOf: present) }) else {
                 work.leave(task)
                 continue
             }
-            // What was removed before the work was there to be told.
+            // Removals that were made before the work was in the table.
             work.removals.add(removed(since: task, source))
             return enter(task, work)
         }
@@ -180,19 +183,19 @@ final class ImageLoader: Sendable {
     private func removed(since task: ImageTask, _ source: DecodeWork.Source) -> Removed {
         switch source {
         case .original, .derived: task.removed
-        // It is there as long as it is to be.
+        // An added picture is no longer found once it has been removed.
         case .added: Removed()
         }
     }
 
-    /// False if it is too late for that; true also if the task has ended meanwhile.
+    /// Lets a task join work. Returns `false` if the work is over, and `true` even if the task has ended meanwhile.
     private func join(_ task: ImageTask, _ work: DecodeWork) -> Bool {
         guard work.add(task) else { return false }
         enter(task, work)
         return true
     }
 
-    /// A task that the work knows waits for it, unless it has ended meanwhile.
+    /// Makes a task that was added to the work wait for it, unless the task has ended meanwhile.
     private func enter(_ task: ImageTask, _ work: DecodeWork) {
         guard task.join(work) else { return work.leave(task) }
         work.update(task)
@@ -210,7 +213,7 @@ final class ImageLoader: Sendable {
         }
     }
 
-    /// Nobody waits for the work any more.
+    /// Forgets work that no task waits for any more.
     func dropped(_ work: DecodeWork, number: Int?) {
         forget(work)
         work.discount()

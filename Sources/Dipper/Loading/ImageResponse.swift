@@ -2,20 +2,20 @@ import Foundation
 
 /// A picture and where it came from.
 public struct ImageResponse: Sendable {
-    /// Ready to draw.
+    /// The picture, ready to draw.
     public let image: Image
     /// The tier that answered: `ResponseSource.memory` for pictures that were decoded before.
     public let source: ResponseSource
     /// The status the server answered with when the bytes were fetched.
     public let status: Int
-    /// The fields of that answer.
+    /// The header fields of the server's answer.
     public let headers: HTTPHeaders
-    /// Network attempts made for this result; 0 if the cache answered.
+    /// The number of network attempts made for this result; 0 if the cache answered.
     public let attempts: Int
-    /// Times and sizes of the last attempt; `nil` if the cache answered.
+    /// The times and sizes of the last attempt; `nil` if the cache answered.
     public let metrics: TransferMetrics?
-    /// For pictures that are out of date but may be shown meanwhile (`stale-while-revalidate`, RFC 5861): the prefetch
-    /// that brings a newer one. Else `nil`.
+    /// The prefetch of a newer picture, if this one is out of date but may be shown meanwhile
+    /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
     public var revalidation: ImageTask? { newer?.task }
     private let newer: Revalidation?
 

@@ -1,35 +1,35 @@
 extension ImageTask {
-    /// What a task is doing.
+    /// The state of a task.
     public enum State: Sendable, Hashable {
-        /// In its queue, or being looked up on disk.
+        /// The task is in its queue, or the cache is looking for the picture on disk.
         case waiting
-        /// Its bytes are arriving.
+        /// The bytes are arriving.
         case transferring
-        /// Transferring, but held back for urgent work.
+        /// The transfer is held back for urgent work.
         case paused
-        /// Waiting for the network or for a back-off.
+        /// The task waits for the network or for a back-off.
         case parked
-        /// The bytes are there: they are being decoded and processed, or wait for that.
+        /// The bytes are there, and are being decoded and processed or wait for that.
         case decoding
-        /// Ended with a picture.
+        /// The task has ended with a picture.
         case finished
-        /// Ended with an error.
+        /// The task has ended with an error.
         case failed(DipperError)
     }
 
-    /// What a task tells.
+    /// An event of a task.
     public enum Event: Sendable {
-        /// Comes first: the state at the time the stream was made.
+        /// The first event of a stream: the state of the task when the stream was made.
         case state(ImageTask.State)
-        /// Bytes have arrived.
+        /// The arrival of bytes.
         case progress(TaskProgress)
         /// A coarse or partial picture, if ``ImageOptions/showsPreviews`` is set.
         case preview(Image)
-        /// A failure; if it is not fatal, the task waits to try again. Nothing comes after a fatal one.
+        /// A failure. If it is fatal, it is the last event; otherwise the task waits to try again.
         case failure(DipperError, isFatal: Bool)
-        /// A new attempt begins.
+        /// The start of a new attempt.
         case retry
-        /// The picture is there. Nothing comes after it.
+        /// The picture, as the last event.
         case finished(ImageResponse)
     }
 }

@@ -1,8 +1,8 @@
 import DipperData
 
-/// Hooks and events: each is told what has happened already, in order.
+/// Hooks and events. A hook that is added late first receives the events that it missed, in order.
 extension ImageTask {
-    /// Called with the picture once it is there.
+    /// Calls a closure with the picture when it is loaded.
     @discardableResult
     public func then(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         onEnd { result in
@@ -10,36 +10,42 @@ extension ImageTask {
         }
     }
 
-    /// Called once with the end, good or bad.
+    /// Calls a closure once with the result of the task: the picture, or the error.
     @discardableResult
     public func onEnd(_ body: @escaping @Sendable (Result<ImageResponse, DipperError>) -> Void) -> ImageTask {
         add(.end(body))
     }
 
-    /// Called just before each new attempt after a failure.
+    /// Calls a closure just before each new attempt after a failure.
     @discardableResult
     public func onRetry(_ body: @escaping @Sendable () -> Void) -> ImageTask { add(.retry(body)) }
 
-    /// Called at each failure: with `false` if the call waits to try again, with `true` if that was its end.
+    /// Calls a closure at each failure.
+    /// - Parameter body: the closure; `isFatal` is `false` if the task waits to try again, and `true` if the failure
+    ///   ends the task.
     @discardableResult
     public func onFail(_ body: @escaping @Sendable (_ error: DipperError, _ isFatal: Bool) -> Void) -> ImageTask {
         add(.failure(body))
     }
 
-    /// Called as bytes arrive, at most once per interval of the cache's configuration, and at the last byte.
+    /// Calls a closure as bytes arrive, at most once per interval of the cache's configuration, and at the last byte.
     @discardableResult
     public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> ImageTask {
         wantProgress()
         return add(.progress(body))
     }
 
-    /// Called with coarse pictures while the bytes of a progressive one arrive, if ``ImageOptions/showsPreviews`` is set.
-    /// They are processed like the picture itself, and not kept.
+    /// Calls a closure with coarse pictures while the bytes of a progressive picture arrive, if
+    /// ``ImageOptions/showsPreviews`` is set.
+    ///
+    /// Previews are processed like the picture itself, and are not kept.
     @discardableResult
     public func onPreview(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask { add(.preview(body)) }
 
-    /// Called if the call was answered with a picture that is out of date (`stale-while-revalidate`), once the newer one
-    /// is there, or could not be had. See ``ImageResponse/revalidation``.
+    /// Calls a closure when the newer picture has been loaded, or could not be loaded, if the task was answered with a
+    /// picture that is out of date (`stale-while-revalidate`).
+    ///
+    /// See ``ImageResponse/revalidation``.
     @discardableResult
     public func onRevalidate(_ body: @escaping @Sendable (Result<ImageResponse, DipperError>) -> Void) -> ImageTask {
         onEnd { result in
@@ -47,7 +53,7 @@ extension ImageTask {
         }
     }
 
-    /// All that happens from now on, after the present state. Ends with the task.
+    /// The events of the task from now on, after the present state. The stream ends with the task.
     public var events: AsyncStream<Event> {
         wantProgress()
         return feed.news.events(present: state) { [weak self] in self?.feed.news.forget(stream: $0) }

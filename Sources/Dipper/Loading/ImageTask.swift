@@ -3,29 +3,38 @@ import Synchronization
 
 /// The handle of one call for a picture: await its ``value``, add hooks, cancel it, change its queue or priority.
 ///
-/// The handle may be let go of; the call goes on. Hooks added late hear what has happened already. A task ends
-/// exactly once, with a picture or an error, and nothing is told after that.
+/// ```swift
+/// let task = cache.getImage(url)
+/// task.onProgress { progress in bar.set(progress.fraction) }
+/// let image = try await task.value
+/// ```
+///
+/// The call continues if the handle is released. Hooks that are added late first receive the events that they missed;
+/// of many failures and retries only the latest 64. A task ends exactly once, with a picture or an error, and delivers
+/// no event afterwards.
 public final class ImageTask: Sendable {
-    /// What was asked for.
+    /// The request of the call, or the one that replaces it if the cache loads its `DataRequest.lowDataSource`.
     public var request: ImageRequest { decided.load()?.request ?? askedRequest }
-    /// The key of the bytes, by which they are fetched once. Where a request has a `DataRequest.lowDataSource` this
-    /// becomes the key of that source once it is known that the cache has nothing for the URL.
+    /// The key of the bytes, under which they are fetched once.
+    ///
+    /// If the request has a `DataRequest.lowDataSource` that is loaded in place of the URL, this is the key of that
+    /// source, as soon as the cache has found nothing for the URL.
     public var key: CacheKey { decided.load()?.key ?? ownKey }
-    /// The key of the picture: that of the bytes, and what is made of them.
+    /// The key of the picture: the key of its bytes and the processing.
     public var imageKey: CacheKey { decided.load()?.imageKey ?? ownImageKey }
     private let askedRequest: ImageRequest
     private let ownKey: CacheKey
     private let ownImageKey: CacheKey
-    /// The smaller source that is fetched in place of the request, once that is decided.
+    /// The request and the keys that apply once a look at the disk has decided between the source and the smaller one.
     private let decided = AtomicLazyReference<Names>()
-    /// The key of the picture in memory and while it is made.
+    /// The key of the picture in memory, and of the work that makes the picture.
     @inline(__always)
     var memoryKey: CacheKey { options.inMemory(imageKey) }
-    /// The queue the call was made in.
+    /// The queue in which the call was made.
     public let requestedQueue: FetchQueue
-    /// The key of the request as it was made, which may name a picture that is replaced by a smaller one.
+    /// The key of the request as it was made. It may name bytes that a smaller source replaces.
     let askedKey: CacheKey
-    /// The fetch is this call's alone, and ends with it.
+    /// Whether the fetch belongs to this call alone and ends with it.
     private let ownsFetch: Bool
     let options: ResolvedOptions
     let callbackQueue: CallbackQueue
@@ -44,7 +53,7 @@ public final class ImageTask: Sendable {
         }
     }
 
-    /// How far the call has come.
+    /// The stage that the call has reached.
     enum Stage: Sendable {
         case waiting(FastReservation?)
         case fetching(DataTask)
@@ -52,27 +61,27 @@ public final class ImageTask: Sendable {
         case ended
     }
 
-    /// Brings news to those who listen. Made with the first of them or the first news before the end: a call that memory
-    /// answers often has neither.
+    /// Delivers news to listeners. The feed is made with the first listener, or with the first news before the end: a
+    /// call that memory answers often has neither.
     final class Feed: Sendable {
         let news = TaskFeed<Event>()
     }
 
     private struct Link {
-        /// Knows this call among those that have not ended.
+        /// The loader, which keeps this call in its table until the call has ended.
         var loader: ImageLoader?
         var feed: Feed?
-        /// The end, while there is no feed.
+        /// The result, while there is no feed.
         var outcome: Result<ImageResponse, DipperError>?
         var stage = Stage.waiting(nil)
         var queue: FetchQueue
         var priority: Priority
         var wantsProgress = false
         var attempts = 0
-        /// What was kept could not be decoded, and is being fetched anew.
+        /// Whether kept bytes could not be decoded and are fetched again.
         var hasRefetched = false
         var viewer: PreviewDecoder?
-        /// The removals since the call began.
+        /// The removals that concern the picture since the call began.
         var removed = Removed()
     }
 
@@ -91,16 +100,18 @@ public final class ImageTask: Sendable {
         link = Mutex(Link(loader: loader, queue: queue, priority: request.data.priority))
     }
 
-    // MARK: The result
+    // MARK: Results
 
     /// The picture. Cancelling the Swift task that awaits it cancels this call.
-    /// This may return before the call's hooks have run.
+    ///
+    /// The property may return before the call's hooks have run.
     public var value: Image {
         get async throws(DipperError) { try await response.image }
     }
 
     /// The picture and where it came from. Cancelling the Swift task that awaits it cancels this call.
-    /// This may return before the call's hooks have run.
+    ///
+    /// The property may return before the call's hooks have run.
     public var response: ImageResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
@@ -112,12 +123,12 @@ public final class ImageTask: Sendable {
         }
     }
 
-    // MARK: Changing one's mind
+    // MARK: Cancellation, queue and state
 
-    /// Ends this call as `DipperError.cancelled`. The work goes on if others wait for it.
+    /// Ends this call with `DipperError.cancelled`. The work continues if other calls wait for it.
     public func cancel() { finish(.failure(.cancelled)) }
 
-    /// Makes this call a prefetch. Nothing is started anew and no hook is lost.
+    /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
     public func moveToSlowQueue() {
         change {
             $0.queue = .slow
@@ -133,7 +144,7 @@ public final class ImageTask: Sendable {
         }
     }
 
-    /// The order inside the queue; may be changed while the call waits.
+    /// The order of the call inside its queue. It may be changed while the call waits.
     public var priority: Priority {
         get { link.withLock { $0.priority } }
         set {
@@ -159,24 +170,24 @@ public final class ImageTask: Sendable {
         act(stage)
     }
 
-    /// How urgent the call is now.
+    /// The urgency of the call now.
     var wish: Wish { link.withLock { .init(queue: $0.queue, priority: $0.priority) } }
 
-    /// The removals since the call began.
+    /// The removals that concern the picture since the call began.
     var removed: Removed { link.withLock { $0.removed } }
     func revoke(_ removed: Removed) { link.withLock { $0.removed.add(removed) } }
 
-    /// The queue the call is in now, or was in when it ended.
+    /// The queue that the call is in now, or was in when it ended.
     public var queue: FetchQueue { link.withLock { $0.queue } }
 
-    /// Network attempts made so far for what this call waits for.
+    /// The number of network attempts made so far for the bytes that this call waits for.
     public var attempts: Int {
         let (stage, attempts) = link.withLock { ($0.stage, $0.attempts) }
         if case .fetching(let task) = stage { return task.attempts }
         return attempts
     }
 
-    /// What the task is doing now.
+    /// The present state of the task.
     public var state: State {
         switch answer {
         case .success: return .finished
@@ -197,29 +208,29 @@ public final class ImageTask: Sendable {
         }
     }
 
-    // MARK: The loader's side
+    // MARK: Loading
 
-    /// Decides, once, which request is fetched in place of the one that was made.
+    /// Sets the request that applies in place of the one that was made. Has no effect the second time.
     func decide(_ request: ImageRequest) {
         let key = request.data.cacheKey
         _ = decided.storeIfNil(Names(request, key, options.key(key)))
     }
 
-    /// The call is about to be started: it is the loader's until it ends.
+    /// Gives the task its loader, which owns the call from its start until its end.
     func attach(_ loader: ImageLoader) { link.withLock { $0.loader = loader } }
 
     var feed: Feed {
         link.withLock { link in
             if let feed = link.feed { return feed }
             let feed = Feed()
-            // Nobody listens yet, so there is nobody to call.
+            // There is no listener yet, so there is no hook to call.
             if let end = exchange(&link.outcome, with: nil) { _ = feed.news.end(end, on: callbackQueue) {} }
             link.feed = feed
             return feed
         }
     }
 
-    /// The end, once there is one.
+    /// The result; `nil` until the task has ended.
     var answer: Result<ImageResponse, DipperError>? {
         let (feed, end) = link.withLock { ($0.feed, $0.outcome) }
         return end ?? feed?.news.outcome
@@ -229,8 +240,9 @@ public final class ImageTask: Sendable {
         if case .ended = link.withLock({ $0.stage }) { true } else { false }
     }
 
-    /// Keeps prefetches from starting while it is looked whether there is something to fetch. The caller lets go of the
-    /// reservation that was there.
+    /// Keeps prefetches from starting until it is known whether this call fetches.
+    /// - Returns: a reservation that the caller must release: the earlier one, or the given one if the call has no use
+    ///   for it.
     func hold(_ reservation: FastReservation?) -> FastReservation? {
         link.withLock { link in
             guard case .waiting(let old) = link.stage else { return reservation }
@@ -240,7 +252,7 @@ public final class ImageTask: Sendable {
         }
     }
 
-    /// The bytes are being fetched.
+    /// Follows the fetch of the bytes.
     func follow(_ task: DataTask) {
         let (previous, queue, priority, wantsProgress) = link.withLock { link -> (Stage, FetchQueue, Priority, Bool) in
             let previous = link.stage
@@ -255,7 +267,7 @@ public final class ImageTask: Sendable {
         case .waiting(let reservation): reservation?.release()
         case .fetching, .decoding: break
         }
-        // What was decided while the call was being made.
+        // The queue and the priority may have changed while the fetch was being started.
         if queue == .slow, task.requestedQueue == .fast { task.moveToSlowQueue() }
         if priority != task.priority { task.priority = priority }
         task.onFail { error, isFatal in if !isFatal { self.tellFailure(error) } }
@@ -263,7 +275,7 @@ public final class ImageTask: Sendable {
         if wantsProgress { forwardProgress(of: task) }
     }
 
-    /// The bytes are there. False if nobody waits for the picture any more.
+    /// Makes the task wait for work, now that the bytes are there. Returns `false` if the task has ended.
     func join(_ work: DecodeWork) -> Bool {
         let (previous, viewer, isWanted) = link.withLock { link -> (Stage, PreviewDecoder?, Bool) in
             let previous = link.stage
@@ -280,7 +292,7 @@ public final class ImageTask: Sendable {
         return isWanted
     }
 
-    /// True the first time.
+    /// Returns `true` the first time.
     func mayRefetch() -> Bool {
         link.withLock { link in
             defer { link.hasRefetched = true }
@@ -288,10 +300,11 @@ public final class ImageTask: Sendable {
         }
     }
 
-    /// What decodes previews, joined the first time it is asked for; `nil` if it waits for no bytes.
+    /// Returns the decoder of previews, which the task joins the first time; `nil` if the task is not waiting for
+    /// bytes.
     func previewDecoder(of previews: Previews) -> PreviewDecoder? {
         let (decoder, latest, old) = link.withLock { link -> (PreviewDecoder?, Image?, PreviewDecoder.State?) in
-            // What has all its bytes is soon there.
+            // A call that has all its bytes needs no preview: the picture comes soon.
             guard case .fetching = link.stage else { return (nil, nil, nil) }
             if let decoder = link.viewer { return (decoder, nil, nil) }
             let joined = previews.join(self)
@@ -315,7 +328,7 @@ public final class ImageTask: Sendable {
                     revalidation: revalidation)))
     }
 
-    /// Ends the task, once, and lets go of what it waited for.
+    /// Ends the task, once. The task releases its reservation, and leaves its fetch, its work and its previews.
     func finish(_ result: Result<ImageResponse, DipperError>) {
         let (stage, loader, feed, viewer) = link.withLock { link -> (Stage, ImageLoader?, Feed?, PreviewDecoder?) in
             let stage = link.stage

@@ -1,11 +1,11 @@
 import Foundation
 
-/// A picture in memory.
+/// A picture in the memory tier.
 final class KeptImage: Sendable {
     let image: Image
-    /// Of the bytes it was made of.
+    /// The digest of the bytes that the picture was made from.
     let digest: UInt64
-    /// The caller has added it: it is the original of what processors make.
+    /// Whether the caller has added the picture, so that processors are applied to it.
     let isAdded: Bool
 
     init(_ image: Image, digest: UInt64, isAdded: Bool = false) {
@@ -16,7 +16,7 @@ final class KeptImage: Sendable {
 }
 
 extension ObjectTier.Entry {
-    /// An image cache's tier holds nothing else.
+    /// The memory tier of an image cache contains no other type.
     @inline(__always)
     var kept: KeptImage { unsafeDowncast(object, to: KeptImage.self) }
 }

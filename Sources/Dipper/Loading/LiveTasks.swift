@@ -1,12 +1,13 @@
 import Synchronization
 
-/// The calls that have not ended, by the key of the bytes that were asked for, and by that of those that are fetched.
+/// The calls that have not ended, by the key of the requested bytes, and by the key of the bytes that are fetched in
+/// their place.
 final class LiveTasks: Sendable {
     private typealias Tasks = [CacheKey: [ObjectIdentifier: ImageTask]]
 
     private struct State: Sendable {
         var asked: Tasks = [:]
-        /// Tasks for which a smaller source is fetched, by the key that was asked for.
+        /// The tasks for which a smaller source is fetched, by the key of that source.
         var replaced: Tasks = [:]
     }
 

@@ -1,13 +1,13 @@
 import Foundation
 
-/// A picture among the program's files, looked for when its bytes are asked for.
+/// A provider of a picture among the program's own files. It looks for the file when the bytes are requested.
 struct NamedProvider: DataProvider {
-    /// The most that is read, in bytes.
+    /// The size of the largest file that is read, in bytes.
     private static let maximumSize = 1 << 30
 
     let cacheKey: CacheKey
     private let name: String
-    /// Where it may be; the first that there is counts.
+    /// The files that may have the picture; the first one that exists is read.
     private let files: [URL]
 
     init(_ name: String, files: [URL]) {
@@ -25,6 +25,6 @@ struct NamedProvider: DataProvider {
         return bytes
     }
 
-    /// The bytes, read on the caller's thread; `nil` if they cannot be had.
+    /// Reads the bytes on the caller's thread. Returns `nil` if there is no file, or if it cannot be read.
     func read() -> Data? { (try? FileProvider.read(firstOf: files, upTo: Self.maximumSize).get()) ?? nil }
 }

@@ -1,20 +1,23 @@
 import Synchronization
 
-/// What is to be encoded and written, one after the other for each key: of several that wait the latest counts, and what
-/// was removed meanwhile does not come back.
+/// The writes of pictures that are to be encoded and stored, one after the other for each key.
+///
+/// If several writes wait for a key, only the latest is carried out. A picture that was removed meanwhile does not come
+/// back.
 final class PictureWrites: Sendable {
     struct Job: Sendable {
-        /// Encodes and, unless it was removed meanwhile, stages; false if there is nothing to take back.
+        /// Encodes the picture and stages it, unless the picture was removed meanwhile. Returns `false` if nothing was
+        /// staged.
         let write: @Sendable (Removals) -> Bool
-        /// Takes it back from these tiers.
+        /// Removes the staged picture from the given tiers.
         let undo: @Sendable (CacheTiers) -> Void
-        /// It will not be written.
+        /// Tells the waiting tasks that the picture will not be written.
         let dropped: @Sendable () -> Void
-        /// Metadata of the answer that the picture was made of.
+        /// The metadata of the answer that the picture was made from.
         let info: EntryInfo
-        /// What was removed since the picture was begun.
+        /// The removals that concern the picture since its work began.
         var removals = Removals()
-        /// The picture that the caller has added, which processors are applied to until its file is staged.
+        /// The picture that the caller has added. Processors are applied to it until its file is staged.
         var added: AddedPicture?
 
         var isWanted: Bool { !removals.tiers(for: info).contains(.disk) }
@@ -29,7 +32,7 @@ final class PictureWrites: Sendable {
         var entries: [CacheKey: Entry] = [:]
         var idle: [CheckedContinuation<Void, Never>] = []
 
-        /// Forgets a key that nothing is to be done for, and takes those who wait for all to be done, if it is.
+        /// Forgets a key that has no writes left, and returns the callers of `finish()` if no key has any.
         mutating func takeIdle(_ key: CacheKey) -> [CheckedContinuation<Void, Never>] {
             if let entry = entries[key], entry.waiting == nil, entry.running == nil { entries[key] = nil }
             return entries.isEmpty ? exchange(&idle, with: []) : []
@@ -43,14 +46,14 @@ final class PictureWrites: Sendable {
         self.queue = queue
     }
 
-    /// So many may wait: each holds a picture.
+    /// The number of keys with writes from which on a write is carried out at once: each write holds a picture.
     private static let mostWaiting = 8
 
-    /// Writes in the background; at once where the caller waits for it, where too much waits already, or where the queue
-    /// takes nothing more.
+    /// Writes a picture in the background. Writes it at once if the caller waits for that, if too many writes wait
+    /// already, or if the queue accepts no more work.
     func add(_ job: Job, for key: CacheKey, atOnce isWaitedFor: Bool) {
         let (replaced, isFirst, atOnce) = state.withLock { state -> (Job?, Bool, Bool) in
-            // It is not to take the place of what was added after the removal.
+            // A removed picture must not replace one that was added after the removal.
             guard job.isWanted else { return (job, false, false) }
             let isFirst = state.entries[key] == nil
             let atOnce = isWaitedFor || state.entries.count >= Self.mostWaiting
@@ -78,7 +81,7 @@ final class PictureWrites: Sendable {
         }
     }
 
-    /// Takes back what was removed meanwhile, and leaves the key to the next one.
+    /// Takes back a picture that was removed while it was written, and leaves the key to the next write.
     private func finish(_ job: Job, _ key: CacheKey, undone: CacheTiers) {
         var undone = undone
         while true {
@@ -95,7 +98,7 @@ final class PictureWrites: Sendable {
         }
     }
 
-    /// The picture that was added under a key and is not staged yet.
+    /// Returns the picture that was added under a key and is not staged yet.
     func added(_ key: CacheKey) -> AddedPicture? {
         state.withLock { state in
             guard let entry = state.entries[key] else { return nil }
@@ -104,8 +107,8 @@ final class PictureWrites: Sendable {
         }
     }
 
-    /// Keeps waiting writes out of the tiers that their pictures were removed from, and takes running ones back from them. A
-    /// write that is kept out of the disk is not made at all.
+    /// Keeps waiting writes out of the tiers that their pictures were removed from, and takes running writes back from
+    /// these tiers. A write that must not go to disk is dropped.
     func revoke(_ removed: Removed, where condition: (CacheKey) -> Bool) {
         let (dropped, idle) = state.withLock { state -> ([Job], [CheckedContinuation<Void, Never>]) in
             var dropped: [Job] = []
@@ -123,7 +126,7 @@ final class PictureWrites: Sendable {
         for continuation in idle { continuation.resume() }
     }
 
-    /// Returns when all that was asked for has been staged.
+    /// Returns when all writes have been staged.
     func finish() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             let isIdle = state.withLock { state -> Bool in

@@ -1,7 +1,9 @@
 import Synchronization
 
-/// Lets go of the memory that is kept for the next pictures when memory gets short, and keeps none as long as it is:
-/// what displays and caches let go of comes a little later, and is to go back to the system.
+/// Releases the memory that is kept for later pictures when memory becomes short, and keeps none until the pressure
+/// ends.
+///
+/// Displays and caches release their pictures a little later, and that memory must go back to the system.
 final class PixelPressure: Sendable {
     private final class Pause: Sendable {
         init() { PixelMemory.pausePooling() }

@@ -1,24 +1,26 @@
 import Foundation
 import Synchronization
 
-/// Decides when the bytes that have come so far are worth a preview, for all who wait for one picture. One preview is made
-/// at a time; the thread that bytes come on only notes them.
+/// Decides when the bytes received so far are worth a preview, for all tasks that wait for one picture.
+///
+/// One preview is made at a time. The thread that receives bytes only notes them.
 final class PreviewDecoder: Sendable {
     struct State {
         var progressive = ProgressiveJPEG()
         var isBusy = false
         var viewers: [ObjectIdentifier: ImageTask] = [:]
         var latest: Image?
-        /// Bytes that have arrived since the last look.
+        /// The bytes received so far, if they have not been looked at.
         var arrived: Data?
-        /// Goes up when all viewers have left and another one comes: the bytes are those of another fetch then.
+        /// The number of the fetch. It increases when a task comes after all viewers have left, because the bytes are
+        /// then those of another fetch.
         var round = 0
     }
 
     private let state = Mutex(State())
 
-    /// Notes what has come so far.
-    /// - Returns: true if the caller has the bytes looked at, by ``run(_:)``; else that is being done.
+    /// Notes the bytes received so far.
+    /// - Returns: `true` if the caller must have ``run(_:)`` called; `false` if it is running already.
     func arrived(_ bytes: Data) -> Bool {
         let (isFirst, old) = state.withLock { state in
             let old = exchange(&state.arrived, with: bytes)
@@ -28,8 +30,8 @@ final class PreviewDecoder: Sendable {
         return isFirst
     }
 
-    /// Looks at what has come, and at what comes meanwhile, on a decoding thread.
-    /// - Parameter make: makes a preview of bytes.
+    /// Makes previews from the bytes that have arrived, and from those that arrive meanwhile.
+    /// - Parameter make: makes a preview from bytes.
     func run(_ make: (Data) -> Image?) {
         while let (bytes, looked, round) = next() {
             var progressive = looked
@@ -59,22 +61,23 @@ final class PreviewDecoder: Sendable {
         }
     }
 
-    /// Nothing looks at the bytes: the queue is ending.
+    /// Takes note that the queue is ending and ``run(_:)`` will not be called.
     func giveUp() { state.withLock { $0.isBusy = false } }
 
-    /// Whether the bytes are of no picture that comes coarse first.
+    /// Whether the bytes are of a picture that has no previews.
     var isPointless: Bool { state.withLock { $0.progressive.isProgressive == false } }
 
-    /// Someone waits for it now.
+    /// Whether one of the viewers is an urgent call.
     var isUrgent: Bool { state.withLock { Array($0.viewers.values) }.contains { $0.queue == .fast } }
 
-    /// Nobody would see it.
+    /// Whether a preview would have no viewer.
     var isCancelled: Bool { state.withLock { $0.viewers.isEmpty } }
 
     // MARK: Viewers
 
-    /// - Returns: the preview that the others have seen last, and what is left of an earlier fetch: callers hold locks, and
-    ///   free it when they have let go of them.
+    /// Adds a viewer.
+    /// - Returns: the preview that the other viewers received last, and the state of an earlier fetch. Callers hold
+    ///   locks, and free that state after they have released them.
     func add(_ task: ImageTask) -> (latest: Image?, old: State?) {
         state.withLock { state in
             var old: State?
@@ -92,6 +95,6 @@ final class PreviewDecoder: Sendable {
         _ = consume dropped
     }
 
-    /// Whether nobody waits for a preview, and none is being made.
+    /// Whether no task waits for a preview and none is being made.
     var isIdle: Bool { state.withLock { $0.viewers.isEmpty && !$0.isBusy } }
 }

@@ -1,12 +1,13 @@
 import Synchronization
 
-/// The pictures that someone watches while their bytes arrive, by what they are called in memory: those who want the same
-/// made of the same bytes share the decoding.
+/// The preview decoders of pictures whose bytes are arriving, by the memory key of the picture. Tasks that want the
+/// same picture share a decoder.
 final class Previews: Sendable {
     private let decoders = Mutex<[CacheKey: PreviewDecoder]>([:])
 
-    /// - Returns: what decodes for the task from now on, the preview that others have seen last, and what is to be freed
-    ///   outside of locks.
+    /// Adds a task to the viewers of its picture's previews.
+    /// - Returns: the decoder that the task has joined, the preview that other viewers received last, and the state
+    ///   that the caller must free after it has released its locks.
     func join(_ task: ImageTask) -> (decoder: PreviewDecoder, latest: Image?, old: PreviewDecoder.State?) {
         decoders.withLock { decoders in
             let decoder = decoders[task.memoryKey] ?? PreviewDecoder()
@@ -21,7 +22,7 @@ final class Previews: Sendable {
         forgetIfIdle(decoder, task.memoryKey)
     }
 
-    /// A decoder stays while it decodes, so that no second one begins beside it.
+    /// Forgets a decoder that has nothing to do. A decoder that is busy stays, so that no second one begins beside it.
     func forgetIfIdle(_ decoder: PreviewDecoder, _ key: CacheKey) {
         let dropped = decoders.withLock { decoders in
             decoders[key] === decoder && decoder.isIdle ? decoders.removeValue(forKey: key) : nil

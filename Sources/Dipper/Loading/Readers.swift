@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Reads that run on threads of the caller's: they hear of what is removed meanwhile.
+/// The reads that run on callers' threads. They learn of removals that happen meanwhile.
 final class Readers: Sendable {
     private let all = Mutex<[ObjectIdentifier: (key: CacheKey, removals: Removals)]>([:])
 
-    /// Runs a read of what is kept in memory under a key.
+    /// Runs a read of the picture with a memory key.
     func read<Result>(for key: CacheKey, _ body: (Removals) -> Result) -> Result {
         let removals = Removals()
         let id = ObjectIdentifier(removals)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Removals that concern a piece of work, noted by any thread while it runs.
+/// The removals that concern a piece of work. Any thread may add some while the work runs.
 final class Removals: Sendable {
     private let state: Mutex<Removed>
 
@@ -10,6 +10,6 @@ final class Removals: Sendable {
 
     func add(_ removed: Removed) { state.withLock { $0.add(removed) } }
 
-    /// The tiers that something made of an answer stays out of.
+    /// Returns the tiers in which a picture made from an answer must not be kept.
     func tiers(for info: EntryInfo) -> CacheTiers { state.withLock { $0.tiers(for: info) } }
 }

@@ -1,13 +1,14 @@
 import Foundation
 
-/// The removals of a picture since a piece of work for it began: the work's result stays out of those tiers.
+/// The removals that concern a piece of work since it began. Its result is not kept in the tiers that the removals
+/// name.
 struct Removed: Sendable {
-    /// The tiers that the picture was removed from.
+    /// The tiers from which the picture was removed.
     var tiers: CacheTiers = []
-    /// Answers that were stored before this moment were removed, in seconds since 1970.
+    /// Answers stored before this time, in seconds since 1970, were removed from all tiers.
     var flushedBefore = -TimeInterval.infinity
 
-    /// The removal of everything that was made of older bytes.
+    /// The removal of everything that was made from older bytes.
     static let replaced = Removed(tiers: .all)
 
     mutating func add(_ other: Removed) {
@@ -15,6 +16,6 @@ struct Removed: Sendable {
         flushedBefore = max(flushedBefore, other.flushedBefore)
     }
 
-    /// The tiers that something made of an answer stays out of.
+    /// Returns the tiers in which a picture made from an answer must not be kept.
     func tiers(for info: EntryInfo) -> CacheTiers { info.stored < flushedBefore ? .all : tiers }
 }

@@ -1,13 +1,13 @@
-/// Options that hold, and what they add to the key.
+/// The options that apply to a call, and their parts of the picture's key.
 final class ResolvedOptions: Sendable {
     let options: ImageOptions
-    /// Tells pictures made of the same bytes from each other; empty for the picture as it is.
+    /// Distinguishes the pictures made from the same bytes; empty for the picture without changes.
     let keySuffix: String
     let chain: ProcessorChain
     /// The number of the image cache's own data cache.
     let home: UInt64
-    /// Tells pictures made of another data cache's bytes from those of the image cache's own. Keys of the caller's own
-    /// cannot begin like this.
+    /// Distinguishes pictures made from another data cache's bytes from those of the image cache's own. A key of the
+    /// caller's own cannot begin like this.
     private let place: String
 
     init(_ options: ImageOptions, home: UInt64) {
@@ -23,18 +23,19 @@ final class ResolvedOptions: Sendable {
         keySuffix = parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
     }
 
-    /// What a key is called in memory, where pictures of all data caches are side by side: those have other bytes under it.
+    /// Returns the key under which memory keeps a picture. Memory holds the pictures of all data caches, which may have
+    /// different bytes under the same key.
     func inMemory(_ key: CacheKey) -> CacheKey { place.isEmpty ? key : CacheKey(verbatim: place + key.string) }
 
-    /// The key of the picture that is made of the bytes of a key.
+    /// Returns the key of the picture made from the bytes of a key.
     func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(verbatim: data.string + keySuffix) }
 
-    /// The key of the picture's file: only what was processed has one of its own.
+    /// Returns the key of the picture's file. Only a processed picture has a file of its own.
     func fileKey(_ data: CacheKey) -> CacheKey { chain.processors.isEmpty ? data : key(data) }
 
     func decodeOptions(_ limits: DecodeLimits, isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions {
         var decode = DecodeOptions(target: chain.decodeTarget)
-        // Others are not told apart by it, so that they share what they have in common.
+        // Without such a processor, requests that differ only in scale share a key, and so one picture.
         if chain.usesScale, let scale = options.scale { decode.scale = scale }
         decode.firstFrameOnly = options.firstFrameOnly ?? false
         decode.preloadsFrames = options.preloadsFrames ?? false
@@ -44,7 +45,7 @@ final class ResolvedOptions: Sendable {
         return decode
     }
 
-    /// What is handed out of what is kept.
+    /// Returns the picture that a caller receives for a kept picture.
     func handOut(_ image: Image) -> Image {
         var image = image
         if let scale = options.scale { image.scale = scale }
@@ -53,7 +54,7 @@ final class ResolvedOptions: Sendable {
 }
 
 extension ImageRequest {
-    /// Returns the options that apply, given those of the cache.
+    /// Returns the options that apply to the request, given the cache's defaults.
     func resolved(_ defaults: ResolvedOptions) -> ResolvedOptions {
         givenOptions.map { ResolvedOptions($0.over(defaults.options), home: defaults.home) } ?? defaults
     }

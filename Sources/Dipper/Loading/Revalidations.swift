@@ -1,15 +1,16 @@
 import Synchronization
 
-/// The revalidations under way, at most one for each picture: those who show what is out of date share it.
+/// The revalidations in progress, at most one for each picture: all calls that were answered with a picture that is out
+/// of date share it.
 final class Revalidations: Sendable {
     private let fetches = Mutex<[CacheKey: (bytes: DataTask, maker: ImageTask)]>([:])
 
-    /// The fetch for a picture, by the picture's name in memory.
+    /// The fetch for the picture with a memory key.
     subscript(key: CacheKey) -> DataTask? { fetches.withLock { $0[key]?.bytes } }
 
-    /// Puts a fetch in place, unless there is one.
-    /// - Parameter maker: waits for the fetch, and has the picture made.
-    /// - Returns: the fetch that is in place.
+    /// Adds a fetch, unless there is already one for the picture.
+    /// - Parameter maker: the task that waits for the fetch and has the picture made.
+    /// - Returns: the fetch that is in the table now.
     func add(_ bytes: DataTask, _ maker: ImageTask) -> DataTask {
         fetches.withLock { fetches in
             if let present = fetches[maker.memoryKey] { return present.bytes }
@@ -26,15 +27,16 @@ final class Revalidations: Sendable {
     }
 }
 
-/// One answer's part in a revalidation: a task of its own once somebody asks for it, which can be cancelled without the
-/// others.
+/// One answer's part in a revalidation. It becomes a task of its own when the caller asks for it, and that task can be
+/// cancelled without affecting the others.
 final class Revalidation: Sendable {
     private let answered: ImageTask
     private let bytes: DataTask
     private let loader: ImageLoader
     private let own = Mutex<ImageTask?>(nil)
 
-    /// - Parameter answered: the call that was answered with what is out of date.
+    /// Creates an answer's part in a fetch.
+    /// - Parameter answered: the call that was answered with a picture that is out of date.
     init(_ answered: ImageTask, _ bytes: DataTask, _ loader: ImageLoader) {
         self.answered = answered
         self.bytes = bytes

@@ -1,18 +1,18 @@
-/// How urgent a piece of work is.
+/// The urgency of a piece of work.
 protocol Urgency: Sendable {
     var queue: FetchQueue { get }
     var priority: Priority { get }
     init(queue: FetchQueue, priority: Priority)
 }
 
-/// How urgent a call is.
+/// The urgency of a call.
 struct Wish: Urgency, Hashable {
     var queue: FetchQueue
     var priority: Priority
 }
 
-/// The waiters of a piece of work, and the urgency of the most urgent one. A value; each change takes the same time,
-/// however many wait.
+/// The waiters of a piece of work, and the urgency of the most urgent one. A value. Each change takes the same time,
+/// whatever the number of waiters.
 struct Wishes<Waiter: AnyObject & Sendable, Wish: Urgency>: Sendable {
     private struct Entry: Sendable {
         let waiter: Waiter
@@ -23,23 +23,23 @@ struct Wishes<Waiter: AnyObject & Sendable, Wish: Urgency>: Sendable {
     private var entries: [ObjectIdentifier: Entry] = [:]
     private var nextNumber = 0
     private var urgentCount = 0
-    /// Waiters of each priority, in hundredths.
+    /// The number of waiters at each priority, in hundredths.
     private var counts: [Int: Int] = [:]
-    /// A bit for each priority that somebody has.
+    /// A bit for each priority that a waiter has.
     private var levels: UInt128 = 0
 
     var isEmpty: Bool { entries.isEmpty }
 
-    /// The oldest first.
+    /// All waiters, the oldest first.
     var all: [Waiter] { entries.values.sorted { $0.number < $1.number }.map(\.waiter) }
 
-    /// The wish that the work follows.
+    /// The urgency that the work takes from its waiters: the most urgent queue and the highest priority.
     var strongest: Wish {
         let level = levels == 0 ? Self.level(.normal) : 127 - levels.leadingZeroBitCount
         return Wish(queue: urgentCount > 0 ? .fast : .slow, priority: Priority(Double(level) / 100))
     }
 
-    /// Adds a waiter, or notes the wish of one that is there.
+    /// Adds a waiter, or changes the wish of one that is already there.
     mutating func set(_ waiter: Waiter, _ wish: Wish) {
         let id = ObjectIdentifier(waiter)
         if let present = entries[id] {
@@ -54,6 +54,7 @@ struct Wishes<Waiter: AnyObject & Sendable, Wish: Urgency>: Sendable {
 
     func contains(_ waiter: Waiter) -> Bool { entries[ObjectIdentifier(waiter)] != nil }
 
+    /// Removes a waiter.
     /// - Returns: whether the waiter was there.
     @discardableResult
     mutating func remove(_ waiter: Waiter) -> Bool {

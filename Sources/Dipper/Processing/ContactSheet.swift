@@ -1,36 +1,37 @@
 import CPixels
 
-/// Many pictures in one, such as a page of thumbnails: rows of cells of one size, from left to right and from top to
-/// bottom.
+/// A sheet that shows many pictures in one, such as a page of thumbnails: rows of cells of one size, from left to right
+/// and from top to bottom.
 ///
-/// Each picture is in the middle of its cell, proportions kept; one that is too large for its cell is made smaller, none
-/// is made larger. Transparent ones lie on the cell's colour. The sheet is opaque.
+/// Each picture is in the middle of its cell, with its proportions kept. A picture that is too large for its cell is
+/// made smaller; no picture is made larger. Transparent pictures lie on the cell's colour. The sheet is opaque.
 ///
 /// ```swift
 /// let sheet = ContactSheet(cell: PixelSize(width: 200, height: 150), columns: 6)
 /// let file = try PNGEncoder().encode(sheet.compose(thumbnails), EncodeOptions())
 /// ```
 public struct ContactSheet: Sendable, Hashable {
-    /// Of each picture at most, in pixels.
+    /// The size of a cell in pixels, which no picture exceeds.
     public var cell: PixelSize
-    /// Cells in a row; `nil` for about as many pixels in width as in height.
+    /// The number of cells in a row; `nil` for a sheet about as wide as it is high.
     public var columns: Int?
-    /// Pixels between cells, and around all of them.
+    /// The distance between cells, and the margin around all of them, in pixels.
     public var gap = 8
-    /// Between the cells: red, green, blue.
+    /// The colour between the cells: red, green, blue.
     public var background = SIMD3<UInt8>(255, 255, 255)
-    /// Of the cells: red, green, blue.
+    /// The colour of the cells: red, green, blue.
     public var cellColor = SIMD3<UInt8>(240, 240, 240)
-    /// Of the cross in the cell of a picture that is not there: red, green, blue.
+    /// The colour of the cross in the cell of a missing picture: red, green, blue.
     public var markColor = SIMD3<UInt8>(190, 60, 60)
 
-    /// Cells of 160 × 120 pixels, light.
+    /// Creates a sheet in light colours, by default with cells of 160 × 120 pixels.
     public init(cell: PixelSize = PixelSize(width: 160, height: 120), columns: Int? = nil) {
         self.cell = cell
         self.columns = columns
     }
 
-    /// Columns and rows for so many pictures; both are at least 1. There are no more columns than pictures.
+    /// Returns the numbers of columns and rows for a number of pictures. Both are at least 1. There are no more columns
+    /// than pictures.
     public func grid(for count: Int) -> (columns: Int, rows: Int) {
         let count = max(1, count)
         let ratio = Double(max(1, cell.height)) / Double(max(1, cell.width))
@@ -39,10 +40,10 @@ public struct ContactSheet: Sendable, Hashable {
         return (columns, (count - 1) / columns + 1)
     }
 
-    /// The sheet.
+    /// Returns the sheet with the given pictures.
     /// - Parameters:
-    ///   - pictures: `nil` for one that could not be had: its cell has a cross.
-    ///   - context: its limits are held, and it is asked before each picture whether the work is still wanted.
+    ///   - pictures: the pictures in order; `nil` for a missing picture, whose cell shows a cross.
+    ///   - context: provides the limits, and is asked at least before each picture whether the work is cancelled.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`; `DipperError.processingFailed` if a cell has no
     ///   pixels or the gap is negative.
     public func compose(
@@ -110,7 +111,7 @@ public struct ContactSheet: Sendable, Hashable {
         }
     }
 
-    /// Both diagonals of a square in the middle of the cell, three pixels wide.
+    /// Draws both diagonals of a square in the middle of a cell, three pixels wide.
     private func cross(_ sheet: borrowing PixelBuffer, x: Int, y: Int) {
         let side = max(1, min(cell.width, cell.height) / 3)
         let left = x + (cell.width - side) / 2

@@ -6,16 +6,19 @@
 /// }
 /// ```
 public struct CustomProcessor: ImageProcessor {
-    /// What it was given, as `custom(…)`.
+    /// The identifier that the initializer was given, in the form `custom(…)`.
     public let identifier: String
     /// Whether the result depends on ``Image/scale``.
     public let usesScale: Bool
     private let body: @Sendable (Image, ProcessingContext) throws(DipperError) -> Image
 
+    /// Creates a processor from a closure.
     /// - Parameters:
-    ///   - identifier: tells this closure from every other, and from itself with other settings.
+    ///   - identifier: identifies the closure and its settings: another closure, or other settings, need another
+    ///     identifier.
     ///   - usesScale: whether the result depends on ``Image/scale``.
-    ///   - body: called on a decoding thread, also for each frame of a picture that moves.
+    ///   - body: makes the new picture; called as ``ImageProcessor/process(_:_:)`` is, also for each frame of an
+    ///     animation.
     public init(
         _ identifier: String, usesScale: Bool = false,
         _ body: @escaping @Sendable (Image, ProcessingContext) throws(DipperError) -> Image
@@ -25,7 +28,7 @@ public struct CustomProcessor: ImageProcessor {
         self.body = body
     }
 
-    /// What the closure makes.
+    /// Returns the picture that the closure makes.
     /// - Throws: what the closure throws.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try body(image, context)

@@ -1,13 +1,15 @@
 import CPixels
 
 extension Image {
-    /// Work between two looks at whether it is still wanted, in pixels.
+    /// The amount of work between two checks for cancellation, in pixels.
     static let pixelsAtATime = 1 << 18
 
-    /// A copy whose rows are changed in place, one after the other, while they are near.
+    /// Returns a copy of the picture in which a closure has changed each row in place.
+    ///
+    /// Each row is changed right after it is copied, while it is in the CPU's cache.
     /// - Parameters:
-    ///   - isOpaque: of the result; `nil` if that is to be looked for.
-    ///   - change: is given the first byte of a row, and its number.
+    ///   - isOpaque: whether the result is opaque; `nil` to find out from its pixels.
+    ///   - change: is given the first byte of each row and the row's number, from top to bottom.
     func edited(
         _ context: ProcessingContext, isOpaque: Bool?,
         _ change: (_ row: UnsafeMutablePointer<UInt8>, _ y: Int) throws(DipperError) -> Void
@@ -28,7 +30,8 @@ extension Image {
         return buffer.image(isOpaque: isOpaque ?? seemsOpaque, scale: scale)
     }
 
-    /// A part of the picture, which is inside it.
+    /// Returns a part of the picture, or the picture itself if the part has its size. The part must lie inside the
+    /// picture.
     func part(
         _ size: PixelSize, x: Int, y: Int, _ context: ProcessingContext
     ) throws(DipperError) -> Image {
@@ -42,7 +45,7 @@ extension Image {
             guard let base = storage.bytes.baseAddress else { throw .processingFailed }
             let to = buffer.row(row)
             to.copyMemory(from: base + (y + row) * rowStride + x * 4, byteCount: size.width * 4)
-            // What was transparent may have been cut off.
+            // The part may leave out all transparent pixels.
             if !self.isOpaque, isOpaque {
                 isOpaque = pixels_are_opaque(to.assumingMemoryBound(to: UInt8.self), size.width)
             }
@@ -50,7 +53,7 @@ extension Image {
         return buffer.image(isOpaque: isOpaque, scale: scale)
     }
 
-    /// The picture turned and mirrored; itself if it is upright.
+    /// Returns the picture turned and mirrored as if it were stored in an orientation, or the picture itself for `.up`.
     func turned(_ orientation: Orientation, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard orientation != .up else { return self }
         try context.limits.checkMemory(size)

@@ -1,6 +1,6 @@
 extension Image {
-    /// The picture in another size; itself if it has the size.
-    /// - Parameter context: its limits are held, and it is asked every few rows whether the work is still wanted.
+    /// Returns the picture scaled to a size, or the picture itself if it has that size.
+    /// - Parameter context: provides the limits, and is asked every few rows whether the work is cancelled.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard target != size else { return self }
@@ -8,7 +8,7 @@ extension Image {
         try RowWriter.checkMemory(from: size, to: target, .up, bandRows: 0, context.limits)
         var rows = try OrientedRows(target, .up)
         var resampler = try Resampler(from: size, to: target)
-        // About as much work each time, however wide the picture is.
+        // A step is about the same amount of work for pictures of any width.
         let step = max(1, (1 << 18) / width)
         var y = 0
         while y < height {

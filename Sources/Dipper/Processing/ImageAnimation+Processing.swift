@@ -3,13 +3,13 @@ extension ImageAnimation {
     /// - Parameters:
     ///   - scale: the scale that each frame is given before it is processed.
     ///   - first: the first frame, which is processed already.
-    ///   - context: its limits are those of all frames that were decoded ahead. Where they are not enough, frames are
-    ///     decoded when they are needed.
+    ///   - context: provides the limits, which hold for all frames that were decoded ahead together. If these exceed
+    ///     the limit in bytes, frames are decoded when they are needed.
     /// - Throws: what the processors throw for a frame that was decoded ahead.
     func processed(
         by chain: ProcessorChain, scale: Double, first: Image, _ context: ProcessingContext
     ) throws(DipperError) -> ImageAnimation {
-        // Earlier chains had a scale of their own.
+        // The frames of an earlier chain may have another scale.
         let rescale = CustomProcessor("scale") { image, _ throws(DipperError) in image.at(scale: scale) }
         let chain = ProcessorChain([rescale, chain])
         let preloaded = try processedAhead(by: chain, first: first, context)

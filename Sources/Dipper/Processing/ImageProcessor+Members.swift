@@ -1,7 +1,7 @@
-// Processors by their members, as in `request.processed(by: .blur(10))`.
+// Static members for processors, used as in `request.processed(by: .blur(10))`.
 
 extension ImageProcessor where Self == Resize {
-    /// ``Resize`` to a size in pixels.
+    /// Returns a ``Resize`` processor for a size in pixels.
     public static func resize(
         width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = false
     ) -> Resize {
@@ -10,29 +10,29 @@ extension ImageProcessor where Self == Resize {
 }
 
 extension ImageProcessor where Self == Downsample {
-    /// ``Downsample`` to a size in pixels.
+    /// Returns a ``Downsample`` processor for a size in pixels.
     public static func downsample(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) -> Downsample {
         Downsample(width: width, height: height, mode)
     }
 }
 
 extension ImageProcessor where Self == Scale {
-    /// ``Scale`` by a factor.
+    /// Returns a ``Scale`` processor for a factor.
     public static func scale(by factor: Double) -> Scale { Scale(by: factor) }
 }
 
 extension ImageProcessor where Self == Crop {
-    /// ``Crop`` to a size in pixels.
+    /// Returns a ``Crop`` processor for a size in pixels.
     public static func crop(width: Int, height: Int, anchor: Anchor = .center) -> Crop {
         Crop(width: width, height: height, anchor: anchor)
     }
 
-    /// ``Crop`` to a rectangle.
+    /// Returns a ``Crop`` processor for a rectangle.
     public static func crop(to rectangle: PixelRect) -> Crop { Crop(to: rectangle) }
 }
 
 extension ImageProcessor where Self == Fitting {
-    /// ``Fitting`` into a frame of so many pixels.
+    /// Returns a ``Fitting`` processor for a frame whose size is given in pixels.
     public static func fitting(
         width: Int, height: Int, _ mode: ContentMode = .aspectFit, background: Color = .clear,
         allowsUpscaling: Bool = true
@@ -42,7 +42,7 @@ extension ImageProcessor where Self == Fitting {
 }
 
 extension ImageProcessor where Self == RoundCorners {
-    /// ``RoundCorners``.
+    /// Returns a ``RoundCorners`` processor.
     public static func roundCorners(
         radius: Length, corners: Corners = .all, background: Color = .clear
     ) -> RoundCorners {
@@ -51,14 +51,14 @@ extension ImageProcessor where Self == RoundCorners {
 }
 
 extension ImageProcessor where Self == Circle {
-    /// ``Circle`` with nothing behind it.
+    /// A ``Circle`` processor with a transparent background.
     public static var circle: Circle { Circle() }
-    /// ``Circle`` on a colour.
+    /// Returns a ``Circle`` processor with a background colour.
     public static func circle(background: Color) -> Circle { Circle(background: background) }
 }
 
 extension ImageProcessor where Self == Border {
-    /// ``Border``.
+    /// Returns a ``Border`` processor.
     public static func border(
         _ color: Color, width: Length, radius: Length = 0, corners: Corners = .all
     ) -> Border {
@@ -67,22 +67,22 @@ extension ImageProcessor where Self == Border {
 }
 
 extension ImageProcessor where Self == GaussianBlur {
-    /// ``GaussianBlur`` of a standard deviation in pixels.
+    /// Returns a ``GaussianBlur`` processor for a standard deviation in pixels.
     public static func blur(_ sigma: Double) -> GaussianBlur { GaussianBlur(sigma: sigma) }
 }
 
 extension ImageProcessor where Self == Overlay {
-    /// ``Overlay``.
+    /// Returns an ``Overlay`` processor.
     public static func overlay(_ color: Color, fraction: Double = 0.5) -> Overlay { Overlay(color, fraction: fraction) }
 }
 
 extension ImageProcessor where Self == Tint {
-    /// ``Tint``.
+    /// Returns a ``Tint`` processor.
     public static func tint(_ color: Color) -> Tint { Tint(color) }
 }
 
 extension ImageProcessor where Self == ColorControls {
-    /// ``ColorControls``.
+    /// Returns a ``ColorControls`` processor.
     public static func colors(
         brightness: Double = 0, contrast: Double = 1, saturation: Double = 1, exposure: Double = 0
     ) -> ColorControls {
@@ -91,23 +91,23 @@ extension ImageProcessor where Self == ColorControls {
 }
 
 extension ImageProcessor where Self == Monochrome {
-    /// ``Monochrome`` in black and white.
+    /// A ``Monochrome`` processor for black and white.
     public static var blackWhite: Monochrome { Monochrome() }
-    /// ``Monochrome`` in shades of a colour.
+    /// Returns a ``Monochrome`` processor for shades of a colour.
     public static func monochrome(_ color: Color, intensity: Double = 1) -> Monochrome {
         Monochrome(color: color, intensity: intensity)
     }
 }
 
 extension ImageProcessor where Self == Blend {
-    /// ``Blend`` with a colour.
+    /// Returns a ``Blend`` processor that blends pictures with a colour.
     public static func blend(
         _ color: Color, _ mode: BlendMode = .over, opacity: Double = 1, side: Blend.Side = .above
     ) -> Blend {
         Blend(color, mode, opacity: opacity, side: side)
     }
 
-    /// ``Blend`` with another picture.
+    /// Returns a ``Blend`` processor that blends pictures with another picture.
     public static func blend(
         _ image: Image, _ mode: BlendMode = .over, anchor: Anchor = .center, opacity: Double = 1,
         side: Blend.Side = .above
@@ -117,13 +117,13 @@ extension ImageProcessor where Self == Blend {
 }
 
 extension ImageProcessor where Self == Rotate {
-    /// ``Rotate`` clockwise.
+    /// Returns a ``Rotate`` processor that turns pictures clockwise.
     public static func rotate(degrees: Double, background: Color = .clear, expands: Bool = true) -> Rotate {
         Rotate(degrees: degrees, background: background, expands: expands)
     }
 }
 
 extension ImageProcessor where Self == Flip {
-    /// ``Flip`` left and right, or top and bottom.
+    /// Returns a ``Flip`` processor: `.flip(.horizontal)` or `.flip(.vertical)`.
     public static func flip(_ flip: Flip) -> Flip { flip }
 }

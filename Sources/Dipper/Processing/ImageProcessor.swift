@@ -1,47 +1,53 @@
-/// Makes a picture of a picture: a value.
+/// A value that makes a new picture from a picture.
 public protocol ImageProcessor: Sendable {
-    /// Tells this processing from every other, options included; part of the key under which the result is cached.
+    /// A text that differs for any two processors, or for any two sets of options. The text is part of the key under
+    /// which the result is cached.
     var identifier: String { get }
 
-    /// If the processing begins with a change of size: the size. Where this is the first processor, the picture is
-    /// decoded to it at once, and ``process(_:_:)`` is given one that has it already.
+    /// The size to which the picture may be decoded, if the processing begins with a change of size; `nil` by default.
+    ///
+    /// If this processor is the first of a request, the decoder produces this size at once, and ``process(_:_:)`` is
+    /// given a picture that has the size already. Only a picture that the caller has added to the cache may come in its
+    /// own size.
     var decodeTarget: TargetSize? { get }
 
-    /// Whether the result depends on ``Image/scale``, as lengths in points do; by default not. The scale that a request
-    /// asks for is then a part of the key.
+    /// Whether the result depends on ``Image/scale``, as lengths in points do; `false` by default. If it does, the
+    /// scale that a request asks for is part of the key.
     var usesScale: Bool { get }
 
-    /// The processed picture. Called on a decoding thread, also for each frame of a picture that moves, which then comes
-    /// without ``Image/animation``.
+    /// Returns the processed picture.
     ///
-    /// A processor of the package that is called by itself with a picture that moves makes a still of its first frame, but
-    /// for one that changes nothing, which gives the picture back as it is. A ``ProcessorChain``, of one processor too,
-    /// keeps the movement, and so do requests.
+    /// A cache calls this method on a decoding thread. The frames of an animation are processed one by one, also on the
+    /// thread that calls ``FrameDecoder/next()``; each frame comes without ``Image/animation``.
+    ///
+    /// If the caller passes an animated picture directly to one of the package's processors, the result is a still of
+    /// the first frame, or the picture itself if the processor changes nothing. A ``ProcessorChain``, even of one
+    /// processor, keeps the animation, and so do requests.
     /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image
 }
 
 extension ImageProcessor {
-    /// None.
+    /// No decode target: the picture is decoded in its own size.
     public var decodeTarget: TargetSize? { nil }
-    /// False.
+    /// `false`: the result does not depend on ``Image/scale``.
     public var usesScale: Bool { false }
 }
 
-/// What surrounds a processing.
+/// The limits and the cancellation of one processing.
 public struct ProcessingContext: Sendable {
-    /// The most that the result, and the way to it, may take.
+    /// The limits for the result and for the memory that is needed to make it.
     public var limits: DecodeLimits
-    /// Asked now and then: true ends the work with `DipperError.cancelled`.
+    /// A closure that processors call now and then: if it returns `true`, the work ends with `DipperError.cancelled`.
     public var isCancelled: @Sendable () -> Bool
 
-    /// Without a way to cancel, by default.
+    /// Creates a context. The default closure never cancels the work.
     public init(limits: DecodeLimits = .init(), isCancelled: @escaping @Sendable () -> Bool = { false }) {
         self.limits = limits
         self.isCancelled = isCancelled
     }
 
-    /// To be called every few rows.
+    /// Throws an error if the work is cancelled. Processors call this method every few rows.
     /// - Throws: `DipperError.cancelled`.
     public func checkCancelled() throws(DipperError) {
         if isCancelled() { throw .cancelled }

@@ -1,4 +1,4 @@
-/// The frames of another decoder, each processed when it is asked for.
+/// A decoder that processes each frame of another decoder when the caller asks for the frame.
 final class ProcessedFrames: FrameDecoder {
     private let frames: any FrameDecoder
     private let chain: ProcessorChain

@@ -1,36 +1,38 @@
-/// One processor after the other.
+/// A processor that applies several processors, one after the other.
 public struct ProcessorChain: ImageProcessor {
-    /// In the order they are applied.
+    /// The processors in the order in which they are applied.
     public let processors: [any ImageProcessor]
 
-    /// In this order.
+    /// Creates a chain that applies processors in the given order. A chain among them is replaced by its processors.
     public init(_ processors: [any ImageProcessor]) {
         self.processors = processors.flatMap { ($0 as? ProcessorChain)?.processors ?? [$0] }
     }
 
-    /// Those of its processors, with `|>` between them.
+    /// The identifiers of the processors, with `|>` between them.
     public var identifier: String { processors.map(\.identifier).joined(separator: "|>") }
-    /// That of its first processor.
+    /// The decode target of the first processor.
     public var decodeTarget: TargetSize? { processors.first?.decodeTarget }
-    /// True if one of its processors does.
+    /// Whether the result of at least one processor depends on ``Image/scale``.
     public var usesScale: Bool { processors.contains(where: \.usesScale) }
 
-    /// The processed picture. One that moves goes on moving: its frames are processed when they are asked for, those
-    /// that were decoded ahead at once, as far as the limits allow.
-    /// - Throws: what its processors throw.
+    /// Returns the picture after all processors.
+    ///
+    /// An animated picture stays animated: its frames are processed when they are asked for. Frames that were decoded
+    /// ahead are processed at once, as far as the limits allow.
+    /// - Throws: what the processors throw; `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard !processors.isEmpty else { return image }
         var still = image
         still.animation = nil
         var result = try processStill(still, context)
-        // Unless a processor has made a movement of its own.
+        // A processor may have made an animation of its own, which stays.
         if result.animation == nil, let animation = image.animation {
             result.animation = try animation.processed(by: self, scale: image.scale, first: result, context)
         }
         return result
     }
 
-    /// The same for one frame.
+    /// Returns one still picture or frame after all processors.
     func processStill(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         var image = image
         for processor in processors {
@@ -43,12 +45,12 @@ public struct ProcessorChain: ImageProcessor {
 
 infix operator |> : AdditionPrecedence
 
-/// One processor, then the other.
+/// Returns a chain that applies one processor, then another.
 public func |> (first: some ImageProcessor, then: some ImageProcessor) -> ProcessorChain {
     ProcessorChain([first, then])
 }
 
-/// A chain, then one more.
+/// Returns a chain that applies another chain, then one more processor.
 public func |> (first: ProcessorChain, then: some ImageProcessor) -> ProcessorChain {
     ProcessorChain(first.processors + [then])
 }

@@ -1,40 +1,49 @@
 import Foundation
 
-/// What becomes of the bytes: options of an ``ImageRequest``, and of an ``ImageCache`` for requests that say nothing.
+/// The options for decoding, processing and keeping a picture, of an ``ImageRequest`` or as the defaults of an
+/// ``ImageCache``.
 ///
-/// `nil` means: as the cache has it, or the default given with each.
+/// An option of a request that is `nil` takes its value from the cache's options. If that is `nil` too, the default in
+/// the option's description applies.
 public struct ImageOptions: Sendable {
-    /// Applied one after the other. A first one that changes the size is applied while decoding. Default: none.
+    /// The processors, applied in order; none by default. If the first processor has an
+    /// ``ImageProcessor/decodeTarget``, the picture is decoded to that size.
     public var processors: [any ImageProcessor]?
-    /// Pixels for each point of the display, noted in the result; 1.
+    /// The number of pixels for each point of the display, noted in the result; 1 by default.
     public var scale: Double?
-    /// Leaves out the other frames of an animation; `false`.
+    /// Whether an animation is reduced to its first frame; `false` by default.
     public var firstFrameOnly: Bool?
-    /// Decodes all frames of an animation at once, as far as ``DecodeLimits/bytes`` allows; `false`.
+    /// Whether all frames of an animation are decoded at once, as far as ``DecodeLimits/bytes`` allows; `false` by
+    /// default.
     public var preloadsFrames: Bool?
-    /// A file that ends too early gives a picture in part instead of an error; `false`.
+    /// Whether a file that ends too early gives a partial picture instead of an error; `false` by default.
     public var allowsPartial: Bool?
-    /// Shows progressive pictures while their bytes arrive: ``ImageTask/onPreview(_:)``; `false`.
+    /// Whether ``ImageTask/onPreview(_:)`` receives previews of a progressive picture while its bytes arrive; `false`
+    /// by default.
     public var showsPreviews: Bool?
-    /// Keeps the original on disk also when a processor ran; `true`.
+    /// Whether the original stays on disk when processors have run; `true` by default.
     public var keepsOriginal: Bool?
-    /// Keeps in memory what a call in `slowQueue` has decoded; `true`.
+    /// Whether pictures that a call in `slowQueue` has decoded are kept in memory; `true` by default.
     public var prefetchesToMemory: Bool?
-    /// How processed pictures, and pictures added by hand, are written on disk; ``ImageSerializer/automatic``.
+    /// The rule by which processed pictures, and pictures added by the caller, are written on disk;
+    /// ``ImageSerializer/automatic`` by default.
     public var serializer: ImageSerializer?
-    /// Changes what is handed out, not what is kept. Called for every answer, of a picture that moves with the first frame:
-    /// the others are changed by ``AnimationOptions/processors``. Default: none.
+    /// A closure that changes each picture before the cache returns it; none by default. The cache keeps the unchanged
+    /// picture.
+    ///
+    /// The cache calls the closure for every answer and every preview. The closure receives an animated picture with
+    /// its first frame; ``AnimationOptions/processors`` change the other frames.
     public var imageModifier: (@Sendable (Image) -> Image)?
-    /// Where decoding and processing run; by default, and for `CallbackQueue.inPlace`, on threads of the cache's own,
-    /// urgent work first.
+    /// The queue on which decoding and processing run. By default, and with `CallbackQueue.inPlace`, they run on
+    /// threads of the cache's own, urgent work first.
     public var processingQueue: CallbackQueue?
-    /// Who has the originals and fetches them; by default the image cache's ``ImageCache/data``.
+    /// The data cache that stores and fetches the originals; ``ImageCache/data`` by default.
     public var originals: DataCache?
 
-    /// Nothing said.
+    /// Creates options that are all `nil`.
     public init() {}
 
-    /// The same, with what it does not say taken from others.
+    /// Returns these options, with each option that is `nil` taken from the defaults.
     func over(_ defaults: ImageOptions) -> ImageOptions {
         var all = self
         all.processors = processors ?? defaults.processors
@@ -52,7 +61,7 @@ public struct ImageOptions: Sendable {
         return all
     }
 
-    /// Keeps requests small.
+    /// A reference to options, which keeps requests small.
     final class Box: Sendable {
         let options: ImageOptions
 

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Which picture, from where, and what becomes of it: a value.
+/// A request for a picture: the source of its bytes, and the options for fetching, decoding and processing.
 ///
-/// Has all options of a `DataRequest` and of ``ImageOptions`` as its own; they are set as properties, or chained:
+/// A request has all options of a `DataRequest` and of ``ImageOptions``. Set them as properties, or chain them:
 ///
 /// ```swift
 /// let request = ImageRequest(url)
@@ -12,80 +12,81 @@ import Foundation
 /// ```
 @dynamicMemberLookup
 public struct ImageRequest: Sendable {
-    /// Where the bytes come from.
+    /// The request for the bytes.
     public var data: DataRequest
     private var box: ImageOptions.Box?
 
-    /// What becomes of them.
+    /// The options for decoding, processing and keeping the picture.
     public var options: ImageOptions {
         get { box?.options ?? ImageOptions() }
         set { box = ImageOptions.Box(newValue) }
     }
 
-    /// The options, if any were set.
+    /// The options of the picture, or `nil` if none were set.
     var givenOptions: ImageOptions? { box?.options }
 
-    /// A picture at a URL, with the cache's defaults.
+    /// Creates a request for the picture of a URL, with the cache's default options.
     public init(_ url: URL) {
         data = DataRequest(url)
     }
 
-    /// A picture that a provider brings, such as a `FileProvider`.
+    /// Creates a request for a picture whose bytes a provider delivers, such as a `FileProvider`.
     public init(_ provider: any DataProvider) {
         data = DataRequest(provider)
     }
 
-    /// A picture whose bytes a request brings.
+    /// Creates a request for a picture whose bytes another request describes.
     public init(_ data: DataRequest) {
         self.data = data
     }
 
-    /// A picture at a URL that is given as text. Text that is not a URL is no error here: the call that uses it ends as
-    /// `DipperError.invalidURL`.
+    /// Creates a request for the picture of a URL given as text. Text that is not a URL is no error here: the call that
+    /// uses the request ends with `DipperError.invalidURL`.
     public init(string: String) {
         data = DataRequest(string: string)
     }
 
-    /// An option of the bytes, such as `headers` and `priority`.
+    /// Accesses an option of the bytes, such as `headers` or `priority`.
     public subscript<Value>(dynamicMember option: WritableKeyPath<DataRequest, Value>) -> Value {
         get { data[keyPath: option] }
         set { data[keyPath: option] = newValue }
     }
 
-    /// What the request for the bytes tells, such as `url` and `cacheKey`.
+    /// Accesses a property of the request for the bytes, such as `url` or `cacheKey`.
     public subscript<Value>(dynamicMember option: KeyPath<DataRequest, Value>) -> Value { data[keyPath: option] }
 
-    /// An option of the picture, such as `processors` and `scale`.
+    /// Accesses an option of the picture, such as `processors` or `scale`.
     public subscript<Value>(dynamicMember option: WritableKeyPath<ImageOptions, Value>) -> Value {
         get { options[keyPath: option] }
         set { options[keyPath: option] = newValue }
     }
 
-    /// A copy with one option changed.
+    /// Returns a copy of the request with one option changed.
     public func with<Value>(_ option: WritableKeyPath<ImageRequest, Value>, _ value: Value) -> ImageRequest {
         var copy = self
         copy[keyPath: option] = value
         return copy
     }
 
-    /// A copy with URLs to turn to.
+    /// Returns a copy of the request with URLs as its sources of one kind, such as its `alternatives`.
     public func with(_ option: WritableKeyPath<ImageRequest, [DataRequest.Source]>, _ urls: [URL]) -> ImageRequest {
         with(option, urls.map { .url($0) })
     }
 
-    /// A copy with one more processor behind those it has.
+    /// Returns a copy of the request with one more processor, which is applied last.
     public func processed(by processor: any ImageProcessor) -> ImageRequest {
         with(\.processors, (options.processors ?? []) + [processor])
     }
 
-    /// A copy whose answers are changed by a closure before they are handed out; what is kept is not.
+    /// Returns a copy of the request with a closure that changes each picture before the cache returns it; see
+    /// ``ImageOptions/imageModifier``.
     public func modified(_ body: @escaping @Sendable (Image) -> Image) -> ImageRequest {
         with(\.imageModifier, body)
     }
 }
 
 extension ImageRequest: RedactedStringConvertible {
-    /// The URL or key without secrets, the names of the fields, and the processors.
+    /// The URL or key without secrets, the names of the header fields, and the processors.
     public var description: String {
         let processors = (options.processors ?? []).map(\.identifier).joined(separator: " |> ")
         return processors.isEmpty ? "\(data)" : "\(data) |> \(processors)"

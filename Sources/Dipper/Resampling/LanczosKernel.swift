@@ -1,11 +1,11 @@
 import Foundation
 
-/// The Lanczos window of three lobes: sinc(x) · sinc(x / 3) for |x| < 3, from a table.
+/// The Lanczos kernel of three lobes: sinc(x) · sinc(x / 3) for |x| < 3, from a table.
 enum LanczosKernel {
     static let support = 3.0
 
     private static let steps = 1024
-    // Straight lines between the steps are within 5 × 10⁻⁷ of the curve.
+    // Linear interpolation between the steps is within 5 × 10⁻⁷ of the curve.
     private static let table: [Double] = (0...Int(support) * steps + 1).map { step in
         let x = Double(step) / Double(steps)
         if x == 0 { return 1 }
@@ -14,7 +14,7 @@ enum LanczosKernel {
         return support * sin(angle) * sin(angle / support) / (angle * angle)
     }
 
-    /// The weight at a distance from the middle.
+    /// Returns the weight at a distance from the middle.
     static func weight(at distance: Double) -> Double {
         let position = abs(distance) * Double(steps)
         guard position < support * Double(steps) else { return 0 }

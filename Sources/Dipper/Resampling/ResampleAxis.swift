@@ -1,25 +1,27 @@
-/// How the pixels of one direction are made of those of the source.
+/// The weights that make the pixels of one direction from those of the source.
 ///
-/// Reductions by four and more go in two steps: pixels are first added up in boxes, then the boxes are weighed with the
-/// Lanczos filter as if each were a pixel. Each lobe of the filter is made of three boxes at least; of two between four
-/// and six, where a box of two pixels halves the work. What the boxes soften the weights sharpen again: a box of k
-/// pixels has the variance (k² - 1) / 12, so half of that times the second difference of the filter is taken off.
+/// A reduction by four or more takes two steps: the pixels are first added up in boxes, then the Lanczos filter weighs
+/// the boxes as if each were a pixel. Each lobe of the filter spans at least three boxes, or two for reductions between
+/// four and six, where a box of two pixels halves the work. The boxes soften the picture, and the weights sharpen it
+/// again: a box of k pixels has the variance (k² - 1) / 12, so half of that times the second difference of the filter
+/// is subtracted.
 struct ResampleAxis {
     let source: Int
     let target: Int
-    /// Pixels added up before weighing; the last box may have fewer.
+    /// The number of pixels added up before weighing. The last box may have fewer.
     let box: Int
-    /// Boxes in all.
+    /// The number of boxes.
     let boxes: Int
-    /// For each pixel of the target: the first box, and how many.
+    /// The number of the first box for each pixel of the target.
     private(set) var starts: [Int32]
+    /// The number of boxes for each pixel of the target.
     private(set) var counts: [Int32]
-    /// Numbers in ``weights`` for each pixel of the target.
+    /// The number of weights in ``weights`` for each pixel of the target.
     let taps: Int
-    /// Of sums of boxes.
+    /// The weights by which the sums of boxes are multiplied.
     private(set) var weights: [Float]
 
-    /// Sums of 256 bytes fit into 16 bits.
+    /// The largest number of pixels in a box: sums of 256 bytes fit into 16 bits.
     static let longestBox = 256
 
     init(from source: Int, to target: Int) {
@@ -47,7 +49,7 @@ struct ResampleAxis {
         return Int(2 * radius / Double(box(from: source, to: target))) + 5
     }
 
-    /// What the tables take, in bytes.
+    /// Returns the size of the tables in bytes.
     static func byteCount(from source: Int, to target: Int) -> Int {
         target * (taps(from: source, to: target) * 4 + 8)
     }
@@ -82,7 +84,7 @@ struct ResampleAxis {
             found[index - first] = weight
             total += weight * Double(length)
         }
-        // Nothing is read for weights of nothing at both ends.
+        // Weights of zero at both ends are left out, so that nothing is read for them.
         let low = found.firstIndex { abs($0) > 1e-9 } ?? 0
         let high = found.lastIndex { abs($0) > 1e-9 } ?? low
         starts.append(Int32(first + low))

@@ -1,23 +1,24 @@
 import CPixels
 
-/// Changes the size of a picture whose rows come one after the other, top to bottom, premultiplied.
+/// A resampler for a picture whose rows come one after the other, from top to bottom, with premultiplied colours.
 ///
-/// Each row is weighed along itself and kept until the rows of the result that it is a part of are made: what is held is
-/// a few rows of the result's width, in single precision.
+/// Each row is weighed horizontally and kept until all rows of the result that depend on it are made. The resampler
+/// keeps only a few rows of the result's width, in single precision.
 struct Resampler: ~Copyable {
     private let columns: ResampleAxis
     private let rows: ResampleAxis
-    /// Columns of a box added up.
+    /// The rows of a box added up, column by column.
     private let sums: PixelScratch
-    /// Boxes of one row.
+    /// The boxes of one row.
     private let wide: PixelScratch
-    /// The last rows, weighed along themselves.
+    /// The last rows, weighed horizontally.
     private let ring: PixelScratch
     private let ringRows: Int
     private var rowsInSums = 0
     private var boxRows = 0
     private var done = 0
 
+    /// Creates a resampler.
     /// - Precondition: both sizes have a pixel at least, and the limits allow ``byteCount(from:to:)``.
     init(from source: PixelSize, to target: PixelSize) throws(DipperError) {
         let columns = ResampleAxis(from: source.width, to: target.width)
@@ -31,7 +32,7 @@ struct Resampler: ~Copyable {
         self.ringRows = ringRows
     }
 
-    /// What it holds at most, in bytes.
+    /// Returns the most memory that a resampler holds, in bytes.
     static func byteCount(from source: PixelSize, to target: PixelSize) -> Int {
         ResampleAxis.byteCount(from: source.width, to: target.width)
             + ResampleAxis.byteCount(from: source.height, to: target.height)
@@ -39,7 +40,7 @@ struct Resampler: ~Copyable {
             + ResampleAxis.taps(from: source.height, to: target.height) * target.width * 16
     }
 
-    /// Takes the next rows and gives on those of the result that are complete.
+    /// Takes the next rows and writes the rows of the result that are complete.
     /// - Parameters:
     ///   - source: `count` rows of the source's width, `stride` bytes apart.
     mutating func add(_ source: UnsafeRawPointer, stride: Int, count: Int, to result: inout OrientedRows) {
@@ -77,7 +78,7 @@ struct Resampler: ~Copyable {
         rowsInSums = 0
     }
 
-    /// Makes the rows of the result for which everything is there.
+    /// Writes the rows of the result whose sources are all in the ring.
     private mutating func makeRows(_ result: inout OrientedRows) {
         let values = UnsafePointer(ring.base.assumingMemoryBound(to: Float.self))
         rows.weights.withUnsafeBufferPointer { weights in

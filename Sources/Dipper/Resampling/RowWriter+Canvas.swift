@@ -1,4 +1,4 @@
-/// A whole picture in memory that is not ours to keep.
+/// A whole picture in memory that another object owns.
 struct Canvas {
     let base: UnsafeRawPointer
     let size: PixelSize
@@ -6,10 +6,10 @@ struct Canvas {
 }
 
 extension RowWriter {
-    /// Rows between two looks at whether the decode is cancelled.
+    /// The number of rows between two checks for cancellation.
     static let rowsAtATime = 64
 
-    /// The picture of a canvas, copied.
+    /// Returns a copy of a canvas as a picture, in the size that the options ask for.
     static func image(
         of canvas: Canvas, picture: PixelSize, alpha: Alpha, orientation: Orientation = .up,
         color: ColorTransform? = nil, _ options: DecodeOptions

@@ -1,38 +1,39 @@
 import CPixels
 
-/// Takes the rows of a picture in the order they are stored, and makes the picture in the size wanted: no more than
-/// what the result needs is ever held.
+/// A writer that takes the rows of a picture in stored order and makes a picture of the wanted size.
 ///
-/// A decoder asks for ``memory(rows:)``, fills it with RGBA, and says how many rows with ``commit(_:)``.
+/// The writer never holds more memory than the result needs. A decoder asks for ``memory(rows:)``, fills it with RGBA,
+/// and calls ``commit(_:)`` with the number of rows.
 struct RowWriter: ~Copyable {
-    /// What the rows hold.
+    /// The form of the alpha in the rows.
     enum Alpha {
-        /// Every alpha is 255, and written as such.
+        /// No transparency: every alpha is written as 255.
         case opaque
         case premultiplied
-        /// To be multiplied.
+        /// Colours that the writer multiplies by alpha.
         case straight
     }
 
-    /// Of the rows that come.
+    /// The size of the rows that come.
     let source: PixelSize
-    /// Of the picture before the orientation is applied.
+    /// The size of the result before the orientation is applied.
     let stored: PixelSize
     private let alpha: Alpha
     private let options: DecodeOptions
     private var result: OrientedRows
     private var resampler: Resampler?
-    /// Rows on their way to the resampler; without one they go to the result.
+    /// The rows on their way to the resampler. Without a resampler, rows go directly to the result.
     private let band: PixelScratch?
     private let bandRows: Int
     private var isOpaque = true
 
-    /// Rows that have come.
+    /// The number of rows that have come.
     private(set) var committed = 0
 
-    /// A band stays in the second level cache until it is taken in.
+    /// The size of a band in bytes: a band stays in the second level cache until the resampler takes it.
     private static let bandBytes = 1 << 18
 
+    /// Creates a writer.
     /// - Parameters:
     ///   - source: the size of the rows that come, which may be smaller than the picture's own.
     ///   - picture: the stored picture's own size.
@@ -64,12 +65,12 @@ struct RowWriter: ~Copyable {
         self.band = band
     }
 
-    /// Checks all that is going to be taken.
+    /// Checks that the limits allow all the memory that is going to be taken.
     /// - Throws: `DipperError.imageTooLarge`.
     static func checkMemory(
         from source: PixelSize, to stored: PixelSize, _ orientation: Orientation, bandRows: Int, _ limits: DecodeLimits
     ) throws(DipperError) {
-        // Beyond this even the tables of a resampler are too large.
+        // With longer sides even the tables of a resampler are too large.
         guard max(stored.width, stored.height, source.width, source.height) <= Int32.max else {
             throw .imageTooLarge.with(detail: "\(stored) pixels")
         }
@@ -81,15 +82,15 @@ struct RowWriter: ~Copyable {
         try limits.check(bytes: needed)
     }
 
-    /// Memory for the next rows, one after the other: `source.width × 4` bytes each. It holds anything: a row that is
-    /// committed must have been written in full.
-    /// - Returns: for one row at least, and no more than are still to come; no rows when all have come.
+    /// Returns memory for the next rows, one after the other, of `source.width × 4` bytes each. The memory is not
+    /// initialized: a row must be written in full before it is committed.
+    /// - Returns: memory for at least one row, and for no more rows than are still to come; no rows when all have come.
     mutating func memory(rows: Int) -> (base: UnsafeMutableRawPointer, rows: Int) {
         guard let band else { return result.memory(rows: rows) }
         return (band.base, min(rows, source.height - committed, bandRows))
     }
 
-    /// So many rows of the memory given are filled.
+    /// Takes a number of rows that the caller has filled in the memory given.
     mutating func commit(_ rows: Int) {
         let (base, room) = memory(rows: rows)
         precondition(rows >= 0 && rows <= room, "Rows are within the memory given.")
@@ -107,8 +108,8 @@ struct RowWriter: ~Copyable {
         }
     }
 
-    /// The picture. Rows that have not come are transparent.
-    /// - Parameter color: brings the colours into sRGB.
+    /// Returns the picture. Rows that have not come are transparent.
+    /// - Parameter color: converts the colours to sRGB.
     /// - Throws: `DipperError.cancelled`.
     consuming func finish(color: ColorTransform? = nil) throws(DipperError) -> Image {
         if committed < source.height {

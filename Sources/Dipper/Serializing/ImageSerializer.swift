@@ -1,30 +1,32 @@
 import Foundation
 
-/// How a picture is written on disk.
+/// A way to write pictures on disk.
 ///
-/// Those given here write stills. A processed picture that moves is not kept on disk, but processed again, unless a
-/// serializer of one's own writes its frames.
+/// The serializers given here write still pictures. The cache does not keep a processed animation on disk but processes
+/// it again, unless a custom serializer writes its frames.
 public struct ImageSerializer: Sendable {
     private let body: @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data
-    /// Whether it looks at more of the original than how it begins.
+    /// Whether the serializer reads more of the original than its first ``CodecRegistry/sniffLength`` bytes.
     let readsOriginal: Bool
 
-    /// A rule of one's own.
-    /// - Parameter body: makes the bytes of a file from a picture; is given the bytes it was made of, if there are any,
-    ///   and the codecs of the cache. What it returns must be decodable by them.
+    /// Creates a serializer from a closure.
+    /// - Parameter body: makes the bytes of a file from a picture. The closure is given the picture, the bytes that it
+    ///   was made of, if there are any, and the codecs of the cache, which must be able to decode the result.
     public init(_ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data) {
         self.body = body
         readsOriginal = true
     }
 
-    /// A rule that looks at no more than how the original begins.
+    /// Creates a serializer that reads no more than the first bytes of the original.
     private init(still body: @escaping @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data) {
         self.body = body
         readsOriginal = false
     }
 
-    /// Pictures with transparency, and those made of a lossless format, as PNG; others as JPEG of quality 0.9, which is
-    /// a fraction of the size and of the work.
+    /// A serializer that writes opaque pictures made of JPEG, WebP, AVIF or HEIC as JPEG of quality 0.9, and all others
+    /// as PNG.
+    ///
+    /// JPEG takes a fraction of the size and of the work. WebP, AVIF and HEIC count as lossy, even in lossless files.
     public static let automatic = ImageSerializer(still: { image, original, codecs throws(DipperError) in
         let lossy: Set<ImageFormat> = [.jpeg, .webp, .avif, .heic]
         try refuseFrames(of: image)
@@ -33,22 +35,23 @@ public struct ImageSerializer: Sendable {
             ? try codecs.encode(image, as: .jpeg, EncodeOptions(quality: 0.9)) : try codecs.encode(image, as: .png)
     })
 
-    /// Originals alone are kept, byte for byte: what was processed is processed again. Pictures added by hand without their
-    /// bytes, which have no original, as PNG.
+    /// A serializer that keeps only originals, byte for byte: processed pictures are processed again.
+    ///
+    /// A picture that the caller adds without its bytes has no original and is written as PNG.
     public static let original = ImageSerializer(still: { image, original, codecs throws(DipperError) in
         if original != nil { throw .unencodable.with(detail: "only originals are kept") }
         try refuseFrames(of: image)
         return try codecs.encode(image, as: .png)
     })
 
-    /// As PNG: nothing is lost.
+    /// A serializer that writes PNG, without loss.
     public static let png = format(.png)
 
-    /// As JPEG; pictures with transparency on white.
-    /// - Parameter quality: 0…1.
+    /// Returns a serializer that writes JPEG, with a white background under transparent pictures.
+    /// - Parameter quality: the quality, 0…1.
     public static func jpeg(quality: Double) -> ImageSerializer { format(.jpeg, EncodeOptions(quality: quality)) }
 
-    /// In a format that a codec is registered for.
+    /// Returns a serializer for a format that a codec is registered for.
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
         ImageSerializer(still: { image, _, codecs throws(DipperError) in
             try refuseFrames(of: image)
@@ -56,7 +59,7 @@ public struct ImageSerializer: Sendable {
         })
     }
 
-    /// What was read back would stand still.
+    /// Throws an error for an animation, of which the file would hold only a still picture.
     private static func refuseFrames(of image: Image) throws(DipperError) {
         if image.animation != nil { throw .unencodable.with(detail: "the picture moves") }
     }

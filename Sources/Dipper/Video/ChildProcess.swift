@@ -2,20 +2,21 @@ import DipperData
 import Foundation
 import ProcessShims
 
-/// A process that leads a group of its own, killed and waited for when nobody holds it.
+/// A process that leads a group of its own. Destroying the value kills the group and waits for the process.
 struct ChildProcess: ~Copyable {
     private let id: pid_t
 
-    /// Starts a program whose standard input is empty, and whose other descriptors are those given alone.
+    /// Starts a program whose standard input is empty, and whose only other descriptors are the given ones.
     /// - Parameters:
-    ///   - program: an absolute path.
-    ///   - input: descriptor 3.
-    ///   - timeLimit: after four times that much processor time the kernel ends it, should nobody be left to do so.
+    ///   - program: the absolute path of the program.
+    ///   - input: the program's descriptor 3.
+    ///   - timeLimit: the kernel ends the program after four times this processor time and four seconds more, in case
+    ///     this process is no longer there to do so.
     init(
         _ program: String, _ arguments: [String], output: consuming OwnedDescriptor, errors: consuming OwnedDescriptor,
         input: consuming OwnedDescriptor, timeLimit: Duration
     ) throws(DipperError) {
-        // A descriptor must not be overwritten before it is copied.
+        // A low descriptor could be overwritten before it is copied.
         let output = try output.raised()
         let errors = try errors.raised()
         let input = try input.raised()
@@ -36,15 +37,16 @@ struct ChildProcess: ~Copyable {
 
     deinit { _ = Self.end(id) }
 
-    /// Whether the program has ended. It stays to be waited for, so that its number is not another's.
+    /// Whether the program has ended. The process is not waited for here, so the kernel does not give its number to
+    /// another.
     var hasEnded: Bool {
         var information = siginfo_t()
         let result = waitid(P_PID, id_t(id), &information, WEXITED | WNOHANG | WNOWAIT)
-        // An error means that someone else has waited for it.
+        // An error means that other code has already waited for the process.
         return result != 0 || information.si_signo != 0
     }
 
-    /// Kills what is left of the group.
+    /// Kills what is left of the group and waits for the process.
     /// - Returns: whether the program ended by itself, with status 0.
     consuming func end() -> Bool {
         let isSuccess = Self.end(id)
@@ -54,25 +56,26 @@ struct ChildProcess: ~Copyable {
 
     private static func end(_ id: pid_t) -> Bool {
         var information = siginfo_t()
-        // While nobody has waited for it, the number is that of its group and of no other.
+        // Until somebody waits for the process, its number belongs to its group and to no other.
         if waitid(P_PID, id_t(id), &information, WEXITED | WNOHANG | WNOWAIT) == 0 { kill(-id, SIGKILL) }
         var status: Int32 = 0
         while true {
             let waited = waitpid(id, &status, 0)
-            // Where someone else waits for all children, what it has written is all there is to judge by.
+            // Other code has waited for all children: only the program's output is left to judge by.
             if waited < 0, errno != EINTR { return true }
             if waited == id { return status == 0 }
         }
     }
 
-    /// Whatever size a video announces, it shall not take the machine's memory.
+    /// Limits the program's memory to half of the machine's, but at least 1 GiB and at most 4 GiB, whatever size a
+    /// video announces, and its processor time.
     private func limit(_ timeLimit: Duration) {
         let seconds = UInt64(min(max(timeLimit.components.seconds, 0), 1_000_000)) * 4 + 4
         let half = ProcessInfo.processInfo.physicalMemory / 2
         _ = dipper_limit(id, min(max(half, 1 << 30), 4 << 30), seconds)
     }
 
-    /// What a program needs to run at all. The rest may be secret, or change what ffmpeg does.
+    /// The variables that a program needs to run at all. Other variables may be secret, or change what ffmpeg does.
     private static let environment: [String] =
         ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"].compactMap { name in
             ProcessInfo.processInfo.environment[name].map { "\(name)=\($0)" }

@@ -1,13 +1,14 @@
 import DipperData
 import Foundation
 
-/// What `ffmpeg` is told, and what its answer means.
+/// The arguments of `ffmpeg` for one frame, and the meaning of its output.
 struct FrameCommand {
-    /// Where there is no index ffmpeg lands anywhere: it begins this long before the time, in microseconds, where there
-    /// will be a whole picture. What begins sooner is read from its start.
+    /// The time before the frame at which ffmpeg begins to read, in microseconds. Without an index, ffmpeg may land
+    /// anywhere, but within this time there is a whole picture. For a frame that is no later than this in the video,
+    /// ffmpeg reads from the start.
     private static let lead = 10_000_000
 
-    /// From the video's start, in microseconds, which is what ffmpeg counts.
+    /// The time from the video's start in microseconds, which is ffmpeg's unit.
     private let time: Int
     private let bounds: PixelSize?
 
@@ -21,30 +22,30 @@ struct FrameCommand {
         "\(time / 1_000_000)." + String(1_000_000 + time % 1_000_000).dropFirst()
     }
 
-    /// Whether it would not read the video from its start.
+    /// Whether ffmpeg would skip the start of the video.
     var seeks: Bool { time > Self.lead }
 
-    /// Tells pictures of one video from each other.
+    /// A name that tells the frames of one video from each other.
     var name: String { Self.seconds(time) + (bounds.map { " in \($0.width)x\($0.height)" } ?? "") }
 
-    /// Containers of videos. Playlists, scripts, manifests and descriptions of streams are not among them: these make
-    /// ffmpeg open what they name.
+    /// The video containers that ffmpeg may read. Playlists, scripts, manifests and descriptions of streams are not
+    /// among them, because they make ffmpeg open the files that they name.
     private static let formats = [
         "mov", "matroska", "webm", "avi", "flv", "mpegts", "mpeg", "mpegvideo", "m4v", "h264", "hevc", "obu", "ivf",
         "ogg", "asf", "rm", "dv", "mxf", "nut", "wtv",
     ]
 
-    /// The video is descriptor 3, the picture goes to standard output.
-    /// - Parameter fromStart: the whole video is read up to the time, not from shortly before it.
+    /// Returns the arguments. The video is descriptor 3, and the picture goes to standard output.
+    /// - Parameter fromStart: whether ffmpeg reads the video from its start, not from shortly before the time.
     func arguments(fromStart: Bool = false) -> [String] {
         let begin = fromStart || !seeks ? 0 : time - Self.lead
-        // From the key picture before that: with accurate seeking nothing is left of a video that ends earlier. Nor is
-        // there of some if one seeks at all.
+        // ffmpeg begins at the key frame before this time: accurate seeking leaves nothing of a video that ends
+        // earlier. Some videos have no frames left after any seek.
         let seeking = begin > 0 ? ["-noaccurate_seek", "-ss", Self.seconds(begin)] : []
         let input = [
             "-nostdin", "-hide_banner", "-loglevel", "error",
             "-protocol_whitelist", "file", "-format_whitelist", Self.formats.joined(separator: ","), "-threads", "2",
-            // A path, and not the protocols `pipe` and `fd`, in which one cannot seek, or which are too new.
+            // A path, because the protocol `pipe` cannot seek and the protocol `fd` is too new.
             "-i", "file:/proc/self/fd/3",
         ]
         let output = [
@@ -54,14 +55,15 @@ struct FrameCommand {
         return seeking + input + output
     }
 
-    /// - Parameter wait: from where the reading begins to the picture, in microseconds.
+    /// Returns the filters.
+    /// - Parameter wait: the time from where the reading begins to the frame, in microseconds.
     private func filters(_ wait: Int) -> String {
         [
-            // The last picture goes on for ever, so that there is one at any time.
+            // The last frame goes on for ever, so that there is a frame at any time.
             "tpad=stop=-1:stop_mode=clone", "select='gte(t,\(Self.seconds(wait)))'",
             "scale=w='\(side("iw*sar"))':h='\(side("ih"))':flags=lanczos+accurate_rnd+full_chroma_int",
             "format=rgb24", "setsar=1",
-            // Video's own curve counts as that of sRGB: that is how videos are shown.
+            // The video's own transfer curve counts as that of sRGB, because videos are shown in this way.
             "setparams=color_trc=iec61966-2-1",
         ].joined(separator: ",")
     }
@@ -71,7 +73,8 @@ struct FrameCommand {
         return "max(1,round(\(length)*min(1,min(\(bounds.width)/(iw*sar),\(bounds.height)/ih))))"
     }
 
-    /// The path of a program. Only absolute folders of `PATH` count: what the working folder holds is nobody's choice.
+    /// Returns the path of a program. Only absolute folders of `PATH` count, because anybody may have put files into
+    /// the working folder.
     static func find(_ program: String) throws(DipperError) -> String {
         let paths: [String]
         if program.hasPrefix("/") {
@@ -95,7 +98,8 @@ struct FrameCommand {
                 + "or set VideoFrameProvider.program to its path")
     }
 
-    /// The PNG file that a program has written.
+    /// Returns the PNG file that a program has written.
+    /// - Throws: `DipperError.undecodable` if the output is not a complete PNG file.
     static func picture(_ ended: ProgramRun.Ended, of video: String) throws(DipperError) -> Data {
         let begin = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
         let end = Data([0x49, 0x45, 0x4E, 0x44, 0xAE, 0x42, 0x60, 0x82])

@@ -2,13 +2,14 @@ import DipperData
 import Foundation
 import ProcessShims
 
-/// An open file, closed when nobody holds it.
+/// A descriptor of an open file, which is closed when the value is destroyed.
 struct OwnedDescriptor: ~Copyable, Sendable {
     let number: Int32
 
+    /// Takes ownership of the result of a system call.
     /// - Parameters:
-    ///   - number: what the system answered, negative where it failed.
-    ///   - name: tells in the error what was to be opened.
+    ///   - number: the result of the call, negative if it failed.
+    ///   - name: names the file in the error.
     init(_ number: Int32, for name: String) throws(DipperError) {
         guard number >= 0 else { throw Self.failure(name, errno) }
         self.number = number
@@ -18,10 +19,10 @@ struct OwnedDescriptor: ~Copyable, Sendable {
 
     deinit { close(number) }
 
-    /// Closes it now, and not before.
+    /// Closes the descriptor at this point, and not before.
     consuming func end() {}
 
-    /// A pipe: what is written to its second end is read from its first.
+    /// A pipe: bytes written to `writing` are read from `reading`.
     struct Pipe: ~Copyable {
         let reading: OwnedDescriptor
         let writing: OwnedDescriptor
@@ -34,7 +35,7 @@ struct OwnedDescriptor: ~Copyable, Sendable {
         }
     }
 
-    /// The same file, above the numbers that a program starts with.
+    /// Returns a descriptor of the file whose number is above those that a program starts with.
     consuming func raised() throws(DipperError) -> OwnedDescriptor {
         guard number < 10 else { return self }
         return try OwnedDescriptor(fcntl(number, F_DUPFD_CLOEXEC, 10), for: "a descriptor")

@@ -3,9 +3,9 @@ import Foundation
 import ProcessShims
 import Synchronization
 
-/// Runs a few programs at once, each watched by a thread of its own; others wait for their turn.
+/// A queue that runs a few programs at once, each watched by a thread of its own. Other programs wait for their turn.
 final class ProgramQueue: Sendable {
-    /// Runs a program to its end, or to when the descriptor can be read: nobody waits for it any more.
+    /// A closure that runs a program until it ends, or until `wakeup` becomes readable because nobody waits any more.
     typealias Body = @Sendable (_ wakeup: borrowing OwnedDescriptor) throws(DipperError) -> Data
 
     private let threads: WorkerPool
@@ -14,14 +14,15 @@ final class ProgramQueue: Sendable {
         threads = WorkerPool(name: name, threads: programs)
     }
 
-    /// Runs something short that blocks.
+    /// Runs short work that blocks.
     func run<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
         await withCheckedContinuation { continuation in
             _ = threads.run { continuation.resume(returning: body()) }
         }
     }
 
-    /// Returns early, with `DipperError.cancelled`, when the Swift task is cancelled.
+    /// Runs a program and returns its output. Ends early, with `DipperError.cancelled`, when the Swift task is
+    /// cancelled.
     func run(_ body: @escaping Body) async throws(DipperError) -> Data {
         let ticket = Ticket(body)
         let result = await withTaskCancellationHandler {
@@ -41,7 +42,7 @@ final class ProgramQueue: Sendable {
         private enum State {
             case new
             case waiting(Waiter)
-            /// To be woken by an event on this descriptor.
+            /// A program runs; an event on the descriptor `wakeup` ends the run.
             case running(Waiter, wakeup: Int32)
             case ended
         }
@@ -51,7 +52,7 @@ final class ProgramQueue: Sendable {
 
         init(_ body: @escaping Body) { self.body = body }
 
-        /// False if it has been cancelled already.
+        /// Keeps the waiter for the result. Returns `false` if the call has been cancelled already.
         func wait(_ waiter: Waiter) -> Bool {
             let waits = state.withLock { state in
                 guard case .new = state else { return false }
@@ -66,7 +67,7 @@ final class ProgramQueue: Sendable {
             let waiter = state.withLock { state -> Waiter? in
                 switch state {
                 case .running(_, let wakeup):
-                    // The thread that runs it answers, when the program is no more.
+                    // The thread that runs the program resumes the waiter when the program has ended.
                     var one: UInt64 = 1
                     write(wakeup, &one, 8)
                     return nil
@@ -91,7 +92,7 @@ final class ProgramQueue: Sendable {
                 } catch {
                     end(.failure(error))
                 }
-                // Nobody writes to it any more.
+                // After the end of the call, `cancel()` no longer writes to the descriptor.
                 wakeup.end()
             } catch {
                 end(.failure(error))

@@ -1,32 +1,34 @@
 import DipperData
 import Foundation
 
-/// Runs a program that nobody trusts, and reads what it writes. Blocks.
+/// One run of an untrusted program, whose output is read. Blocks the thread.
 ///
-/// Whatever happens, the program and its group are gone and waited for when ``run(reading:endingAt:)`` returns.
+/// Whatever happens, the program and its group are killed and the program is waited for before
+/// ``run(reading:endingAt:)`` returns.
 struct ProgramRun {
     struct Ended {
         /// Whether the program ended by itself, with status 0.
         let isSuccess: Bool
-        /// What it wrote to standard output.
+        /// The bytes that the program wrote to standard output.
         let output: Data
-        /// The last line of what it wrote to standard error, if there is one.
+        /// The last line that the program wrote to standard error, if there is one.
         let message: String?
     }
 
-    /// An absolute path.
+    /// The absolute path of the program.
     let program: String
     let arguments: [String]
     let timeLimit: Duration
     let maximumSize: Int
 
+    /// Runs the program and returns its output.
     /// - Parameters:
     ///   - input: the program's descriptor 3.
-    ///   - wakeup: ends the run when it can be read.
+    ///   - wakeup: ends the run when it becomes readable.
     func run(
         reading input: consuming OwnedDescriptor, endingAt wakeup: borrowing OwnedDescriptor
     ) throws(DipperError) -> Ended {
-        // Clocks trap where a sum does not fit.
+        // The clock traps if the sum overflows.
         let deadline = ContinuousClock.now + min(max(timeLimit, .zero), .seconds(1_000_000_000))
         let output = try OwnedDescriptor.Pipe()
         let errors = try OwnedDescriptor.Pipe()
@@ -48,7 +50,8 @@ struct ProgramRun {
         var pause = Duration.milliseconds(1)
         while true {
             let hasOutput = waits[1].fd >= 0
-            // All of the answer is here: the program is about to end, of which no descriptor tells.
+            // The output is complete, and the program is about to end. No descriptor tells when: the loop looks again
+            // after pauses.
             if !hasOutput, child.hasEnded { break }
             let left = max(.zero, ContinuousClock.now.duration(to: deadline))
             guard left > .zero else { throw .undecodable.with(detail: "'\(program)' took longer than \(timeLimit)") }
@@ -68,14 +71,15 @@ struct ProgramRun {
             if waits[2].revents != 0, let read = Self.take(&waits[2], &buffer) { tail.append(read) }
         }
         let isSuccess = child.end()
-        // What its children write is nobody's concern any more, but what it wrote itself is still there.
+        // Output of the program's children is ignored from here on, but what the program itself wrote is still in the
+        // pipe.
         while waits[2].fd >= 0, poll(&waits[2], 1, 0) > 0, let read = Self.take(&waits[2], &buffer) {
             tail.append(read)
         }
         return Ended(isSuccess: isSuccess, output: body, message: tail.lastLine)
     }
 
-    /// What is there; at the end the descriptor is not waited for any more.
+    /// Reads the available bytes. After the end, or an error, `poll` no longer waits for the descriptor.
     private static func take(_ wait: inout pollfd, _ buffer: inout [UInt8]) -> ArraySlice<UInt8>? {
         let count = read(wait.fd, &buffer, buffer.count)
         if count > 0 { return buffer[..<count] }
@@ -83,13 +87,13 @@ struct ProgramRun {
         return nil
     }
 
-    /// Rounded up, so that it never waits for nothing over and over.
+    /// Returns whole milliseconds, rounded up, so that the loop does not spin with waits of zero.
     private static func milliseconds(_ duration: Duration) -> Int32 {
         Int32(min((duration / .milliseconds(1)).rounded(.up), 1e6))
     }
 }
 
-/// The last of what a program says, which may be much, and any bytes.
+/// The last 4,096 bytes that a program wrote to standard error. The program may write much, and any bytes.
 private struct ErrorTail {
     private var bytes: [UInt8] = []
 
@@ -103,7 +107,7 @@ private struct ErrorTail {
         guard let line = text.split(whereSeparator: \.isNewline).last(where: { !$0.allSatisfy(\.isWhitespace) }) else {
             return nil
         }
-        // Part of it may come from the video.
+        // A part of the line may come from the video, so characters that are not visible are replaced.
         let safe = line.prefix(300).unicodeScalars.map { scalar in
             switch scalar.properties.generalCategory {
             case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned: "?"

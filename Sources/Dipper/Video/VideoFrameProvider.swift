@@ -1,39 +1,41 @@
 import DipperData
 import Foundation
 
-/// A picture out of a video, at a time.
+/// A provider of one frame of a video.
 ///
 /// ```swift
 /// let still = VideoFrameProvider(video, at: .seconds(3), fitting: PixelSize(width: 320, height: 320))
 /// let image = try await cache.getImage(ImageRequest(still)).value
 /// ```
 ///
-/// The picture is the first one at the time or after it. A time past the end is the last picture, one before the start the
-/// first. Pictures come upright, and as wide as they are to be shown.
+/// The frame is the first one at the time or after it. A time past the end gives the last frame, and a time before the
+/// start gives the first. Frames come upright, and as wide as they are to be shown.
 ///
-/// `ffmpeg` decodes the video, in a process of its own, so that a video that makes a decoder crash, hang or take all
-/// memory does not do that to the program.
-/// The process has no standard input, no shell, a few variables of the environment, limits on time, memory and output, and
-/// the video as an open file: its name is never an argument. Playlists and other files that name files are refused. At
-/// most two such processes run at once; one that nobody waits for any more is killed.
+/// `ffmpeg` decodes the video in a process of its own, so a video that makes a decoder crash, hang or take all memory
+/// does no harm to the calling program. The process has no standard input, no shell, a few environment variables,
+/// limits on time, memory and output, and the video as an open file, whose name is never an argument. Playlists and
+/// other files that name files are refused. At most two such processes run at once. A process that nobody waits for any
+/// more is killed.
 ///
-/// The video is a file of this machine, or in memory. A video on a server is first to be fetched, by the cache, so that
-/// queues, address policy and credentials hold for it as they do for everything.
+/// The video is a file of this machine, or in memory. The cache must fetch a video on a server first, so that queues,
+/// address policy and credentials apply to the video as they do to everything.
 ///
-/// What was made is kept on disk, because making it takes long.
+/// The cache keeps the frame on disk, because making it takes long.
 public struct VideoFrameProvider: DataProvider {
-    /// The time in the video.
+    /// The position of the frame in the video.
     public let time: Duration
-    /// What the picture fits into, with its proportions kept, in pixels; it is never enlarged. `nil` leaves its size.
+    /// The size into which the frame is fitted, in pixels, with its proportions kept. The frame is never enlarged.
+    /// `nil` keeps the frame's size.
     public let bounds: PixelSize?
     public let cacheKey: CacheKey
 
-    /// The program that decodes: a name, which is looked for in the folders of `PATH`, or an absolute path. It takes the
-    /// arguments of `ffmpeg`; 5.1 is what the tests run.
+    /// The program that decodes: a name, which is looked for in the absolute folders of `PATH`, or an absolute path.
+    /// The program must take the arguments of `ffmpeg`; the tests run version 5.1.
     public var program = "ffmpeg"
-    /// How long the program may run. Time it waits for others to end does not count.
+    /// The time that one run of the program may take. Time spent waiting for other programs does not count. A video
+    /// without an index may need two runs.
     public var timeLimit = Duration.seconds(30)
-    /// The most that the program may write, in bytes: the size of a PNG file.
+    /// The most bytes that the program may write, which is the size of a PNG file.
     public var maximumSize = 1 << 28
 
     private let source: VideoSource
@@ -52,7 +54,7 @@ public struct VideoFrameProvider: DataProvider {
         self.init(.file(video), key ?? CacheKey(video.standardizedFileURL), time, bounds)
     }
 
-    /// Returns a key made of a file's URL, size and modification time, which are read on a thread of the cache.
+    /// Returns a key made of a file's URL, size and modification time, which are read on a background thread.
     ///
     /// ```swift
     /// let key = await VideoFrameProvider.key(of: video)
@@ -74,20 +76,20 @@ public struct VideoFrameProvider: DataProvider {
         self.source = source
         self.time = time
         self.bounds = bounds
-        // An empty key stays what every call refuses.
+        // An empty key stays empty, so that every call refuses it.
         cacheKey = key.isEmpty ? key : CacheKey("\(key.string)\nframe \(FrameCommand(time, bounds).name)")
     }
 
-    /// The picture, as a PNG file.
-    /// - Throws: `DipperError.unsupportedFormat` without the program; `DipperError.unreadable` for what is no file;
-    ///   `DipperError.undecodable` for what is no video, is broken, or takes longer than ``timeLimit``;
-    ///   `DipperError.tooLarge`; `DipperError.cancelled`.
+    /// Returns the frame as a PNG file.
+    /// - Throws: `DipperError.unsupportedFormat` if the program is not there; `DipperError.unreadable` if the video is
+    ///   not a readable file; `DipperError.undecodable` if the file is not a video, is broken, or takes longer than
+    ///   ``timeLimit``; `DipperError.tooLarge`; `DipperError.cancelled`.
     public func data() async throws -> Data {
         let (source, command) = (source, FrameCommand(time, bounds))
         let (program, timeLimit, maximumSize) = (program, timeLimit, maximumSize)
         return try await Self.runners.run { wakeup throws(DipperError) in
             let program = try FrameCommand.find(program)
-            // Behind the end of a video without an index there is nothing to begin with.
+            // A seek past the end of a video without an index finds no frame: then the video is read from its start.
             for fromStart in command.seeks ? [false, true] : [true] {
                 let run = ProgramRun(
                     program: program, arguments: command.arguments(fromStart: fromStart), timeLimit: timeLimit,
@@ -100,6 +102,6 @@ public struct VideoFrameProvider: DataProvider {
         }
     }
 
-    /// Waiting for a program blocks, which a thread of Swift's concurrency must not.
+    /// The threads that wait for programs. Waiting blocks, which threads of Swift's concurrency must not do.
     private static let runners = ProgramQueue(name: "dipper-video", programs: 2)
 }

@@ -2,12 +2,12 @@ import DipperData
 import Foundation
 import ProcessShims
 
-/// Where a video is.
+/// The place of a video: a file, or bytes in memory.
 enum VideoSource: Sendable {
     case file(URL)
     case bytes(Data)
 
-    /// For messages.
+    /// The name of the video in messages.
     var name: String {
         switch self {
         case .file(let file): file.path
@@ -15,7 +15,7 @@ enum VideoSource: Sendable {
         }
     }
 
-    /// Opens it for reading. Blocks.
+    /// Opens the video for reading. Blocks the thread.
     func opened() throws(DipperError) -> OwnedDescriptor {
         switch self {
         case .file(let file): try Self.opened(file)
@@ -23,7 +23,8 @@ enum VideoSource: Sendable {
         }
     }
 
-    /// The file's URL and state. A URL holds no line break: what follows cannot be part of it.
+    /// Returns a key made of the file's URL, size and modification time, or of the URL alone if the file cannot be
+    /// read. A URL contains no line break, so the line after it cannot be mistaken for a part of it.
     static func key(of file: URL) -> CacheKey {
         let key = CacheKey(file.standardizedFileURL)
         var status = stat()
@@ -33,7 +34,7 @@ enum VideoSource: Sendable {
 
     private static func opened(_ file: URL) throws(DipperError) -> OwnedDescriptor {
         guard file.isFileURL else { throw .unreadable.with(detail: "'\(file)' is no file") }
-        // A pipe without a writer must not hold the thread.
+        // Opening a pipe without a writer must not block the thread.
         let flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK
         let descriptor = try OwnedDescriptor(open(file.path, flags), for: file.path)
         var status = stat()
@@ -43,7 +44,7 @@ enum VideoSource: Sendable {
         return descriptor
     }
 
-    /// A file that is in memory only: a pipe would not do, because the index of a video may stand at its end.
+    /// Opens a file that exists only in memory. A pipe would not do, because a video's index may be at its end.
     private static func opened(_ bytes: Data) throws(DipperError) -> OwnedDescriptor {
         let descriptor = try OwnedDescriptor(dipper_memory_file(), for: "memory for a video")
         var offset = 0

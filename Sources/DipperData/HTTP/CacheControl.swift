@@ -1,16 +1,17 @@
 import Foundation
 
-/// What `Cache-Control` of a request or a response says to a private cache (RFC 9111, section 5.2; RFC 5861;
-/// RFC 8246).
+/// The directives that `Cache-Control` of a request or a response gives a private cache (RFC 9111, section 5.2; RFC
+/// 5861; RFC 8246).
 ///
-/// Reading is lenient about names, and strict about numbers: a lifetime that is not a number of seconds leaves the
-/// answer stale (section 4.2.1). Of directives that contradict each other the most restrictive counts. `s-maxage`,
-/// `proxy-revalidate` and the qualified `private` are for shared caches.
+/// Names are compared without regard to case, and unknown directives are ignored. A response's lifetime that is not a
+/// number of seconds makes the answer stale (section 4.2.1). Of directives that contradict each other the most
+/// restrictive counts. `s-maxage` and `proxy-revalidate`, which concern shared caches, are ignored, and so are the
+/// field names of `private`.
 struct CacheControl: Sendable, Hashable {
     var maxAge: TimeInterval?
-    /// Without field names.
+    /// Whether `no-cache` is there without field names.
     var noCache = false
-    /// Lower-cased names of the fields that must not be used again without validation.
+    /// The lower-cased names of the fields that must not be reused without validation.
     var noCacheFields: [String] = []
     var noStore = false
     var mustRevalidate = false
@@ -21,13 +22,13 @@ struct CacheControl: Sendable, Hashable {
     var staleWhileRevalidate: TimeInterval?
     var staleIfError: TimeInterval?
     var minFresh: TimeInterval?
-    /// Infinite if the request names no limit.
+    /// The limit of `max-stale` in seconds; infinite if the request sets no limit.
     var maxStale: TimeInterval?
     var onlyIfCached = false
 
     init(response: HTTPHeaders) {
         let list = response.fieldList("Cache-Control")
-        // What was not read may have forbidden it.
+        // A directive that was not read may forbid storing.
         if list.isCut { noStore = true }
         var named: Set<String> = []
         for directive in list.members.map(Directive.init) {
@@ -35,7 +36,7 @@ struct CacheControl: Sendable, Hashable {
             case "max-age": Self.lower(&maxAge, to: directive.seconds ?? 0)
             case "no-cache":
                 let fields = directive.fieldNames
-                // More names than are looked at stand for all.
+                // More names than the limit count as all fields.
                 if fields.isEmpty || named.count + fields.count > FieldList.most { noCache = true }
                 guard named.count + fields.count <= FieldList.most else { break }
                 noCacheFields += fields.filter { named.insert($0).inserted }
@@ -67,7 +68,7 @@ struct CacheControl: Sendable, Hashable {
             default: break
             }
         }
-        // Section 5.4.
+        // `Pragma` counts only without `Cache-Control` (section 5.4).
         if request["Cache-Control"] == nil, request.pragmaSaysNoCache { noCache = true }
     }
 
@@ -79,7 +80,8 @@ struct CacheControl: Sendable, Hashable {
 extension CacheControl {
     private struct Directive {
         let name: String
-        /// What follows the name, without the equals sign; as it is, so that nothing odd passes for a number.
+        /// The text after the name, without the equals sign. It is not trimmed, so that a malformed argument is not
+        /// taken for a number.
         let argument: String?
 
         init(_ text: String) {

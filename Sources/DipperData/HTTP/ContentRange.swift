@@ -1,11 +1,11 @@
-/// `Content-Range: bytes first-last/total` (RFC 9110, section 14.4).
+/// The value of `Content-Range: bytes first-last/total` (RFC 9110, section 14.4).
 struct ContentRange: Sendable, Equatable {
     var first: Int
     var last: Int
-    /// `nil` for `*`.
+    /// The length of the whole body; `nil` for `*`.
     var total: Int?
 
-    /// `nil` for another unit, for what is malformed, and for a range that contradicts itself.
+    /// Parses a value; `nil` for another unit, a malformed value, or a range that contradicts itself.
     init?(_ value: String) {
         guard let (range, size) = Self.parts(of: value), let dash = range.firstIndex(of: UInt8(ascii: "-")),
             let first = Self.number(range[..<dash]), let last = Self.number(range[(dash + 1)...]), first <= last
@@ -18,7 +18,7 @@ struct ContentRange: Sendable, Equatable {
         }
     }
 
-    /// What stands before and behind the slash.
+    /// Returns the text between the unit and the slash, and the text after the slash.
     private static func parts(of value: String) -> (ArraySlice<UInt8>, ArraySlice<UInt8>)? {
         let bytes = Array(value.trimmingOptionalSpace.utf8)
         guard bytes.prefix(6).map(\.asciiLowercased).elementsEqual("bytes ".utf8),

@@ -1,11 +1,11 @@
 import Foundation
 
-/// A number of seconds as fields hold it (RFC 9111, section 1.2.2).
+/// A number of seconds in a field (RFC 9111, section 1.2.2).
 enum DeltaSeconds {
-    /// What stands for every number too large to hold.
+    /// The value that stands for every number too large to represent.
     static let most: TimeInterval = 2_147_483_648
 
-    /// `nil` for anything but digits.
+    /// Parses a number of seconds; `nil` for anything but digits.
     static func parse(_ text: String) -> TimeInterval? {
         guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else { return nil }
         return min(Double(text) ?? most, most)

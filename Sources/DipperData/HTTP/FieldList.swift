@@ -1,16 +1,16 @@
 /// The members of a list field (RFC 9110, section 5.6.1), read once from left to right.
 ///
-/// A server writes what it likes, so the time for a field is proportional to its length, and ``most`` members are the
-/// most that are read. Who decides something by a list looks at ``isCut`` and takes the cautious way.
+/// The time to read a field is proportional to its length, and at most ``most`` members are read, because a server may
+/// send any amount. Code that decides by a list must check ``isCut`` and choose the cautious way.
 struct FieldList: Sendable {
-    /// The most members that are read of one field, all its lines together.
+    /// The most members that are read from the lines of one field together.
     static let most = 1_000
 
     /// The non-empty parts between commas, in order.
     private(set) var members: [String] = []
-    /// There are more members than were read.
+    /// Whether the field has more members than were read.
     private(set) var isCut = false
-    /// Bytes looked at, those looked at again included.
+    /// The number of bytes looked at, counted again each time; for tests.
     private(set) var steps = 0
 
     /// Reads the members of all lines as one list.
@@ -18,13 +18,13 @@ struct FieldList: Sendable {
         for line in lines where !isCut { read(Array(line.utf8), most: most) }
     }
 
-    /// Commas within quotes do not separate. A quote that is never closed is an ordinary character: what follows it must
-    /// not be lost.
+    /// Reads the members of one line. Commas within quotes do not separate members. A quote that is never closed is an
+    /// ordinary character, so that the members after it are not lost.
     private mutating func read(_ bytes: [UInt8], most: Int) {
         var start = 0
         var position = 0
-        // A search fails if it meets no quote but escaped ones. One that begins behind any of those meets the rest of
-        // them, escaped as before, and fails as well.
+        // If a search for the closing quote fails, all quotes it met are escaped. A search that begins at one of them
+        // would meet the later ones, escaped as before, and fail as well. So it is left out.
         var mayClose = true
         func endMember(at end: Int) {
             let member = String(decoding: bytes[start..<end], as: UTF8.self).trimmingOptionalSpace
@@ -49,13 +49,13 @@ struct FieldList: Sendable {
 }
 
 extension HTTPHeaders {
-    /// The members of a list field, however they are spread over lines; at most ``FieldList/most``.
+    /// Returns the members of a list field from all its lines; at most ``FieldList/most``.
     func list(_ name: String) -> [String] { fieldList(name).members }
 
-    /// The members of a list field, however they are spread over lines.
+    /// Returns the members of a list field from all its lines, and whether there are more.
     func fieldList(_ name: String) -> FieldList { FieldList(values(name)) }
 
-    /// The lower-cased names in `Vary`; with a `*`, which no request matches, if there are too many to read.
+    /// The lower-cased names in `Vary`. Contains `*`, which no request matches, if there are too many names to read.
     var varying: Set<String> {
         let list = fieldList("Vary")
         let names = Set(list.members.map(\.asciiLowercased))
@@ -64,7 +64,7 @@ extension HTTPHeaders {
 }
 
 extension [UInt8] {
-    /// Where the quote that opens at `start` closes.
+    /// Returns the index of the quote that closes the one at `start`; `nil` if there is none.
     func endOfQuotedString(from start: Int) -> Int? {
         var position = start + 1
         while position < count {

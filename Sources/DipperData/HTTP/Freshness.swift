@@ -1,10 +1,11 @@
 import Foundation
 
-/// When an answer was made and how long it is fresh (RFC 9111, section 4.2). Times are seconds since 1970.
+/// The time an answer was made and the time it stays fresh (RFC 9111, section 4.2). Times are seconds since 1970.
 struct Freshness: Sendable, Hashable {
-    /// When the answer's age was zero: the response's time less its corrected initial age (section 4.2.3).
+    /// The time at which the answer's age was zero: the time of its arrival less the corrected initial age (section
+    /// 4.2.3).
     var generated: TimeInterval
-    /// From this moment on it is stale; infinite for never.
+    /// The time from which the answer is stale; infinite for never.
     var until: TimeInterval
 
     init(generated: TimeInterval, until: TimeInterval) {
@@ -12,16 +13,17 @@ struct Freshness: Sendable, Hashable {
         self.until = until
     }
 
+    /// Creates the freshness of an answer from its fields.
     /// - Parameters:
-    ///   - requested: When the request was sent.
-    ///   - received: When the answer's header came.
-    ///   - defaultLifetime: Seconds from now on for a success that does not say how long it is fresh. `nil` for the
-    ///     heuristic of section 4.2.2: a tenth of the time since its last modification, at most a day.
+    ///   - requested: the time the request was sent.
+    ///   - received: the time the answer's header arrived.
+    ///   - defaultLifetime: the seconds from `received` for a success that does not say how long it is fresh. `nil` for
+    ///     the heuristic of section 4.2.2: a tenth of the time since its last modification, at most a day.
     init(
         status: Int, headers: HTTPHeaders, requested: TimeInterval, received: TimeInterval,
         defaultLifetime: TimeInterval?
     ) {
-        // A date that cannot be read is none, and an answer without one is of the moment (RFC 9110, section 6.6.1).
+        // An answer without a readable date counts as made on arrival (RFC 9110, section 6.6.1).
         let date = headers["Date"].flatMap { HTTPDate.seconds($0, now: received) } ?? received
         let delay = max(0, received - requested)
         let age = max(0, received - date, Self.ageField(of: headers) + delay)
@@ -33,7 +35,7 @@ struct Freshness: Sendable, Hashable {
         } else if let expires = Self.expires(of: headers, now: received) {
             until = generated + max(0, expires - date)
         } else if let defaultLifetime {
-            // The user's word and not the server's: it counts from here, however old the answer was on arrival.
+            // The caller's default counts from arrival, however old the answer is by then.
             let isSilent = Self.successes.contains(status) && !headers.pragmaSaysNoCache
             until = isSilent ? received + max(0, defaultLifetime) : generated
         } else {
@@ -48,35 +50,37 @@ struct Freshness: Sendable, Hashable {
 
     func age(at now: TimeInterval) -> TimeInterval { max(0, now - generated) }
 
-    /// An answer from the future, made before the clock was set back, is of unknown age: it is stale, so that it is not
-    /// fresh until the clock has come to that future.
+    /// Returns whether the answer is fresh. An answer made in the future, before the clock was set back, has an unknown
+    /// age and counts as stale until the clock has caught up, unless it never becomes stale.
     @inline(__always)
     func isFresh(at now: TimeInterval) -> Bool { now < until && (now >= generated || until == .infinity) }
 
-    /// True if the answer itself says how long it is fresh.
+    /// Returns whether the answer itself says how long it is fresh.
     static func isExplicit(in headers: HTTPHeaders, _ control: CacheControl) -> Bool {
         control.maxAge != nil || headers["Expires"] != nil
     }
 
-    /// Success without a body of its own rules, to which the default lifetime applies.
+    /// The successful statuses to which the default lifetime applies.
     static let successes: Set = [200, 203, 204]
 
-    /// What may be kept though it says nothing (RFC 9110, section 15.1; 451 by RFC 7725), partial answers aside.
+    /// The statuses that may be kept without explicit freshness (RFC 9110, section 15.1; 451 by RFC 7725), except 206.
     static let heuristicStatuses: Set = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 451, 501]
 
-    /// Of several the first counts, and one that is not a number counts for nothing (RFC 9111, section 5.1).
+    /// Returns the value of `Age` in seconds. Of several values the first counts; a value that is not a number counts
+    /// as zero (RFC 9111, section 5.1).
     private static func ageField(of headers: HTTPHeaders) -> TimeInterval {
         headers.list("Age").first.flatMap(DeltaSeconds.parse) ?? 0
     }
 
-    /// `nil` without the field. The earliest of several; what is no date is in the past (section 5.3).
+    /// Returns the earliest date in `Expires`; `nil` without the field. A value that is not a date lies in the past
+    /// (section 5.3).
     private static func expires(of headers: HTTPHeaders, now: TimeInterval) -> TimeInterval? {
         headers.values("Expires").map { HTTPDate.seconds($0, now: now) ?? -.infinity }.min()
     }
 }
 
 extension Freshness {
-    /// Of bytes that no server has anything to say about.
+    /// Returns the freshness of bytes that no server limits: they never become stale.
     static func always(from moment: TimeInterval) -> Freshness {
         Freshness(generated: moment, until: .infinity)
     }

@@ -1,4 +1,4 @@
-/// What decides whether a stored answer may be used without asking the server.
+/// The rule that decides whether a stored answer may be used without asking the server.
 public struct FreshnessPolicy: Sendable, Hashable {
     enum Rule: Hashable {
         case http(defaultFreshness: Expiration?)
@@ -7,26 +7,27 @@ public struct FreshnessPolicy: Sendable, Hashable {
 
     let rule: Rule
 
-    /// The server decides, by the rules of RFC 9111 for a private cache: what it says of freshness, validators,
-    /// variants and storing is obeyed.
-    /// - Parameter defaultFreshness: how long a success that says nothing of its freshness is fresh. `nil` for a tenth
-    ///   of the time since it was last modified, at most a day (RFC 9111, section 4.2.2).
+    /// Creates a policy by which the server decides, by the rules of RFC 9111 for a private cache. The cache follows
+    /// the server's freshness, validators, variants and rules for storing.
+    /// - Parameter defaultFreshness: how long a success is fresh if the server does not say so. `nil` for a tenth of
+    ///   the time since its last modification, at most a day (RFC 9111, section 4.2.2).
     public static func http(defaultFreshness: Expiration? = .days(7)) -> FreshnessPolicy {
         FreshnessPolicy(rule: .http(defaultFreshness: defaultFreshness))
     }
 
-    /// What the server says is ignored: every success is kept and used as long as this, unless the request or the cache
-    /// has an expiration of its own.
+    /// Creates a policy that ignores the server's rules: the cache keeps every success and uses it without asking the
+    /// server.
+    /// - Parameter expiration: how long entries are kept, unless the request or the cache has an expiration of its own.
     public static func immutable(for expiration: Expiration = .never) -> FreshnessPolicy {
         FreshnessPolicy(rule: .immutable(expiration))
     }
 
-    /// Whether what is stored is used whatever the server says.
+    /// Whether stored answers are used regardless of the server's rules.
     var ignoresServer: Bool {
         if case .immutable = rule { true } else { false }
     }
 
-    /// How long entries whose request says nothing are kept.
+    /// The expiration of entries if neither the request nor the cache has one.
     var expiration: Expiration {
         if case .immutable(let expiration) = rule { expiration } else { .never }
     }

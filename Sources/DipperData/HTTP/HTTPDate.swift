@@ -1,20 +1,22 @@
 import Foundation
 
-/// Dates of HTTP fields in the three forms a recipient must accept (RFC 9110, section 5.6.7):
+/// The dates of HTTP fields, in the three forms a recipient must accept (RFC 9110, section 5.6.7):
 /// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`.
 ///
-/// Case does not matter (RFC 9111, section 4.2). Any other form, and any zone but GMT, is no date: a cache has to
-/// take such an answer for stale (section 5.3), so that a guess would keep it too long.
+/// Case does not matter (RFC 9111, section 4.2). Text in any other form, or with a zone other than GMT, is no date: a
+/// cache must treat such an answer as stale (section 5.3), and a guess would keep the answer too long.
 enum HTTPDate {
-    /// - Parameter now: A year of two digits means the one that is at most fifty years after this moment.
+    /// Parses a date; `nil` if the text is not an HTTP date.
+    /// - Parameter now: the current time. Of the years that a two-digit year can mean, the latest one that is at most
+    ///   fifty years after this time is taken.
     static func parse(_ text: String, now: Date = Date(timeIntervalSince1970: usualNow)) -> Date? {
         seconds(text, now: now.timeIntervalSince1970).map { Date(timeIntervalSince1970: $0) }
     }
 
-    /// The same in seconds since 1970.
+    /// Parses a date as seconds since 1970; `nil` if the text is not an HTTP date.
     static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
         let bytes = text.trimmingOptionalSpace.utf8.map(\.asciiLowercased)
-        // A form is told by what follows the name of the day.
+        // The text after the name of the day tells the form.
         guard let end = bytes.firstIndex(where: { !$0.isLowercaseLetter }) else { return nil }
         let day = String(decoding: bytes[..<end], as: UTF8.self)
         let rest = Array(bytes[end...])
@@ -27,7 +29,7 @@ enum HTTPDate {
         }
     }
 
-    /// 2020, where two-digit years are concerned and nobody says what time it is.
+    /// The start of 2020: the current time for two-digit years if the caller does not give one.
     static let usualNow: TimeInterval = 1_577_836_800
 
     private static let shortDays: Set = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -38,13 +40,13 @@ enum HTTPDate {
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
-    /// `, 06 Nov 1994 08:49:37 GMT`
+    /// Parses the rest of a date such as `, 06 Nov 1994 08:49:37 GMT`.
     private static func fixedForm(_ bytes: [UInt8]) -> TimeInterval? {
         guard matches(bytes, ", 00 aaa 0000 00:00:00 gmt"), let year = number(bytes[9..<13]) else { return nil }
         return seconds(year: year, month: bytes[5..<8], day: bytes[2..<4], time: bytes[14..<22])
     }
 
-    /// `, 06-Nov-94 08:49:37 GMT`
+    /// Parses the rest of a date such as `, 06-Nov-94 08:49:37 GMT`.
     private static func dashedForm(_ bytes: [UInt8], now: TimeInterval) -> TimeInterval? {
         guard matches(bytes, ", 00-aaa-00 00:00:00 gmt"), let digits = number(bytes[9..<11]) else { return nil }
         let month = bytes[5..<8]
@@ -53,7 +55,8 @@ enum HTTPDate {
         let year = 365.2425 * 86_400
         let horizon = now + 50 * year
         guard let latest = Int(exactly: (1971 + horizon / year).rounded(.down)) else { return nil }
-        // The last year with these digits that is not beyond the horizon; one of two.
+        // Two candidates: the latest year with these digits up to the year of the horizon, and the one a century
+        // before, because a date in the former may still lie beyond the horizon.
         let candidate = latest - (latest - digits) % 100
         for year in [candidate, candidate - 100] {
             guard let seconds = seconds(year: year, month: month, day: day, time: time) else { continue }
@@ -62,7 +65,7 @@ enum HTTPDate {
         return nil
     }
 
-    /// ` Nov  6 08:49:37 1994`
+    /// Parses the rest of a date such as ` Nov  6 08:49:37 1994`.
     private static func plainForm(_ bytes: [UInt8]) -> TimeInterval? {
         var bytes = bytes
         if bytes.count > 5, bytes[5] == UInt8(ascii: " ") { bytes[5] = UInt8(ascii: "0") }
@@ -70,7 +73,8 @@ enum HTTPDate {
         return seconds(year: year, month: bytes[1..<4], day: bytes[5..<7], time: bytes[8..<16])
     }
 
-    /// `0` stands for a digit, `a` for a letter, everything else for itself, `gmt` included.
+    /// Returns whether the bytes match a pattern, in which `0` stands for a digit, `a` for a letter and any other
+    /// character for itself.
     private static func matches(_ bytes: [UInt8], _ pattern: StaticString) -> Bool {
         pattern.withUTF8Buffer { pattern in
             bytes.count == pattern.count
@@ -97,7 +101,7 @@ enum HTTPDate {
             let day = number(day), day >= 1, day <= length(ofMonth: month, year: year),
             let hour = number(time[start..<start + 2]), hour < 24,
             let minute = number(time[start + 3..<start + 5]), minute < 60,
-            // A leap second is the sixtieth.
+            // Second 60 is a leap second.
             let second = number(time[start + 6..<start + 8]), second <= 60
         else { return nil }
         return Double(days(year: year, month: month, day: day) * 86_400 + hour * 3_600 + minute * 60 + second)
@@ -111,7 +115,8 @@ enum HTTPDate {
         }
     }
 
-    /// Days since 1970-01-01 in the proleptic Gregorian calendar; years start in March so that the leap day comes last.
+    /// Returns the days since 1970-01-01 in the proleptic Gregorian calendar. Years start in March, so that the leap
+    /// day comes last.
     private static func days(year: Int, month: Int, day: Int) -> Int {
         let marchYear = month <= 2 ? year - 1 : year
         let era = (marchYear >= 0 ? marchYear : marchYear - 399) / 400

@@ -1,10 +1,10 @@
 extension HTTPHeaders {
-    /// All values of a field, in order, without the white space around them.
+    /// Returns all values of a field in order, without surrounding white space.
     func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
     }
 
-    /// These fields with the changes that make other fields of some.
+    /// Returns these fields with the differences between two other sets of fields applied.
     func changed(from old: HTTPHeaders, to new: HTTPHeaders) -> HTTPHeaders {
         var headers = self
         let names = Set((old.fields + new.fields).map(\.name.asciiLowercased))
@@ -17,19 +17,19 @@ extension HTTPHeaders {
         return headers
     }
 
-    /// Without the fields whose names, in lower case, are not wanted.
+    /// Returns the fields without those whose lower-cased names are unwanted.
     func removing(_ isUnwanted: (String) -> Bool) -> HTTPHeaders {
         HTTPHeaders(fields.filter { !isUnwanted($0.name.asciiLowercased) })
     }
 }
 
 extension String {
-    /// Lower case for A to Z alone: the Unicode mapping would make ASCII of some other letters.
+    /// The string with A to Z in lower case. The Unicode mapping would turn some other letters into ASCII.
     var asciiLowercased: String {
         utf8.contains { $0 >= 0x41 && $0 <= 0x5A } ? String(decoding: utf8.map(\.asciiLowercased), as: UTF8.self) : self
     }
 
-    /// Without spaces and tabs at its ends (RFC 9110, section 5.6.3).
+    /// The string without spaces and tabs at its ends (RFC 9110, section 5.6.3).
     var trimmingOptionalSpace: String {
         guard let first = utf8.first, let last = utf8.last, first.isSpaceOrTab || last.isSpaceOrTab else { return self }
         guard let start = utf8.firstIndex(where: { !$0.isSpaceOrTab }),
@@ -38,7 +38,7 @@ extension String {
         return String(decoding: utf8[start...end], as: UTF8.self)
     }
 
-    /// What a quoted string says; `nil` if this is not one from end to end (RFC 9110, section 5.6.4).
+    /// The content of a quoted string; `nil` if the string is not quoted from end to end (RFC 9110, section 5.6.4).
     var unquoted: String? {
         let bytes = Array(utf8)
         guard bytes.first == UInt8(ascii: "\""), let end = bytes.endOfQuotedString(from: 0),

@@ -1,13 +1,14 @@
 import Foundation
 
-/// Redirects of a GET (RFC 9110, section 15.4).
+/// The rules for redirects of a GET (RFC 9110, section 15.4).
 enum Redirect {
-    /// Where the answer sends the request; `nil` if it is not a redirect to follow.
+    /// Returns the URL that the answer redirects to, or an error if it cannot be followed; `nil` if the answer is no
+    /// redirect or has no `Location`.
     static func target(of status: Int, headers: HTTPHeaders, from url: URL) -> Result<URL, DipperError>? {
         guard [301, 302, 303, 307, 308].contains(status) else { return nil }
         let locations = Set(headers.values("Location"))
         guard let location = locations.first else { return nil }
-        // Two places at once, or none: a server that does not know what it says.
+        // Several different locations, or one that is no URL, cannot be followed.
         guard locations.count == 1, !location.isEmpty,
             var target = URL(string: location, relativeTo: url)?.absoluteURL
         else { return .failure(.malformedResponse.with(detail: "Location")) }
@@ -25,19 +26,19 @@ enum Redirect {
         return .success(target)
     }
 
-    /// The fields that may go along: all within one origin, and beyond it only those that say what kind of answer is wanted.
-    /// Any other may hold a secret.
-    /// - Parameter sensitive: Lower-cased names of further fields that stay behind.
+    /// Returns the fields that may be sent to the target. Within one origin these are all fields; to another origin
+    /// only fields that describe the wanted answer, because any other may hold a secret.
+    /// - Parameter sensitive: lower-cased names of further fields that are not sent to another origin.
     static func headers(_ headers: HTTPHeaders, from: URL, to: URL, sensitive: Set<String>) -> HTTPHeaders {
         isSameOrigin(from, to) ? headers : headers.removing { !harmless.contains($0) || sensitive.contains($0) }
     }
 
-    /// The way leads from an encrypted connection to one that anybody can read and change.
+    /// Returns whether a redirect leads from https to http, where anybody can read and change the answer.
     static func isDowngrade(from: URL, to: URL) -> Bool {
         from.scheme?.asciiLowercased == "https" && to.scheme?.asciiLowercased == "http"
     }
 
-    /// Scheme, host and port are the same (RFC 6454, section 5).
+    /// Returns whether two URLs have the same scheme, host and port (RFC 6454, section 5).
     static func isSameOrigin(_ a: URL, _ b: URL) -> Bool {
         guard let one = Origin(a), let other = Origin(b) else { return false }
         return one == other

@@ -1,13 +1,13 @@
 import Foundation
 
-/// The redirects that led to an answer, as far as they bear on keeping it under the URL that was asked for: that URL will
-/// lead to the answer only for as long as each redirect holds.
+/// The redirects that led to an answer. The cache keeps the answer under the first URL, so each redirect limits how
+/// long the answer may be kept.
 struct RedirectChain: Sendable {
     /// One redirecting answer.
     struct Hop: Sendable {
         let status: Int
         let headers: HTTPHeaders
-        /// When its request was sent, and when it came; seconds since 1970.
+        /// The times at which the request was sent and its answer received, in seconds since 1970.
         let requested: TimeInterval
         let received: TimeInterval
     }
@@ -21,8 +21,9 @@ struct RedirectChain: Sendable {
         if Redirect.isDowngrade(from: from, to: to) { isDowngraded = true }
     }
 
-    /// Whether the redirects let a private cache keep what they led to. What came over http in answer to https is not kept
-    /// whatever they say.
+    /// Returns whether the redirects let a private cache keep the answer. After a redirect from https to http the
+    /// answer is never kept.
+    /// - Parameter ignoresServer: whether directives of the redirects are ignored.
     func mayStore(ignoresServer: Bool) -> Bool {
         if isDowngraded { return false }
         if ignoresServer { return true }
@@ -31,7 +32,8 @@ struct RedirectChain: Sendable {
         }
     }
 
-    /// The fields of requests that chose the redirects and the answer.
+    /// Returns a `Vary` field with the request fields that chose the redirects and the answer; no field if there are
+    /// none.
     func vary(with response: HTTPHeaders) -> HTTPHeaders {
         let lists = (hops.map(\.headers) + [response]).map { $0.fieldList("Vary") }
         if lists.contains(where: \.isCut) { return ["Vary": "*"] }
@@ -39,9 +41,10 @@ struct RedirectChain: Sendable {
         return members.isEmpty ? [:] : ["Vary": members.joined(separator: ", ")]
     }
 
-    /// The freshness of the least fresh, the answer's own among them.
-    /// - Parameter defaultLifetime: how long a redirect that does not say so holds, in seconds; `nil` for the rules of
-    ///   RFC 9111: a permanent one for as long as its answer, another for no time.
+    /// Returns the freshness of the answer and its redirects together: that of the least fresh.
+    /// - Parameter defaultLifetime: the seconds that a redirect holds if it does not say so. `nil` for the rules of RFC
+    ///   9111: a permanent redirect holds as long as its answer, and another one is stale at once unless the heuristic
+    ///   of section 4.2.2 applies.
     func freshness(_ own: Freshness, defaultLifetime: TimeInterval?) -> Freshness {
         hops.reduce(own) { least, hop in
             let control = CacheControl(response: hop.headers)
@@ -49,7 +52,7 @@ struct RedirectChain: Sendable {
             if !isExplicit, !control.noCache, defaultLifetime == nil, hop.status == 301 || hop.status == 308 {
                 return least
             }
-            // A redirect that is silent counts as a success that is.
+            // A silent redirect gets the default lifetime, which only successes get.
             var freshness = Freshness(
                 status: isExplicit || defaultLifetime == nil ? hop.status : 200, headers: hop.headers,
                 requested: hop.requested, received: hop.received, defaultLifetime: defaultLifetime)

@@ -1,11 +1,11 @@
 /// How a stored answer may be used for a request.
 package enum StoredUse: Sendable, Equatable {
-    /// It is the answer.
+    /// The stored answer is used.
     case fresh
-    /// It is the answer, and is to be refreshed in the background.
+    /// The stored answer is used, and refreshed in the background.
     case staleWhileRevalidating
-    /// It is the answer, as the request puts up with its age.
+    /// The stored answer is used, because the request accepts its age.
     case stale
-    /// The server is to be asked, with the validators there are.
+    /// The server is asked, with the stored validators if there are any.
     case revalidate
 }

@@ -1,18 +1,18 @@
-/// What a private cache may keep of the answer to a GET (RFC 9111, section 3).
+/// The rules for what a private cache may keep of the answer to a GET (RFC 9111, section 3).
 enum Storing {
     static func mayStore(status: Int, request: HTTPHeaders, response: HTTPHeaders) -> Bool {
         guard (200...599).contains(status), status != 206, status != 304 else { return false }
         guard !CacheControl(request: request).noStore else { return false }
         let control = CacheControl(response: response)
         if control.mustUnderstand {
-            // Whoever knows the status may keep the answer in spite of `no-store` (section 5.2.2.3).
+            // A cache that knows the status may keep the answer in spite of `no-store` (section 5.2.2.3).
             guard understood.contains(status) else { return false }
         } else if control.noStore {
             return false
         }
-        // Nothing would ever match it again.
+        // No later request would match the answer.
         guard !response.varying.contains("*") else { return false }
-        // Fields of the connection that were not read would be kept.
+        // Fields that concern the connection, but were not read, would be kept.
         guard !response.fieldList("Connection").isCut else { return false }
 
         if control.isPublic || control.isPrivate || Freshness.isExplicit(in: response, control) { return true }
@@ -20,14 +20,14 @@ enum Storing {
         return Freshness.successes.contains(status) || !Validators(response).isEmpty
     }
 
-    /// The fields to keep: not those of the connection, not those of a proxy, not those that `no-cache` names
-    /// (section 3.1), and no cookies, which a cache has no use for and others are not to see.
+    /// Returns the fields to keep. Removes fields of the connection, of a proxy and those that `no-cache` names
+    /// (section 3.1). Removes cookies as well: a cache does not need them, and other requests must not see them.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {
         let excluded = excludedNames(of: response).union(CacheControl(response: response).noCacheFields)
         return response.removing { excluded.contains($0) || $0 == "set-cookie" || $0 == "set-cookie2" }
     }
 
-    /// Lower-cased names of the fields that concern this connection alone.
+    /// Returns the lower-cased names of the fields that concern the connection alone.
     static func excludedNames(of response: HTTPHeaders) -> Set<String> {
         connectionFields.union(response.list("Connection").map(\.asciiLowercased))
     }
@@ -37,7 +37,7 @@ enum Storing {
         "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
     ]
 
-    /// The final statuses of RFC 9110 that are kept as they are, and those of RFC 6585 and RFC 7725.
+    /// The final statuses of RFC 9110 that are kept unchanged, and those of RFC 6585 and RFC 7725.
     private static let understood: Set = Set([200, 201, 202, 203, 204, 205, 300, 301, 302, 303, 307, 308, 421, 422])
         .union(400...417).union([426, 428, 429, 431, 451]).union(500...505).union([511])
 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The validators of an answer, as the server wrote them, and the fields that ask with them (RFC 9110, sections 8.8
+/// The validators of an answer as the server wrote them, and the request fields made from them (RFC 9110, sections 8.8
 /// and 13.1).
 struct Validators: Sendable, Hashable {
     var etag: String?
@@ -13,15 +13,16 @@ struct Validators: Sendable, Hashable {
 
     var isEmpty: Bool { etag == nil && lastModified == nil }
 
-    /// `If-None-Match` and `If-Modified-Since`.
+    /// The fields `If-None-Match` and `If-Modified-Since`, for the validators that are there.
     var conditionalFields: [HTTPHeaders.Field] {
         [etag.map { .init("If-None-Match", $0) }, lastModified.map { .init("If-Modified-Since", $0) }].compactMap(
             \.self)
     }
 
-    /// The value for `If-Range`: a strong entity tag, or else a date of modification that is strong because the
-    /// answer was made at least a minute later (section 8.8.2.2). `nil` if neither is there; a date does not do
-    /// where there is a tag (section 13.1.5).
+    /// Returns the value for `If-Range`; `nil` if there is no strong validator.
+    ///
+    /// The value is a strong entity tag. If there is no tag, it is a date of modification, which is strong if the
+    /// answer was made at least a minute later (section 8.8.2.2). A date is not used beside a tag (section 13.1.5).
     static func rangeValidator(of headers: HTTPHeaders) -> String? {
         let tags = Set(headers.values("ETag"))
         guard tags.isEmpty else {

@@ -1,13 +1,13 @@
-/// Which requests a stored answer is for (RFC 9111, section 4.1).
+/// The request fields that choose a stored answer (RFC 9111, section 4.1).
 struct Variant: Sendable, Hashable {
-    /// Lower-cased, sorted, each once.
+    /// The field names in `Vary`, lower-cased and sorted, without duplicates.
     let names: [String]
-    /// Digests of what the request had under each name, normalised; `nil` for absent.
+    /// Digests of the request's normalised values under ``names``; `nil` for an absent field.
     let values: [String?]
-    /// `Vary: *`: no request is known to be the same.
+    /// Whether no request is known to match, because of `Vary: *`.
     let isUnmatchable: Bool
 
-    /// `nil` if the answer is the same for all requests.
+    /// Creates the variant of an answer; `nil` if the answer is the same for all requests.
     init?(vary response: HTTPHeaders, request: HTTPHeaders) {
         let members = response.varying
         guard !members.isEmpty else { return nil }
@@ -20,10 +20,10 @@ struct Variant: Sendable, Hashable {
         !isUnmatchable && values == names.map { Self.value($0, of: request) }
     }
 
-    /// The names with the digests of the values, each name preceded by its length in bytes: text for a key.
+    /// The names with the digests of the values, each name preceded by its length in bytes: text for a cache key.
     var selection: String { Self.selection(names, values) }
 
-    /// The same for the values that a request has under these names.
+    /// Returns the text of ``selection`` for the values that another request has under these names.
     func selection(for request: HTTPHeaders) -> String {
         Self.selection(names, names.map { Self.value($0, of: request) })
     }
@@ -32,7 +32,8 @@ struct Variant: Sendable, Hashable {
         zip(names, values).map { "\($0.utf8.count):\($0)\($1 ?? "-")" }.joined()
     }
 
-    /// A digest of all lines as one, with a comma and a space between the members: a value may be a secret.
+    /// Returns a digest of a field's members, joined with a comma and a space. A digest, because a value may be a
+    /// secret.
     private static func value(_ name: String, of request: HTTPHeaders) -> String? {
         let lines = request.values(name)
         return lines.isEmpty ? nil : CacheKey.digest(FieldList(lines, most: .max).members.joined(separator: ", "))
@@ -40,7 +41,7 @@ struct Variant: Sendable, Hashable {
 }
 
 extension Variant {
-    /// A variant as it was kept.
+    /// Creates a variant from stored names and digests.
     init(names: [String], values: [String?]) {
         self.names = names
         self.values = values

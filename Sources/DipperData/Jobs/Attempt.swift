@@ -1,48 +1,51 @@
 import Foundation
 
-/// One attempt at a source: the requests it takes, from the first to the answer that counts. A value; sends nothing.
+/// An attempt at a source: the requests that it takes, from the first one to the answer that counts. A value that sends
+/// nothing.
 struct Attempt: Sendable {
-    /// What follows an answer.
+    /// The step that follows an answer.
     enum Step: Sendable {
-        /// This one counts.
+        /// Take this answer: it counts.
         case answer(TransferResponse)
-        /// What is stored is still right.
+        /// Take the stored answer: it is still valid.
         case notModified(TransferResponse)
-        /// ``request`` is to be sent again: it has changed.
+        /// Send ``request`` again: it has changed.
         case again
-        /// Go on there, if nobody objects.
+        /// Follow the redirect, if the caller's handler does not object.
         case redirect(to: URL, TransferResponse)
-        /// The server wants other credentials.
+        /// Ask for other credentials, which the server demands.
         case challenge(String, TransferResponse)
         case failed(DipperError)
     }
 
-    /// The source.
+    /// The URL of the source.
     let origin: URL
-    /// The present URL before the modifier changes it: the one that validators and partial bodies belong to.
+    /// The present URL before the modifier changes it, to which validators and partial bodies belong.
     private(set) var url: URL
-    /// Where the request that is under way, or the last one, went: the modifier may have changed it.
+    /// The URL that the present or the last request was sent to; the modifier may have changed it.
     private(set) var sentURL: URL
     private var headers: HTTPHeaders
     private let hooks: RequestHooks
     private let maximumRedirects: Int
     private(set) var chain = RedirectChain()
     var redirects: Int { chain.hops.count }
-    /// Asked about by its validators.
+    /// The stored answer that the request asks about by its validators.
     private(set) var stored: StoredData?
-    /// Continued.
+    /// The partial body that the request continues.
     private(set) var partial: PartialBody?
     private var continuations = 0
-    /// The server has refused the credentials once.
+    /// Whether a challenge of the server has been answered. An attempt answers only one.
     private var hasAnsweredChallenge = false
     private var isAnonymous = false
     var authorization: String?
-    /// A part is what was asked for, by us, by the caller or by the modifier.
+    /// Whether the request asks for a range: the attempt's own, the caller's or the modifier's.
     var asksForRange = false
 
+    /// Creates an attempt.
     /// - Parameters:
-    ///   - origin: the source.
-    ///   - asked: what the caller asked for. A source elsewhere gets none of the credentials meant for it.
+    ///   - origin: the URL of the source.
+    ///   - asked: the URL that the caller asked for. A source of another origin gets none of the credentials meant for
+    ///     it.
     init(
         _ origin: URL, insteadOf asked: URL? = nil, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
         stored: StoredData?,
@@ -57,7 +60,7 @@ struct Attempt: Sendable {
         isAnonymous = !Redirect.isSameOrigin(asked, origin)
         self.hooks = hooks
         self.maximumRedirects = maximumRedirects
-        // A range of what is asked for, or a condition of the caller's, leaves no room for ours.
+        // If the caller asks for a range or sets a condition, the attempt adds no range or condition of its own.
         let isPlain = !["Range", "If-None-Match", "If-Modified-Since", "If-Range", "If-Match", "If-Unmodified-Since"]
             .contains { headers[$0] != nil }
         self.stored = isPlain && stored.map { !Validators($0.info.headers).isEmpty } ?? false ? stored : nil
@@ -82,23 +85,24 @@ struct Attempt: Sendable {
         return request
     }
 
-    /// The stored answer turned out to be for another request than the hooks have made of this one.
+    /// Forgets the stored answer, because it is not for the request as the hooks have changed it.
     mutating func forgetStored() {
         stored = nil
     }
 
-    /// The modifier has had the last word on where the request goes. The next request begins from ``url`` again.
+    /// Notes where the modifier has sent the request. The next request begins from ``url`` again.
     mutating func sent(to url: URL) {
         sentURL = url
     }
 
-    /// What is asked about here. Both: after a redirect elsewhere the same validator means nothing (RFC 9110, section 8.8.1).
+    /// The stored answer, if it is for the present URL. After a redirect to another URL its validator means nothing
+    /// (RFC 9110, section 8.8.1).
     private var asked: StoredData? { stored?.info.url == url.withoutFragment ? stored : nil }
 
-    /// What is continued here.
+    /// The partial body, if it is for the present URL.
     private var continued: PartialBody? { partial?.url == url.withoutFragment ? partial : nil }
 
-    /// Whether credentials may be sent where the request goes.
+    /// Whether there are credentials that may be sent to the present URL.
     var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
 
     mutating func received(_ response: TransferResponse) -> Step {
@@ -109,7 +113,7 @@ struct Attempt: Sendable {
             case .failure(let error): return .failed(error)
             case .success(let url):
                 if redirects >= maximumRedirects { return .failed(.tooManyRedirects) }
-                // Only the caller can know that this is all right.
+                // Only the caller can know that the downgrade is acceptable.
                 if hooks.redirectHandler == nil, Redirect.isDowngrade(from: sentURL, to: url) {
                     return .failed(.insecureRedirect)
                 }
@@ -146,7 +150,7 @@ struct Attempt: Sendable {
         let longer = partial.continued(by: response)
         guard let total = longer.total, longer.bytes.count < total else {
             guard longer.total == longer.bytes.count else {
-                // Nobody has said where the body ends, or it ends elsewhere.
+                // The server has not said where the body ends, or the body ends elsewhere.
                 self.partial = nil
                 return .again
             }
@@ -158,10 +162,10 @@ struct Attempt: Sendable {
         return continuations <= Self.mostContinuations ? .again : .failed(.truncated)
     }
 
-    /// A server that hands out a body in pieces of its own size is not followed for ever.
+    /// The largest number of parts that are fetched from a server that sends a body in pieces of its own size.
     private static let mostContinuations = 100
 
-    /// What an answer that was broken off leaves for the next attempt.
+    /// Returns the partial body that an answer which was broken off leaves for the next attempt.
     func left(by response: TransferResponse) -> PartialBody? {
         if response.status == 206 {
             guard let here = continued, here.isContinued(by: response) else { return partial }
@@ -170,7 +174,7 @@ struct Attempt: Sendable {
         return PartialBody(response, of: url.withoutFragment) ?? partial
     }
 
-    /// The request that follows a redirect.
+    /// Returns the request that follows a redirect.
     func redirected(to target: URL) -> TransferRequest {
         var next = request
         next.headers = Redirect.headers(
@@ -180,15 +184,16 @@ struct Attempt: Sendable {
         return next
     }
 
-    /// Goes on with another request.
-    /// - Parameter proposed: what ``redirected(to:)`` gave. Fields that differ from it are the handler's own; all others
-    ///   stay behind if the way leads to another origin, also where the handler alone has led there.
-    ///   - hop: the answer that redirects.
+    /// Goes on with the request that follows a redirect.
+    /// - Parameters:
+    ///   - proposed: the result of ``redirected(to:)``. Fields in which `next` differs from it are the handler's own;
+    ///     all others are dropped if the redirect leads to another origin, even if the handler alone has led there.
+    ///   - hop: the redirecting answer.
     mutating func follow(_ next: TransferRequest, proposed: TransferRequest, after hop: RedirectChain.Hop) {
         chain.append(hop, from: sentURL, to: next.url)
         let sensitive = Set(hooks.sensitiveHeaders.map { $0.lowercased() })
         headers = Redirect.headers(headers, from: sentURL, to: next.url, sensitive: sensitive)
-        // Once elsewhere, the credentials do not come back either.
+        // Credentials are not sent again, even if a later redirect leads back to their origin.
         if !Redirect.isSameOrigin(origin, next.url) { isAnonymous = true }
         headers = headers.changed(from: proposed.headers, to: next.headers)
         url = next.url

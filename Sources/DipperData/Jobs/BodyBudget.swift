@@ -1,11 +1,12 @@
 import Dispatch
 import Synchronization
 
-/// How many bytes the bodies of all fetches may hold in memory: those that are on their way, and the beginnings that jobs
-/// keep while they wait for the network or their next attempt.
+/// The budget for the bodies of all fetches in memory, in bytes: of bodies that are being received, and of the partial
+/// bodies that parked jobs keep.
 ///
-/// Nobody can say when a job that waits will give its bytes back, so such jobs hold a quarter of the budget at most. A
-/// spent budget is free again with three quarters in use: what waits never keeps the rest from starting.
+/// It is not known when a parked job gives its bytes back, so parked jobs hold at most a quarter of the budget. A spent
+/// budget is free again when three quarters of it are in use, so that the bytes of parked jobs never keep other jobs
+/// from starting.
 final class BodyBudget: Sendable {
     typealias Notice = ByteBudget.Notice
 
@@ -16,25 +17,25 @@ final class BodyBudget: Sendable {
 
     private let state: Mutex<State>
     private let listener = Mutex<(@Sendable (Notice) -> Void)?>(nil)
-    /// The most bytes that jobs may keep while they wait.
+    /// The largest number of bytes that parked jobs may keep.
     let parkedLimit: Int
 
-    /// - Parameter limit: in bytes.
+    /// - Parameter limit: the budget, in bytes.
     init(limit: Int) {
         state = Mutex(State(budget: ByteBudget(limit: limit)))
         parkedLimit = max(0, limit / 4)
     }
 
-    /// Bytes that are held, those of jobs that wait among them.
+    /// The number of bytes that are held, those of parked jobs included.
     var used: Int { state.withLock { $0.budget.used } }
-    /// Bytes that jobs hold while they wait.
+    /// The number of bytes that parked jobs hold.
     var parked: Int { state.withLock { $0.parked } }
 
-    /// Counts bytes that a transfer holds from now on; negative ones are given back.
+    /// Counts bytes that a transfer holds from now on; a negative number gives bytes back.
     func take(_ bytes: Int) -> Notice? { state.withLock { $0.budget.take(bytes) } }
 
-    /// A transfer has ended, and its job waits with the beginning of a body.
-    /// - Parameter held: what was counted for the transfer.
+    /// Counts the partial body of a job that is being parked, in place of the bytes of its transfer.
+    /// - Parameter held: the bytes that were counted for the transfer.
     /// - Returns: whether the job may keep its bytes.
     func park(_ bytes: Int, insteadOf held: Int) -> (fits: Bool, notice: Notice?) {
         state.withLock { state in
@@ -44,15 +45,16 @@ final class BodyBudget: Sendable {
         }
     }
 
-    /// A job that kept bytes goes on: they count as its transfer's.
+    /// Counts the bytes that a parked job has kept as its transfer's, because the job goes on.
     func unpark(_ bytes: Int) { state.withLock { $0.parked -= bytes } }
 
-    // MARK: Jobs that end while they wait
+    // MARK: Jobs that end while parked
 
-    /// Sets who hears of changes that follow from the end of a job.
+    /// Sets the closure that is called with notices that follow from the end of a job.
     func listen(_ listener: @escaping @Sendable (Notice) -> Void) { self.listener.withLock { $0 = listener } }
 
-    /// A job is no more. Its last owner may hold locks, so the listener is called later.
+    /// Gives back the bytes of a job that is being released. The job's last owner may hold locks, so the listener is
+    /// called later on another thread.
     func end(held: Int, parked: Int) {
         guard held != 0 || parked != 0 else { return }
         let notice = state.withLock { state in

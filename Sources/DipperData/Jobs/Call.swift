@@ -1,12 +1,12 @@
 import Foundation
 
-/// What never changes of one call; shared by its task and by the job it makes.
+/// The constant parts of a call, shared by its task and by the job it makes.
 final class Call: Sendable {
     let request: DataRequest
     let key: CacheKey
     private let defaults: Defaults
 
-    /// What holds where requests say nothing.
+    /// The options of requests that have none of their own.
     final class Defaults: Sendable {
         let cachePolicy: DataRequest.CachePolicy
         let freshness: FreshnessPolicy
@@ -32,7 +32,7 @@ final class Call: Sendable {
         self.defaults = defaults
     }
 
-    /// The same without what would stand in for one call.
+    /// A copy of the call without alternatives that would stand in for one call only.
     var withoutStandIns: Call { Call(request.withoutStandIns, key: key, defaults: defaults) }
 
     var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
@@ -51,7 +51,7 @@ final class Call: Sendable {
     var keepsOnDisk: Bool {
         switch cachePolicy {
         case .useCache, .fromMemoryOrRefresh: true
-        // A file that is asked for anew is as much at hand as before.
+        // A local source can be read again as easily as an entry on disk.
         case .ignoreCache: request.provider?.isLocal != true && !request.isForThisProcess
         case .memoryOnly, .cacheOnly, .bypass: false
         }
@@ -60,44 +60,44 @@ final class Call: Sendable {
     var mustBeDurable: Bool { request.durability == .durable && (keepsOnDisk || cachePolicy == .cacheOnly) }
     /// Whether what comes from the network is kept in memory.
     var keepsInMemory: Bool { cachePolicy != .bypass && cachePolicy != .cacheOnly }
-    /// Whether nothing but what the network says now will do.
+    /// Whether the call accepts only what the network says now.
     var insistsOnNetwork: Bool { cachePolicy == .ignoreCache || cachePolicy == .bypass }
 
     private var hasDirectives: Bool {
         !request.headers.isEmpty && request.headers.fields.contains { CacheKey.isDirective($0.name) }
     }
 
-    /// What the call's own directives say (RFC 9111, section 5.2.1).
+    /// The cache directives of the request (RFC 9111, section 5.2.1).
     var directives: CacheControl { CacheControl(request: request.headers) }
 
     /// Whether the request has a validation of its own.
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
 
-    /// Whether the request's own validation lets bytes pass that were let in for another.
+    /// Returns whether the request's validation accepts a stored answer that was fetched for another call.
     func accepts(_ value: StoredData) -> Bool {
         guard hasOwnValidation else { return (200...299).contains(value.info.status) }
         let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
         return request.validation.check(answer) == nil
     }
 
-    /// How the call may use what is stored.
+    /// Returns how the call may use a stored answer.
     func use(of value: StoredData, at now: TimeInterval) -> StoredUse {
         accepts(value) && cachePolicy != .bypass ? use(of: value.info, at: now) : .revalidate
     }
 
-    /// The same for an answer whose bytes will do.
+    /// Returns how the call may use a stored answer whose bytes the validation accepts.
     func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
-        // Nearly every hit: fresh, and a request with nothing to say about it.
+        // The common case: a fresh entry without variants, and a request without directives.
         if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }
         return info.isChosen(by: request.headers) ? use(ofChosen: info, at: now) : .revalidate
     }
 
-    /// The same for an answer that is for the request.
+    /// Returns how the call may use a stored answer that the request's header fields choose.
     func use(ofChosen info: EntryInfo, at now: TimeInterval) -> StoredUse {
         freshness.ignoresServer ? .fresh : StoredAnswer(info).use(for: request.headers, at: now)
     }
 
-    /// Whether what is stored answers the call without the network.
+    /// Returns whether a stored answer answers the call without the network.
     func isAnswered(by value: StoredData, at now: TimeInterval) -> Bool {
         switch use(of: value, at: now) {
         case .fresh, .stale, .staleWhileRevalidating: return true
@@ -107,7 +107,7 @@ final class Call: Sendable {
         }
     }
 
-    /// Whether what is stored stands in when the network has failed.
+    /// Returns whether a stored answer stands in when the network has failed.
     func isAnsweredAllTheSame(by value: StoredData, isOffline: Bool, at now: TimeInterval) -> Bool {
         guard !insistsOnNetwork, value.info.isChosen(by: request.headers), accepts(value) else {
             return false

@@ -1,16 +1,16 @@
 import Foundation
 
-/// A result and where it came from.
+/// The answer to a call: the bytes, and where they came from.
 public struct DataResponse: Sendable {
     /// The body, byte for byte.
     public let data: Data
     /// The tier that answered.
     public let source: ResponseSource
-    /// What the tiers keep of it.
+    /// The metadata of the answer, as the tiers keep it.
     package let info: EntryInfo
     private let extras: Extras?
 
-    /// Keeps a response small.
+    /// The properties that few responses have, in an object of their own so that a response is small.
     private final class Extras: Sendable {
         let attempts: Int
         let metrics: TransferMetrics?
@@ -23,28 +23,29 @@ public struct DataResponse: Sendable {
         }
     }
 
-    /// The status the server answered with when the bytes were fetched; 200 for entries added by hand.
+    /// The status that the server answered with when the bytes were fetched; 200 for entries that the caller added.
     public var status: Int { info.status }
-    /// The fields of the answer the bytes came with, as far as it has not been refreshed since.
+    /// The header fields of the answer that the bytes came with, updated when the server confirmed the answer.
     public var headers: HTTPHeaders { info.headers }
-    /// Network attempts made for this result; 0 if the cache answered.
+    /// The number of network attempts made for this result; 0 if the cache answered.
     public var attempts: Int { extras?.attempts ?? 0 }
-    /// Times and sizes of the last attempt; `nil` if the cache answered.
+    /// The times and sizes of the last attempt; `nil` if the cache answered.
     public var metrics: TransferMetrics? { extras?.metrics }
-    /// For bytes that are out of date but may be used meanwhile (`stale-while-revalidate`, RFC 5861): the prefetch that
-    /// brings newer ones. Else `nil`.
+    /// The prefetch that brings newer bytes, if these are out of date but may be used meanwhile
+    /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
     public var revalidation: DataTask? { extras?.revalidation }
 
-    /// When the server made the answer, or last confirmed it, as far as that is known.
+    /// The time at which the server made the answer or last confirmed it, as far as that is known.
     public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
-    /// How old the answer is now (RFC 9111, section 4.2.3).
+    /// The age of the answer now (RFC 9111, section 4.2.3).
     public var age: Duration { .seconds(max(0, Date().timeIntervalSince1970 - info.freshness.generated)) }
-    /// Up to when the answer is fresh; `nil` for ever.
+    /// The time at which the answer stops being fresh. `nil` if it is fresh for ever, or if each use must be confirmed
+    /// by the server (`no-cache`).
     public var freshUntil: Date? {
         info.freshness.until.isFinite ? Date(timeIntervalSince1970: info.freshness.until) : nil
     }
 
-    /// A response of one's own, for tests.
+    /// Creates a response, for tests.
     public init(
         data: Data, source: ResponseSource, status: Int = 200, headers: HTTPHeaders = [:], attempts: Int = 0,
         metrics: TransferMetrics? = nil

@@ -1,7 +1,7 @@
 import Foundation
 import Logging
 
-/// The tiers that keep bytes: memory, and below it the disk, if there is one.
+/// The tiers that keep bytes: memory, and below it the disk tier, if there is one.
 final class DataStore: Sendable {
     let memory: MemoryTier<StoredData>
     let disk: DiskTier?
@@ -24,8 +24,8 @@ final class DataStore: Sendable {
 
     // MARK: Reading
 
-    /// Memory, then disk, on the caller's thread. What the disk had goes to memory.
-    /// - Parameter call: whose expirations hold in memory; `nil` for the cache's own.
+    /// Returns the entry of a key from memory or disk, on the caller's thread. An entry from disk is put into memory.
+    /// - Parameter call: the call whose expirations hold in memory; `nil` for the cache's defaults.
     func peek(_ key: CacheKey, for call: Call? = nil) -> (value: StoredData, source: ResponseSource)? {
         if let value = memory.value(for: key) { return (value, .memory) }
         return readThrough(key, call).map { ($0, .disk) }
@@ -39,11 +39,11 @@ final class DataStore: Sendable {
         return record.value
     }
 
-    /// Memory, then disk, on a reader's thread: the entry, the variant of it that the call's fields choose, and what an
-    /// earlier attempt has left if there is neither.
-    /// - Parameter answer: called with what was found. The thread reads nothing else until the closure that `answer` is
-    ///   given has been called, so that no more is read than callers take.
-    /// - Returns: what takes the look-up back; `nil` if it has been answered from memory alone.
+    /// Looks up a call in memory and on disk, on a reader's thread: the entry, or the variant of it that the call's
+    /// fields choose. If there is neither, the partial body that an earlier attempt has left is read.
+    /// - Parameter answer: called with the result and a closure. Until the closure is called, nothing is read in place of
+    ///   this look-up, so that no more is read than callers take.
+    /// - Returns: the look-up; `nil` if it has been answered from memory alone.
     func lookUp(
         _ key: CacheKey, _ call: Call, _ place: LookUpQueue.Place, wantsPartial: Bool,
         _ answer: @escaping @Sendable (FetchJob.Found?, PartialBody?, @escaping @Sendable () -> Void) -> Void
@@ -58,20 +58,21 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// Reads the beginning of a body that an earlier attempt has left on disk, on a reader's thread.
-    /// - Returns: false, and nobody is told, if there is no thread that reads.
+    /// Reads the partial body that an earlier attempt has left on disk, on a reader's thread.
+    /// - Returns: false, and `answer` is not called, if there is no thread that reads.
     func readPartial(
         of key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (PartialBody?) -> Void
     ) -> Bool {
         readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
     }
 
-    /// False, and nothing is run, if there is no thread that reads.
+    /// Runs work on a reader's thread.
+    /// - Returns: false, and nothing is run, if there is no thread that reads.
     func runOnReader(_ work: @escaping @Sendable () -> Void) -> Bool {
         readers?.add(.init(.slow, .normal), work) != nil
     }
 
-    /// What the tiers have under a key, on a reader's thread.
+    /// Reads the entry of a key from memory or disk, on a reader's thread.
     func read(
         _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
     ) -> LookUp? {
@@ -80,7 +81,7 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// Whether the tiers have something under a key, on a reader's thread.
+    /// Finds out whether memory or disk has an entry for a key, on a reader's thread.
     func hasEntry(
         _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (Bool) -> Void
     ) -> LookUp? {
@@ -89,7 +90,7 @@ final class DataStore: Sendable {
         return nil
     }
 
-    /// The entry, or the variant of it that the fields choose, on the caller's thread.
+    /// Returns the entry of a key, or the variant of it that the fields choose, on the caller's thread.
     func find(_ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil) -> FetchJob.Found? {
         guard let (value, source) = peek(key, for: call) else { return nil }
         if let variant = value.info.variant, !variant.matches(fields),
@@ -101,7 +102,7 @@ final class DataStore: Sendable {
         return .init(value: value, source: source, place: key)
     }
 
-    /// What memory has for the call: the entry, or the variant of it that the call's fields choose.
+    /// Returns what memory has for the call: the entry, or the variant of it that the call's fields choose.
     @inline(__always)
     func kept(for key: CacheKey, _ call: Call) -> StoredData? {
         guard call.cachePolicy != .bypass, let value = memory.value(for: key) else { return nil }
@@ -110,7 +111,7 @@ final class DataStore: Sendable {
         return memory.value(for: place) ?? value
     }
 
-    /// The key under which memory keeps what ``kept(for:_:)`` found.
+    /// Returns the key under which memory keeps the entry that ``kept(for:_:)`` found.
     func place(of value: StoredData, for call: Call) -> CacheKey {
         guard let variant = value.info.variant,
             let first = memory.part(of: call.key, { $0.info.variant }).flatMap({ $0 }), first != variant
@@ -127,7 +128,7 @@ final class DataStore: Sendable {
         var lifetime = Lifetime(
             memoryExpiration(call) ?? .never,
             extendedBy: call?.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
-        // Where nobody has said how long, memory does not hold what the disk would no longer give.
+        // Without a memory expiration, memory does not keep an entry longer than the disk.
         if memoryExpiration(call) == nil {
             lifetime.expires = record.lifetime.expires(accessedAt: now.timeIntervalSince1970)
         }
@@ -138,7 +139,7 @@ final class DataStore: Sendable {
 
     // MARK: Changing
 
-    /// Whether the freshness policy lets an answer be kept.
+    /// Returns whether the freshness policy lets an answer be kept.
     func mayKeep(_ info: EntryInfo, _ call: Call) -> Bool {
         guard !info.isStandIn else { return false }
         guard call.freshness.ignoresServer else {
@@ -147,12 +148,13 @@ final class DataStore: Sendable {
         return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
     }
 
-    /// Keeps what the network delivered, as far as the freshness policy allows.
+    /// Keeps an answer that the network delivered, if the freshness policy allows it.
     /// - Parameters:
-    ///   - known: what was kept for the call so far, if it is known: others of its variants stay beside this one.
-    ///   - durability: what those who wait for it want.
-    ///   - claim: the right to keep it, from before it was asked for.
-    ///   - whenWritten: called once, with whether it is on disk.
+    ///   - known: the answer that was kept for the call so far, if it is known; its other variants stay beside this
+    ///     one.
+    ///   - durability: the strongest durability that a waiting task wants.
+    ///   - claim: the right to keep the answer, claimed before it was asked for.
+    ///   - whenWritten: called once, with whether the answer is on disk.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, beside known: FetchJob.Found?, onDisk: Bool,
         _ durability: Durability, claim: Claim?, whenWritten: @escaping @Sendable (Bool) -> Void
@@ -171,8 +173,8 @@ final class DataStore: Sendable {
             }
         }
         guard mayStore else {
-            // What was kept before is out of date by now, unless this is but a failure, or it is the request that wants
-            // nothing kept.
+            // The answer that was kept before is out of date by now, unless this one is only a failure, or it is the
+            // request that wants nothing kept.
             let isWhole = info.status < 400 && info.status != 206 && info.status != 304
             let isNews = isWhole || info.status == 404 || info.status == 410
             if isNews, !call.directives.noStore { remove(place) }
@@ -189,13 +191,13 @@ final class DataStore: Sendable {
         add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, whenWritten: whenWritten)
     }
 
-    /// How long an answer, and each redirect that led to it, is fresh for this call.
+    /// Returns how long an answer, and each redirect that led to it, is fresh for this call.
     func freshness(
         of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
         after chain: RedirectChain
     ) -> Freshness {
         guard case .http(let byDefault) = call.freshness.rule else { return .always(from: received) }
-        // Where the server is silent, an expiration of the caller's own is what holds.
+        // If the server says nothing, an expiration of the caller's own holds instead.
         let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
         let lifetime =
             isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
@@ -206,11 +208,11 @@ final class DataStore: Sendable {
         return chain.freshness(freshness, defaultLifetime: lifetime)
     }
 
-    /// Keeps a value in memory, and on disk if asked.
+    /// Keeps a value in memory, and on disk if `onDisk` says so.
     /// - Parameters:
-    ///   - claim: the right to do so, of work that began before.
-    ///   - stored: when its bytes came, if not now.
-    ///   - whenWritten: called once, with whether it is on disk.
+    ///   - claim: the right to keep the value, of work that began before.
+    ///   - stored: the time at which the bytes came; `nil` for now.
+    ///   - whenWritten: called once, with whether the value is on disk.
     func add(
         _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
         claim: Claim? = nil, stored: Date? = nil, whenWritten: (@Sendable (Bool) -> Void)? = nil
@@ -218,7 +220,7 @@ final class DataStore: Sendable {
         let now = now()
         history.store(at: now.timeIntervalSince1970)
         history.supersede(key)
-        // The disk first: what is read from it goes to memory, and must not be the version before.
+        // The disk comes first: entries that are read from it go to memory, and must not be the version before.
         if onDisk, let disk {
             let lifetime = diskLifetime(call, stored: stored ?? now)
             if lifetime.isExpired(at: now.timeIntervalSince1970) {
@@ -237,13 +239,13 @@ final class DataStore: Sendable {
             permit: Permit(value.info, claim))
     }
 
-    /// Waits until an entry that a call is answered with is on disk, as ``DataRequest/waitsForDiskWrite`` says; see
+    /// Waits until the entry that a call is answered with is on disk, as ``DataRequest/waitsForDiskWrite`` says; see
     /// ``DiskTier/settle(_:_:_:claim:whenDone:)``.
     func settle(
         _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
     ) {
         guard let disk else { return whenDone(durability == .relaxed) }
-        // The claim first: what is removed or replaced from now on is not brought back.
+        // The claim comes first: what is removed or replaced from now on is not brought back.
         let claim = history.claim(key)
         let record = memory.value(for: key).flatMap { value -> EntryRecord? in
             let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: value.info.stored))
@@ -253,7 +255,7 @@ final class DataStore: Sendable {
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }
 
-    /// How long what a call brings is kept on disk.
+    /// Returns how long the answer to a call is kept on disk.
     func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
         Lifetime(
             diskExpiration(call), extendedBy: call.request.diskAccessExtension ?? defaults.diskAccessExtension,
@@ -264,9 +266,9 @@ final class DataStore: Sendable {
         call.request.diskExpiration ?? defaults.diskExpiration ?? call.freshness.expiration
     }
 
-    /// How long what a call brings is kept in memory: as long as the call or the cache says, also if the disk keeps it for
-    /// a shorter time; where neither says anything, as long as on disk.
-    /// - Parameter stored: when its bytes came, for what is made of them later; `nil` for now.
+    /// Returns how long the answer to a call is kept in memory. The request or the cache decides, even if the disk
+    /// keeps the answer for a shorter time; if neither has a memory expiration, it is kept as long as on disk.
+    /// - Parameter stored: the time at which the bytes came, for an object that is made from them later; `nil` for now.
     func memoryLifetime(_ call: Call, stored: Date? = nil) -> Lifetime {
         let given = memoryExpiration(call)
         let now = now()
@@ -275,7 +277,7 @@ final class DataStore: Sendable {
             extendedBy: call.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
         if given == nil, let stored {
             let own = diskLifetime(call, stored: stored)
-            // Where hits prolong the life of the bytes, they prolong that of what is made of them.
+            // Hits that extend the life of the bytes also extend that of an object made from them.
             if own.accessExtension == nil { lifetime.expires = min(lifetime.expires, own.expires) }
         }
         return lifetime
@@ -289,7 +291,7 @@ final class DataStore: Sendable {
 
     func remove(_ key: CacheKey, from tiers: CacheTiers = .all) {
         history.remove(key, from: tiers)
-        // The disk first: what is read from it goes to memory.
+        // The disk comes first: entries that are read from it go to memory.
         if tiers.contains(.disk) {
             disk?.remove(key)
             disk?.dropPartial(of: key)
@@ -303,14 +305,14 @@ final class DataStore: Sendable {
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }
 
-    /// Removes everything, at once for readers.
+    /// Removes all entries, at once for readers.
     func clear() {
         history.clear()
         disk?.clear()
         memory.removeAll()
     }
 
-    /// Removes what was stored before a moment, in seconds since 1970, at once for readers, and what has expired.
+    /// Removes expired entries, and entries stored before a moment in seconds since 1970, at once for readers.
     func flush(storedBefore limit: TimeInterval) {
         history.flush(storedBefore: limit)
         disk?.remove(storedBefore: limit)
@@ -323,11 +325,11 @@ final class DataStore: Sendable {
     }
 }
 
-/// What holds for entries whose request says nothing.
+/// The options of entries whose request has none of its own.
 struct StoreDefaults: Sendable {
-    /// `nil` for the same as on disk.
+    /// `nil` if entries expire in memory as on disk.
     var memoryExpiration: Expiration?
-    /// `nil` for what the freshness policy says.
+    /// `nil` if the freshness policy decides.
     var diskExpiration: Expiration?
     var memoryAccessExtension: AccessExtension
     var diskAccessExtension: AccessExtension

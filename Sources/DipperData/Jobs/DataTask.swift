@@ -9,73 +9,73 @@ import Synchronization
 /// let data = try await task.value
 /// ```
 ///
-/// The call continues if the handle is released. Hooks that are added late receive the events that they missed; of many
-/// failures and retries only the latest 64. A task ends exactly once, with a result or an error, and calls no hook
-/// afterwards.
+/// The call continues if the handle is released. A task ends exactly once, with a result or an error. Hooks that are
+/// added late, even after the end, receive the events that they missed; of many failures and retries only the latest
+/// 64.
 ///
 /// Hooks are called in the order of the events, the end last. Code that awaits ``value`` may continue before or after
 /// the hooks are called, because a hook may wait for its queue. To continue after all hooks, use ``onEnd(_:)``.
 public final class DataTask: Sendable {
-    /// What a task is doing.
+    /// The state of a task.
     public enum State: Sendable, Hashable {
-        /// In its queue, or being looked up on disk.
+        /// The task waits in its queue, or is being looked up on disk.
         case waiting
         case transferring
-        /// Transferring, but held back for urgent work.
+        /// The transfer is held back for more urgent work.
         case paused
-        /// Waiting for the network or for a back-off.
+        /// The task waits for the network or for a back-off.
         case parked
         case finished
         case failed(DipperError)
     }
 
-    /// What a task tells.
+    /// An event in the life of a task.
     public enum Event: Sendable {
-        /// Comes first: the state at the time the stream was made.
+        /// The state of the task when the stream was created. This event comes first.
         case state(DataTask.State)
         case progress(TaskProgress)
-        /// A failure; if it is not fatal, the task waits to try again.
+        /// A failure. If it is not fatal, the task waits and tries again.
         case failure(DipperError, isFatal: Bool)
         /// A new attempt begins.
         case retry
         case finished(DataResponse)
     }
 
-    /// Waits that end with the task.
+    /// The timers of a task, which are cancelled when the task ends.
     enum Timer: Hashable { case timeout, patience }
 
-    /// The call as it was made, or the one for the smaller source in its place.
+    /// The call as it was made, or the call for the smaller source if that has taken its place.
     var call: Call { substituted.load() ?? asked }
     private let asked: Call
-    /// The call for the smaller source, to be made if the cache does not have the larger one.
+    /// The call for the smaller source, which is made if the cache does not have the larger one.
     private let substitute: Call?
     private let substituted = AtomicLazyReference<Call>()
-    /// Fetches newer bytes for others, who have been answered.
+    /// Whether the task fetches newer bytes for calls that have been answered with bytes that are out of date.
     let isRevalidation: Bool
     /// The queue the call was made in.
     public let requestedQueue: FetchQueue
     private let feed = TaskFeed<Event>()
     private let link: Mutex<Link>
 
-    /// What ties the task to the engine while it lasts.
+    /// The task's connection to the engine, and what the engine notes of it.
     struct Link {
         var engine: FetchEngine?
         var id: TaskID?
         var job: FetchJob?
         var priority: Priority
-        /// The queue the task ended in.
+        /// The queue that the task was in when it ended; `nil` before.
         var queue: FetchQueue?
-        /// Why the answer will not do for this task, if it does for others.
+        /// The reason why the task refuses an answer that other tasks of the job accept.
         var failure: DipperError?
-        /// Of the job when the task ended.
+        /// The network attempts of the job when the task ended.
         var attempts = 0
-        /// Failures that counted as attempts, and the time of the first failure.
+        /// The failures that counted as attempts, and the time of the first failure.
         var failures = 0
         var firstFailure: Duration?
         var isTimeoutArmed = false
         var timers: [Timer: TimerQueue.ID] = [:]
         var hasEnded: Bool { queue != nil }
-        /// Looks at the bytes before all are there.
+        /// The closure that looks at the bytes before all of them have arrived.
         var viewer: (@Sendable (Data) -> Void)?
     }
 
@@ -87,7 +87,8 @@ public final class DataTask: Sendable {
         link = Mutex(Link(priority: call.request.priority))
     }
 
-    /// What was asked for.
+    /// The request of this call. If its ``DataRequest/lowDataSource`` is fetched in place of the URL, this is the
+    /// request for that source.
     public var request: DataRequest { call.request }
 
     /// The key by which the call is deduplicated and cached. If the request has a ``DataRequest/lowDataSource`` that is
@@ -96,14 +97,18 @@ public final class DataTask: Sendable {
 
     // MARK: The result
 
-    /// The bytes. Cancelling the Swift task that awaits them cancels this call.
-    /// This may return before the call's hooks have run.
+    /// The bytes of the answer.
+    ///
+    /// Cancelling the Swift task that awaits them cancels this call. Code that awaits them may continue before the
+    /// call's hooks have run.
     public var value: Data {
         get async throws(DipperError) { try await response.data }
     }
 
-    /// The bytes and where they came from. Cancelling the Swift task that awaits them cancels this call.
-    /// This may return before the call's hooks have run.
+    /// The answer: the bytes and where they came from.
+    ///
+    /// Cancelling the Swift task that awaits it cancels this call. Code that awaits it may continue before the call's
+    /// hooks have run.
     public var response: DataResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
@@ -115,7 +120,7 @@ public final class DataTask: Sendable {
         }
     }
 
-    /// Called with the bytes once they are there.
+    /// Calls a closure with the bytes when the task ends with success.
     @discardableResult
     public func then(_ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         onEnd { result in
@@ -123,7 +128,7 @@ public final class DataTask: Sendable {
         }
     }
 
-    /// Called once with the end, good or bad.
+    /// Calls a closure once when the task ends, with its response or its error.
     @discardableResult
     public func onEnd(
         _ body: @escaping @Sendable (Result<DataResponse, DipperError>) -> Void
@@ -133,19 +138,21 @@ public final class DataTask: Sendable {
 
     // MARK: Hooks
 
-    /// Called just before each new attempt after a failure.
+    /// Calls a closure just before each new attempt after a failure.
     @discardableResult
     public func onRetry(_ body: @escaping @Sendable () -> Void) -> DataTask {
         add(.retry(body))
     }
 
-    /// Called at each failure: with `false` if the call waits to try again, with `true` if that was its end.
+    /// Calls a closure at each failure: with `false` if the call waits to try again, with `true` if the failure has
+    /// ended it.
     @discardableResult
     public func onFail(_ body: @escaping @Sendable (_ error: DipperError, _ isFatal: Bool) -> Void) -> DataTask {
         add(.failure(body))
     }
 
-    /// Called as bytes arrive, at most once per interval of the cache's configuration, and at the last byte.
+    /// Calls a closure as bytes arrive, at most once in each ``DataCache/Configuration/progressInterval``, and when the
+    /// last of the expected bytes arrives.
     @discardableResult
     public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> DataTask {
         add(.progress(body))
@@ -153,7 +160,8 @@ public final class DataTask: Sendable {
         return self
     }
 
-    /// Called now and then with what has come of the body so far, in place: on a thread that moves bytes, or this one.
+    /// Calls a closure now and then with the bytes of the body received so far, in place: on a thread that moves bytes,
+    /// or on the caller's thread.
     package func onBytes(_ body: @escaping @Sendable (Data) -> Void) {
         let (engine, job) = link.withLock { link in
             link.viewer = body
@@ -164,14 +172,15 @@ public final class DataTask: Sendable {
         engine.showBytes(of: job)
     }
 
-    /// All that happens from now on, after the present state. Ends with the task.
+    /// The events of the task from now on, after its present state. The stream ends with the task.
     public var events: AsyncStream<Event> {
         let events = feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
         wantProgress()
         return events
     }
 
-    /// Has progress told from now on, beginning with what there is: the next bytes may be long in coming.
+    /// Has the engine report progress from now on, beginning with the present progress, because the next bytes may be
+    /// long in coming.
     private func wantProgress() {
         let (engine, job) = link.withLock { ($0.engine, $0.job) }
         guard let engine, let job else { return }
@@ -179,8 +188,10 @@ public final class DataTask: Sendable {
         engine.showProgress(of: job)
     }
 
-    /// Called if the call was answered with bytes that are out of date (`stale-while-revalidate`), once the newer ones
-    /// are there, or could not be had. They are fetched in `slowQueue`; see ``DataResponse/revalidation``.
+    /// Calls a closure when newer bytes have been fetched, or could not be fetched, after the call was answered with
+    /// bytes that are out of date (`stale-while-revalidate`).
+    ///
+    /// The newer bytes are fetched in `slowQueue`; see ``DataResponse/revalidation``.
     @discardableResult
     public func onRevalidate(
         _ body: @escaping @Sendable (Result<DataResponse, DipperError>) -> Void
@@ -190,17 +201,17 @@ public final class DataTask: Sendable {
         }
     }
 
-    // MARK: Changing one's mind
+    // MARK: Cancelling and moving
 
-    /// Ends this call as ``DipperError/cancelled``. The fetch goes on if others wait for it.
+    /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
     public func cancel() { tell { $0.cancel($1) } }
 
-    /// Makes this call a prefetch. Nothing is started anew and no hook is lost.
+    /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
     public func moveToSlowQueue() { tell { $0.demote($1) } }
 
-    /// Tells the engine something of this task, under the name that it has there: another after it has turned to a
-    /// substitute.
-    /// - Parameter body: false if the engine does not know the name any more.
+    /// Tells the engine something about this task, by the identifier that the task has there. A task that has turned to
+    /// its substitute has another identifier than before.
+    /// - Parameter body: returns false if the engine no longer knows the identifier.
     private func tell(_ body: (FetchEngine, TaskID) -> Bool) {
         var last: TaskID?
         while true {
@@ -210,7 +221,7 @@ public final class DataTask: Sendable {
         }
     }
 
-    /// The order inside the queue; may be changed while the call waits.
+    /// The priority of the call inside its queue. It can be changed while the call waits.
     public var priority: Priority {
         get { link.withLock { $0.priority } }
         set {
@@ -226,18 +237,18 @@ public final class DataTask: Sendable {
         return engine.queue(of: id) ?? link.withLock { $0.queue } ?? requestedQueue
     }
 
-    /// Network attempts made so far for what this call waits for.
+    /// The number of network attempts made so far by the fetch that this call waits for.
     public var attempts: Int {
         let (job, attempts) = link.withLock { ($0.job, $0.attempts) }
         return job?.withState { $0.attempts } ?? attempts
     }
 
-    /// What the task is doing now.
+    /// The state of the task now.
     public var state: State {
         if let outcome = feed.outcome { return Self.state(outcome) }
         let (engine, id) = link.withLock { ($0.engine, $0.id) }
         guard let engine, let id, let state = engine.state(of: id) else {
-            // Between the scheduler's word and the task's there may be a moment.
+            // The scheduler may have ended the task a moment before the task has its result.
             return feed.outcome.map(Self.state) ?? .waiting
         }
         return State(state)
@@ -250,12 +261,12 @@ public final class DataTask: Sendable {
         }
     }
 
-    // MARK: The engine's side
+    // MARK: Engine interface
 
-    /// Whether it is not known yet what is called for.
+    /// Whether it is still open which source is fetched.
     var isUndecided: Bool { substitute != nil && substituted.load() == nil }
 
-    /// The cache has not what was asked for.
+    /// Turns to the smaller source, because the cache does not have the larger one.
     func turnToSubstitute() {
         if let substitute { _ = substituted.storeIfNil(substitute) }
     }
@@ -268,8 +279,9 @@ public final class DataTask: Sendable {
         }
     }
 
-    /// Lets go of engine and job, so that a task that is kept keeps no cache and no body alive. The caller releases them.
-    /// - Returns: those, and the timers that are not needed any more.
+    /// Lets go of engine and job, so that a task that is kept keeps no cache and no body alive. The caller releases
+    /// them.
+    /// - Returns: the engine and the job, and the timers that are no longer needed.
     func detach(in queue: FetchQueue) -> (held: (FetchEngine?, FetchJob?), timers: [TimerQueue.ID]) {
         let attempts = link.withLock { $0.job }?.withState { $0.attempts } ?? 0
         return link.withLock { link in
@@ -284,9 +296,9 @@ public final class DataTask: Sendable {
         link.withLock(body)
     }
 
-    // Each is true if `flush` must be called when the caller holds nothing.
+    // Methods that return a Boolean return `true` if the caller must call `flush()` after releasing its locks.
 
-    /// Ends the task, once.
+    /// Ends the task. Without effect on a task that has ended.
     func end(_ result: Result<DataResponse, DipperError>) -> Bool {
         feed.end(result, on: call.callbackQueue) { self.flush() }
     }
@@ -299,7 +311,7 @@ public final class DataTask: Sendable {
         feed.retry(on: call.callbackQueue) { self.flush() }
     }
 
-    /// No more of ``onBytes(_:)``.
+    /// Forgets the closure of ``onBytes(_:)``.
     package func ignoreBytes() {
         let viewer = link.withLock { exchange(&$0.viewer, with: nil) }
         _ = consume viewer
@@ -309,7 +321,7 @@ public final class DataTask: Sendable {
 
     func show(_ bytes: Data) { link.withLock { $0.viewer }?(bytes) }
 
-    /// Takes the latest progress.
+    /// Takes the latest progress, in place of earlier progress.
     func tell(_ progress: TaskProgress) -> Bool {
         feed.progress(progress, on: call.callbackQueue) { self.flush() }
     }
@@ -320,7 +332,7 @@ public final class DataTask: Sendable {
         return self
     }
 
-    /// Calls the hooks that have something to hear, one after the other, without a lock held.
+    /// Calls the hooks that have news to hear, one after the other, without holding a lock.
     func flush() { feed.flush() }
 }
 

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Word that an urgent call may follow: until it is released no prefetch starts.
+/// An announcement that an urgent call may follow. No prefetch starts until it is released.
 package final class FastReservation: Sendable {
     private let engine: Mutex<FetchEngine?>
 
@@ -11,7 +11,7 @@ package final class FastReservation: Sendable {
 
     deinit { release() }
 
-    /// The call has been made, or will not be. Without effect the second time.
+    /// Ends the reservation, because the call has been made or will not be made. Without effect the second time.
     package func release() {
         let engine = engine.withLock { exchange(&$0, with: nil) }
         engine?.apply { scheduler, actions in scheduler.release(.fast, into: &actions) }

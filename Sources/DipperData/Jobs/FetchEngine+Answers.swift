@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the tiers and the network answer, and what is kept of it.
+/// The answers of the tiers and the network, and what is kept of them.
 extension FetchEngine {
     /// - Parameter delivered: to be called once those who wait have been told.
     func lookedUp(
@@ -10,13 +10,13 @@ extension FetchEngine {
         let now = now().timeIntervalSince1970
         let waiters = inspect { $0.waiters(of: id) }.map(\.waiter.call)
         var found = found
-        // Out of date, but good enough for now: newer bytes are fetched behind the urgent work.
+        // The entry is out of date but may be used, so newer bytes are fetched behind the urgent work.
         let refresher = found.flatMap { found in
             waiters.first { $0.use(of: found.value, at: now) == .staleWhileRevalidating && $0.mayFetch }
         }
         let revalidation = refresher.map { self.revalidation(for: $0.withoutStandIns) }
         found?.revalidation = revalidation?.task
-        // Where there is nothing, nothing of the past will be part of what is fetched.
+        // If the tiers have nothing, nothing older will be part of what is fetched.
         let unused = job.withState { [found] state in
             state.found = found
             if let partial, state.partial == nil {
@@ -35,7 +35,7 @@ extension FetchEngine {
         if let found, revalidation?.isNew == true { startRevalidating(found) }
     }
 
-    /// Answers from memory with bytes that are out of date, while newer ones are fetched.
+    /// Answers a task from memory with bytes that are out of date, and has newer ones fetched.
     func answerWhileRevalidating(_ task: DataTask, with value: StoredData) {
         let revalidation = self.revalidation(for: task.call.withoutStandIns)
         let found = FetchJob.Found(
@@ -51,7 +51,7 @@ extension FetchEngine {
         }
     }
 
-    /// The task that fetches newer bytes: the one that is under way, or a new one, which the caller starts.
+    /// Returns the task that fetches newer bytes: the one under way, or a new one, which the caller starts.
     func revalidation(for call: Call) -> (task: DataTask, isNew: Bool) {
         let name = Revalidation(key: call.key, headers: call.request.headers)
         return revalidations.withLock { tasks in
@@ -62,7 +62,8 @@ extension FetchEngine {
         }
     }
 
-    /// The task is about to end: who finds an answer out of date from now on has it fetched anew.
+    /// Forgets a fetch of newer bytes, because its task is about to end. The next call that finds an answer out of date
+    /// has it fetched anew.
     func forgetRevalidation(_ task: DataTask) {
         guard task.isRevalidation else { return }
         let name = Revalidation(key: task.key, headers: task.request.headers)
@@ -77,7 +78,7 @@ extension FetchEngine {
             found: .init(value: found.value, source: found.source, place: found.place))
     }
 
-    /// What a task is answered with from the tiers.
+    /// Returns the response of a task that is answered with what the tiers have.
     func keptAnswer(for task: DataTask, _ found: FetchJob.Found) -> DataResponse {
         switch task.call.use(of: found.value, at: now().timeIntervalSince1970) {
         case .fresh: DataResponse(found.value, source: found.source)
@@ -89,13 +90,13 @@ extension FetchEngine {
 
     // MARK: The network
 
-    /// An answer with a body of its own.
+    /// Takes an answer with a body of its own.
     func answered(_ id: JobID, _ job: FetchJob, _ response: TransferResponse, redirects: Int) {
         var response = response
         response.metrics.redirects = redirects
         let (lead, requested, found, isStandIn) = job.withState { ($0.lead, $0.requested, $0.found, $0.isStandIn) }
         let refusal = lead.request.validation.check(response)
-        // Each who waits has a rule of their own.
+        // Each waiting task has a validation of its own.
         var refused: [(id: TaskID, task: DataTask, error: DipperError)] = []
         var call = refusal == nil ? lead : nil
         for (taskID, task) in inspect({ $0.waiters(of: id) }) {
@@ -127,14 +128,14 @@ extension FetchEngine {
             mayStore: chain.mayStore(ignoresServer: call.freshness.ignoresServer))
     }
 
-    /// Whether what the tiers had is better than an error of the server's that would do for the call
+    /// Returns whether what the tiers have is better than a server error that the call's validation accepts
     /// (`stale-if-error`, RFC 5861).
     private func standsIn(_ found: FetchJob.Found?, for call: Call, _ response: TransferResponse) -> Bool {
         guard response.status >= 500, let found else { return false }
         return call.isAnsweredAllTheSame(by: found.value, isOffline: false, at: now().timeIntervalSince1970)
     }
 
-    /// What is stored still holds.
+    /// Takes the server's confirmation that the stored answer is still valid.
     func confirmed(_ id: JobID, _ job: FetchJob, _ response: TransferResponse) {
         let (attempt, call, requested) = job.withState { ($0.attempt, $0.lead, $0.requested) }
         guard let attempt, let stored = attempt.stored else { return }
@@ -146,7 +147,7 @@ extension FetchEngine {
             info: info(
                 of: refreshed, url: stored.info.url, call, job, requested: requested, after: attempt.chain,
                 family: stored.info.family))
-        // Where each use must be confirmed, the disk learns nothing from one more confirmation.
+        // If each use must be confirmed, one more confirmation tells the disk nothing new.
         let isNews = !value.info.saysTheSame(as: stored.info)
         deliver(
             id, job, value, source: .revalidated, metrics: response.metrics, isNewsToDisk: isNews,
@@ -159,7 +160,7 @@ extension FetchEngine {
         family: UInt64 = 0, isStandIn: Bool = false
     ) -> EntryInfo {
         let received = now().timeIntervalSince1970
-        // An answer to this request alone is not kept, so there is nothing to be chosen.
+        // An answer to this request alone is not kept, so there are no variants to choose from.
         let variant = Variant(
             vary: chain.vary(with: response.headers), request: job.withState { $0.sent })
         let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
@@ -184,7 +185,7 @@ extension FetchEngine {
             state.isWritten = !state.keepsOnDisk
             state.isOnDisk = false
             return (
-                // One that is to be durable may not have been before.
+                // An entry that must be durable now may not have been durable before.
                 state.lead, state.keepsOnDisk && (isNewsToDisk || state.durability == .durable), state.found,
                 !state.keepsInMemory || value.info.isStandIn || !mayStore,
                 !mayStore && state.keepsInMemory && !value.info.isStandIn && value.info.status < 400,
@@ -200,7 +201,7 @@ extension FetchEngine {
             for finish in waiting { finish(isOnDisk) }
         }
         if isUnwanted {
-            // What was kept before is out of date by now.
+            // The answer that was kept before is out of date by now.
             if replacesKept { store.remove(found?.place ?? job.key) }
             whenWritten(false)
         } else {
@@ -208,13 +209,13 @@ extension FetchEngine {
                 value, for: job.key, call, beside: found, onDisk: keepsOnDisk, durability, claim: claim,
                 whenWritten: whenWritten)
         }
-        // Those who asked with other fields may have to be answered with another variant, or with an answer of their own
-        // where this one is not to be kept for anybody else; those with a validation of their own with another answer.
-        // The one it was fetched for takes it in any case.
+        // Tasks with other header fields may need another variant, or an answer of their own if this one may not be
+        // kept for others. Tasks with a validation of their own may need another answer. The call that the answer was
+        // fetched for takes it in any case.
         let isForAll = mayStore && store.mayKeep(value.info, call) && !value.info.headers.varying.contains("*")
         let isFor: @Sendable (Call) -> Bool = { other in
             if other === call { return true }
-            // Who has named nobody to stand in waits for the real one.
+            // A call that has named no stand-in waits for the real answer.
             if value.info.isStandIn, !other.request.hasStandIns { return false }
             let isSame = other.request.headers == call.request.headers
             return (isSame || (isForAll && value.info.isChosen(by: other.request.headers))) && other.accepts(value)
@@ -226,8 +227,8 @@ extension FetchEngine {
         apply { $0.finished(id, answers: answers, into: &$1) }
     }
 
-    /// A verdict on all who wait, made before the lock is taken: the caller's own rules are part of it. Who joins at that
-    /// very moment with such a rule is answered in the next round.
+    /// Returns a verdict on each task of a job, made before the lock is taken, because the caller's own rules are part
+    /// of it. A task with such a rule that joins at this very moment is answered in the next round.
     func judge(
         _ id: JobID, _ verdict: @escaping @Sendable (DataTask) -> Bool
     ) -> @Sendable (TaskID, DataTask) -> Bool {

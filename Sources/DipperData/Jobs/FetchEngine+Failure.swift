@@ -1,12 +1,12 @@
 import Foundation
 
-/// What becomes of those who wait when an attempt has failed.
+/// The consequences of a failed attempt for the waiting tasks.
 extension FetchEngine {
     func failed(_ id: JobID, _ job: FetchJob, _ error: DipperError) {
         let time = time.now()
         let isOffline = error.mayPass && error.status == nil && !canReach(job)
         let (found, gaveWay, earlier) = job.withState { state in
-            // The server may have lost patience with a transfer that was held back: that is nobody's failure.
+            // The server may have given up a transfer that was held back. That does not count as a failure.
             let known = max(state.inherited, state.longestDropped)
             let isLonger = state.partial.map { $0.bytes.count > known } ?? false
             let gaveWay = state.wasThrottled && !isOffline && isLonger && error.isBrokenOff && state.mayGiveWay()
@@ -29,7 +29,7 @@ extension FetchEngine {
         var patience: [(TaskID, DataTask, Duration)] = []
         var delay: Duration?
         let now = now().timeIntervalSince1970
-        // Nobody waits for a network where something else can be had.
+        // No task waits for the network if another source can be reached.
         let waits = isOffline && !hasAlternativeAtHand(job)
         for (taskID, task) in waiters {
             if let found, error.mayPass,
@@ -44,11 +44,11 @@ extension FetchEngine {
             case .waitForNetwork(let limit): if let limit { patience.append((taskID, task, limit)) }
             }
         }
-        // Only when nobody would wait for this source any more is the next one asked.
+        // The next source is asked only if no task would wait for this one any more.
         let isLast = ending.count + answered.count == waiters.count
         let goesOn = isLast && !ending.isEmpty && error.mayHaveAlternative && nextSource(job, waiters, failure)
         if goesOn {
-            // Who has named nobody to stand in has heard the last word.
+            // A task that has named no stand-in ends with this failure.
             let isStandIn = job.withState { $0.isStandIn }
             let others = waiters.filter { isStandIn && !$0.waiter.call.request.hasStandIns }.map(\.id)
             ending = ending.filter { others.contains($0) }
@@ -64,17 +64,18 @@ extension FetchEngine {
         apply { [ending, answered] in
             $0.failed(id, ending: ending, answered: answered, parking: parking, into: &$1)
         }
-        // The network may have returned between the question and the parking.
+        // The network may have returned between the check and the parking.
         if isOffline, !goesOn, canReach(job) { networkChanged() }
     }
 
-    /// Turns to the next source. Those who wait begin to count anew.
+    /// Turns a job to its next source. The waiting tasks count their failures anew.
+    /// - Returns: false if there is no source left.
     private func nextSource(
         _ job: FetchJob, _ waiters: [(id: TaskID, waiter: DataTask)], _ error: DipperError
     ) -> Bool {
         let isThere = job.withState { state in
             if state.alternatives.isEmpty {
-                // Those of others who have joined.
+                // Other calls that have joined the job may have alternatives of their own.
                 state.exhausted.append(state.lead)
                 let other = waiters.map(\.waiter.call).first { call in
                     call.request.hasStandIns && !state.exhausted.contains { $0 === call }
@@ -101,7 +102,7 @@ extension FetchEngine {
         return true
     }
 
-    /// Whether one of the sources that are left can be reached.
+    /// Returns whether one of the sources that are left can be reached.
     private func hasAlternativeAtHand(_ job: FetchJob) -> Bool {
         job.withState { $0.alternatives }.contains { source in
             source.url.map { network.canReach(transport.firstHop(to: $0)) } ?? true
@@ -111,7 +112,7 @@ extension FetchEngine {
     private enum Verdict {
         case end
         case retry(after: Duration)
-        /// For at most so long; `nil` for ever.
+        /// Wait for at most this long; `nil` for ever.
         case waitForNetwork(Duration?)
     }
 
@@ -139,7 +140,7 @@ extension FetchEngine {
         return .retry(after: delay)
     }
 
-    /// Ends a task that has waited long enough for the network, if it still does.
+    /// Ends a task after it has waited long enough for the network, if its job is still parked.
     private func armPatience(_ patience: Duration, of id: TaskID, _ task: DataTask, _ job: JobID) {
         schedule(.patience, of: task, after: patience) { [weak self] in
             self?.apply { scheduler, actions in
@@ -150,9 +151,9 @@ extension FetchEngine {
 }
 
 extension DipperError {
-    /// The answer had begun when it was broken off.
+    /// Whether the failure may have broken off an answer that had begun.
     fileprivate var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 
-    /// Another source may do better.
+    /// Whether another source may do better.
     fileprivate var mayHaveAlternative: Bool { self != .shutDown && !isCancelled }
 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The network comes and goes.
+/// Changes of the network.
 extension FetchEngine {
     func networkChanged() {
         transport.networkChanged()
@@ -8,10 +8,10 @@ extension FetchEngine {
         for (_, job) in inspect({ $0.jobsOnNetwork }) where !canReach(job) { watchUnreachable(job) }
     }
 
-    /// Whether there is a way to whom the job speaks, or to the proxy that speaks for it.
+    /// Returns whether there is a way to the host that the job fetches from, or to the proxy on the way to it.
     func canReach(_ job: FetchJob) -> Bool {
         let (provider, url) = job.withState { ($0.provider, $0.attempt?.sentURL ?? $0.unreachable ?? $0.sourceURL) }
-        // A provider needs no way to anywhere, as far as is known.
+        // As far as is known, a provider needs no network.
         guard provider == nil, let url else { return true }
         return network.canReach(transport.firstHop(to: url))
     }
@@ -24,7 +24,8 @@ extension FetchEngine {
             let time = time.now()
             job.withState { $0.budget.run(at: time) }
         }
-        // Several caches, or several processes, hear of the network at one time: they start at different ones.
+        // Several caches and processes hear of the network at the same time. The offset makes them start at different
+        // times.
         let offset = options.wakeSpacing * options.random()
         apply {
             $0.networkReturned(
@@ -33,8 +34,9 @@ extension FetchEngine {
         }
     }
 
-    /// A transfer whose host cannot be reached would stand still until its time is up. If that lasts, it is given up, so
-    /// that it waits for the network and begins again with its return.
+    /// Watches a transfer whose host cannot be reached, which would otherwise stand still until its time is up. If that
+    /// lasts, the transfer is cancelled, so that its job waits for the network and begins again when the network
+    /// returns.
     private func watchUnreachable(_ job: FetchJob) {
         let number = job.withState { $0.transferNumber }
         let received = job.received.load(ordering: .relaxed)
@@ -42,7 +44,7 @@ extension FetchEngine {
             guard let self, let job, !self.canReach(job) else { return }
             let isCurrent = job.withState { $0.transferNumber == number && $0.transfer != nil }
             guard isCurrent else { return }
-            // Bytes that come know better than the routes.
+            // Bytes still arrive, so the routes do not tell the whole truth.
             if job.received.load(ordering: .relaxed) != received { return self.watchUnreachable(job) }
             let transfer = job.withState { state -> (any Transfer)? in
                 guard state.transferNumber == number else { return nil }

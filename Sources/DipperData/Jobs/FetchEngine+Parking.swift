@@ -1,13 +1,13 @@
 import Foundation
 
-/// The beginnings of bodies that jobs keep while they wait.
+/// The partial bodies that jobs keep while they are parked.
 extension FetchEngine {
-    /// The job is about to wait. What has come of its body stays in memory if there is room for it; else the next attempt
-    /// reads it from disk, if it is there, or begins anew.
+    /// Prepares a job for being parked. Its partial body stays in memory if there is room for it. Otherwise the next
+    /// attempt reads the partial body from disk, if it is there, or begins anew.
     func park(_ job: FetchJob) {
         let held = job.held.exchange(0, ordering: .relaxed)
         let (notice, dropped) = job.withState { state -> (ByteBudget.Notice?, (PartialBody?, JoinedBody?)) in
-            // A copy for those who look at the bytes; the next transfer has one of its own.
+            // These bytes are a copy for tasks that look at them; the next transfer has a copy of its own.
             let joined = exchange(&state.joined, with: nil)
             let count = state.parked > 0 ? 0 : state.partial?.bytes.count ?? 0
             let (fits, notice) = bodies.park(count, insteadOf: held)
@@ -23,14 +23,14 @@ extension FetchEngine {
         if let notice { apply { $0.budgetChanged(notice, into: &$1) } }
     }
 
-    /// The job goes on with what it has kept.
+    /// Counts the bytes that a parked job has kept as its next transfer's.
     func unpark(_ job: FetchJob) {
         let bytes = job.withState { exchange(&$0.parked, with: 0) }
         job.held.wrappingAdd(bytes, ordering: .relaxed)
         bodies.unpark(bytes)
     }
 
-    /// A call has ended. If it was the last that waited for the job, what the job has kept goes.
+    /// Drops the bytes that a parked job has kept if the call that has ended was the last one that waited for it.
     func dropParked(_ job: FetchJob) {
         guard job.withState({ $0.parked > 0 }),
             inspect({ $0.job(for: job.key).flatMap($0.work) }) !== job
@@ -41,8 +41,8 @@ extension FetchEngine {
         if let notice = bodies.take(-bytes) { apply { $0.budgetChanged(notice, into: &$1) } }
     }
 
-    /// Reads what ``park(_:)`` has left to the disk, on a reader's thread.
-    /// - Returns: false, and nothing follows, if there is nothing to read.
+    /// Reads the partial body that ``park(_:)`` has left to the disk, on a reader's thread.
+    /// - Returns: false, and `goOn` is not called, if there is nothing to read.
     func readPartial(of job: FetchJob, then goOn: @escaping @Sendable () -> Void) -> Bool {
         let place = job.withState { state -> LookUpQueue.Place? in
             let isWanted = exchange(&state.isLeftOnDisk, with: false) && state.partial == nil

@@ -1,13 +1,13 @@
 import Foundation
 
-/// Tells progress of running transfers, and shows the bytes that have arrived.
+/// The progress of transfers and the bytes received so far, for the tasks that want them.
 extension FetchEngine {
-    /// Tells how far the present transfer had come before anyone asked.
+    /// Reports the progress that the present transfer had made before a task asked for it.
     func showProgress(of job: FetchJob) {
         if job.progress != nil, let id = present(job) { report(id, job) }
     }
 
-    /// Shows what had come before anyone looked.
+    /// Shows the bytes that had arrived before a task asked for them.
     func showBytes(of job: FetchJob) {
         if job.progress != nil, let id = present(job) { showBytes(id, job) }
     }
@@ -18,7 +18,7 @@ extension FetchEngine {
         }
     }
 
-    /// Tells those who wait how far the transfer has come, now and then.
+    /// Reports the progress of a transfer to the waiting tasks, at most once per interval.
     func report(_ id: JobID, _ job: FetchJob, isAgain: Bool = false) {
         let time = time.now()
         let answer = job.withState { state -> Pacing.Answer in
@@ -29,7 +29,7 @@ extension FetchEngine {
         switch answer {
         case .no: return
         case .later(let wait):
-            // What comes just before the flow stops is to be heard of as well.
+            // Progress just before the flow stops must be reported as well.
             timers.schedule(after: wait) { [weak self, weak job] in
                 if let self, let job { self.report(id, job, isAgain: true) }
             }
@@ -41,7 +41,7 @@ extension FetchEngine {
         }
     }
 
-    /// Shows what has come so far to those who want to see it, now and then.
+    /// Shows the bytes received so far to the tasks that want to see them, at most once per interval.
     func showBytes(_ id: JobID, _ job: FetchJob, isAgain: Bool = false) {
         let time = time.now()
         let answer = job.withState { state in
@@ -51,7 +51,7 @@ extension FetchEngine {
         switch answer {
         case .no: return
         case .later(let wait):
-            // What comes just before the flow stops is to be seen as well.
+            // Bytes that arrive just before the flow stops must be shown as well.
             timers.schedule(after: wait) { [weak self, weak job] in
                 if let self, let job { self.showBytes(id, job, isAgain: true) }
             }
@@ -63,7 +63,7 @@ extension FetchEngine {
     private func showBytesNow(_ id: JobID, _ job: FetchJob) {
         let (transfer, joined, inherited) = job.withState { ($0.transfer, $0.joined, $0.inherited) }
         guard let transfer else { return }
-        // Before it is asked: who begins to look meanwhile says so after that.
+        // Cleared before the tasks are asked: a task that begins to look meanwhile sets it again afterwards.
         job.wantsBytes.store(false, ordering: .relaxed)
         guard inspect({ $0.waiters(of: id) }).contains(where: \.waiter.wantsBytes) else { return }
         job.wantsBytes.store(true, ordering: .relaxed)

@@ -1,6 +1,6 @@
-/// How long a call may take.
+/// The time limits of calls.
 extension FetchEngine {
-    /// Watches the time limits of the tasks that wait for a job, once it has started.
+    /// Starts the time limits of the tasks that wait for a job, once the job's first attempt has begun.
     func armTimeouts(of id: JobID, _ job: FetchJob) {
         guard job.withState({ $0.hasTimeLimits && $0.budget.hasStarted }) else { return }
         for (taskID, task) in inspect({ $0.waiters(of: id) }) { armTimeout(of: taskID, task, job) }
@@ -32,7 +32,7 @@ extension FetchEngine {
             apply { $0.cancel(id, as: .timedOut, into: &$1) }
             return
         }
-        // The timer must not keep what the job has fetched.
+        // The timer must not keep the bytes that the job has fetched.
         schedule(.timeout, of: task, after: left) { [weak self, weak task, weak job] in
             guard let self, let task, let job, self.inspect({ $0.queue(of: id) }) != nil else { return }
             self.watch(id, task, job, since: start, timeout)

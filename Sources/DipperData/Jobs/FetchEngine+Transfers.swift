@@ -1,8 +1,8 @@
 import Foundation
 
-/// An attempt: from its start over redirects and the like to the answer that counts.
+/// Attempts: from the start, over redirects and challenges, to the answer that counts.
 extension FetchEngine {
-    /// One attempt.
+    /// Begins an attempt, unless memory has an answer for all waiting tasks by now.
     func transfer(_ id: JobID, _ job: FetchJob, queue: FetchQueue, isThrottled: Bool) {
         unpark(job)
         claim(job)
@@ -12,7 +12,8 @@ extension FetchEngine {
             return state.insistsOnNetwork ? nil : state.lead
         }.flatMap { lead in store.kept(for: job.key, lead).map { (lead, $0) } }
         if let (lead, value) = kept {
-            // The entry may have come into memory by another way since the call was made. It must do for all who wait.
+            // The entry may have come into memory by another way since the call was made. It must do for all waiting
+            // tasks.
             let moment = now().timeIntervalSince1970
             let isFresh: @Sendable (DataTask) -> Bool = {
                 $0.call.cachePolicy != .ignoreCache && $0.call.use(of: value, at: moment) == .fresh
@@ -30,7 +31,7 @@ extension FetchEngine {
             let place = store.place(of: value, for: lead)
             job.withState { if $0.found == nil { $0.found = .init(value: value, source: .memory, place: place) } }
         }
-        // Where there is no way no attempt is made, and none is counted.
+        // Without a way to the host no attempt is made, and none is counted.
         guard canReach(job) else { return failed(id, job, .unreachable) }
         let isReading = readPartial(of: job) {
             guard !job.withState({ $0.isAborted }) else { return }
@@ -41,7 +42,7 @@ extension FetchEngine {
         if !isReading { begin(id, job) }
     }
 
-    /// Makes the attempt, with what is there of the body.
+    /// Makes the attempt, continuing the partial body if there is one.
     private func begin(_ id: JobID, _ job: FetchJob) {
         let time = time.now()
         let isReady = job.withState { state in
@@ -66,8 +67,8 @@ extension FetchEngine {
         send(id, job)
     }
 
-    /// Sees to it that the attempt may keep what it fetches. Removals since the last one have taken away what it would
-    /// have been a part of.
+    /// Gives the attempt the right to keep what it fetches. If the entry has been removed since the last attempt, what
+    /// was found and the partial body are dropped, because they belong to the removed entry.
     private func claim(_ job: FetchJob) {
         let fresh = store.history.claim(job.key)
         let history = store.history
@@ -76,13 +77,13 @@ extension FetchEngine {
             if isRevoked || state.found.map({ !history.admits($0.value.info) }) == true { state.found = nil }
             let partial = isRevoked ? exchange(&state.partial, with: nil) : nil
             if isRevoked { state.isLeftOnDisk = false }
-            // A whole entry has been kept since: nothing of the past will be part of what is fetched now.
+            // A whole entry has been kept since, so nothing older will be part of what is fetched now.
             if isRevoked || state.claim?.allowsPartial != true { return (exchange(&state.claim, with: fresh), partial) }
             return (nil, nil)
         }
     }
 
-    /// Sends the attempt's present request, once the caller's hooks have had their say.
+    /// Sends the attempt's present request, after the caller's hooks have changed it.
     private func send(_ id: JobID, _ job: FetchJob) {
         let (attempt, hooks) = job.withState { ($0.attempt, $0.lead.request.hooks) }
         guard let attempt else { return }
@@ -90,10 +91,10 @@ extension FetchEngine {
         if let defect = DataRequest(attempt.url).defect { return failed(id, job, defect) }
         guard canReach(job) else { return failed(id, job, .unreachable) }
         let request = attempt.request
-        // What was made of a server's answer must not break out of its field.
+        // A value that was made from a server's answer must not break out of its field.
         guard request.headers.isWellFormed else { return failed(id, job, .invalidHeader) }
         guard hooks.changesRequests else { return start(request, id, job) }
-        // The caller's code may wait for something: not on a thread of ours.
+        // The caller's code may wait for something, so it does not run on a thread of the engine.
         Task {
             do throws(DipperError) {
                 let request = try await prepare(attempt, hooks, job)
@@ -117,7 +118,7 @@ extension FetchEngine {
         if let modifier = hooks.modifier {
             request = try await modifier.modify(asked)
             request.offset = asked.offset
-            // What a method is made of must not break out of its line.
+            // A method must not break out of the request line.
             guard request.method.isHeaderName else { throw .invalidHeader.with(detail: "the method is no token") }
             if let defect = DataRequest(request.url).with(\.headers, request.headers).defect { throw defect }
         }
@@ -127,15 +128,15 @@ extension FetchEngine {
             return state.sent
         }
         if let stored = attempt.stored, !stored.info.isChosen(by: sent) {
-            // It is asked about only if it could be used.
+            // The stored answer is asked about only if it could be used.
             job.withState { $0.attempt?.forgetStored() }
             for field in Validators(stored.info.headers).conditionalFields { request.headers[field.name] = nil }
         }
         return request
     }
 
-    /// Answers with what is stored for the request that the hooks have made of the caller's, if that is fresh and will do
-    /// for all who wait.
+    /// Answers the job with the stored answer that the request, as changed by the hooks, chooses, if that answer is
+    /// fresh and does for all waiting tasks.
     private func answerAsSent(_ id: JobID, _ job: FetchJob) -> Bool {
         let (lead, found, sent, mayRead) = job.withState { state in
             (state.lead, state.found, state.sent, !state.insistsOnNetwork && state.attempt?.redirects == 0)
@@ -194,7 +195,7 @@ extension FetchEngine {
                 PriorityField.text(
                     isUrgent: begun.queue == .fast, level: job.withState { $0.lead.request.priority.level }))
         }
-        // A connection that was kept would wait for a way that is not there; a new one fails at once.
+        // Without a way to the host, a kept connection would wait; a new one fails at once.
         if !canReach(job) { request.needsNewConnection = true }
         if provider == nil { reporter.requested(job.key) }
         let receive: @Sendable (TransferEvent) -> Void = { [weak self] event in
@@ -202,7 +203,7 @@ extension FetchEngine {
         }
         let transfer: any Transfer =
             provider.map { ProviderTransfer($0, receive: receive) } ?? transport.start(request, receive: receive)
-        // A transfer that has ended holds the job: kept by it, neither would ever go.
+        // A transfer that has ended holds the job. If the job kept the transfer, neither would ever be released.
         let (isOver, isAborted) = job.withState { state in
             let isOver = state.transferNumber != begun.number
             if !isOver { state.transfer = transfer }
@@ -211,12 +212,12 @@ extension FetchEngine {
         if isOver { return }
         if isAborted { transfer.cancel() }
         catchUp(transfer, job, queue: begun.queue, isThrottled: begun.isThrottled)
-        // What came before the transfer was known here.
+        // These bytes arrived before the job knew the transfer.
         if job.wantsBytes.load(ordering: .relaxed), job.received.load(ordering: .relaxed) > 0 { showBytes(id, job) }
     }
 
     /// Tells a transfer what was decided while it was being started. Another thread may be telling it the next decision
-    /// at the same time: the last word must be the one that holds.
+    /// at the same time; the latest decision must hold in the end.
     private func catchUp(_ transfer: any Transfer, _ job: FetchJob, queue: FetchQueue, isThrottled: Bool) {
         var told = (queue: queue, isThrottled: isThrottled)
         while true {
@@ -228,7 +229,7 @@ extension FetchEngine {
         }
     }
 
-    // MARK: What comes back
+    // MARK: Answers
 
     private func receive(_ event: TransferEvent, number: Int, _ id: JobID, _ job: FetchJob) {
         switch event {
@@ -236,7 +237,7 @@ extension FetchEngine {
             job.expected.store(expected ?? -1, ordering: .relaxed)
             job.received.store(received, ordering: .relaxed)
             let inherited = job.withState { $0.inherited }
-            // The server sends the whole instead of the rest.
+            // The server sends the whole body instead of the rest.
             if received <= inherited { job.besides.store(inherited, ordering: .relaxed) }
             hold(received + job.besides.load(ordering: .relaxed), for: job)
             if job.wantsBytes.load(ordering: .relaxed) { showBytes(id, job) }
@@ -259,7 +260,7 @@ extension FetchEngine {
         }
     }
 
-    /// Counts what a transfer holds, and what an earlier one has left for it.
+    /// Counts the bytes that a job's transfer holds, and those that an earlier one has left for it.
     func hold(_ bytes: Int, for job: FetchJob) {
         let change = bytes - job.held.exchange(bytes, ordering: .relaxed)
         guard change != 0, let notice = bodies.take(change) else { return }
@@ -269,7 +270,7 @@ extension FetchEngine {
     private func goOn(after response: TransferResponse, _ id: JobID, _ job: FetchJob) {
         let (present, hooks) = job.withState { ($0.attempt, $0.lead.request.hooks) }
         guard var attempt = present else { return }
-        // Joins bodies, which takes its time: not under the lock. Nothing else changes the attempt meanwhile.
+        // Joining bodies takes time, so it is not done under the lock. Nothing else changes the attempt meanwhile.
         let step = attempt.received(response)
         job.withState { [attempt] in $0.attempt = attempt }
         switch step {
@@ -337,7 +338,8 @@ extension FetchEngine {
         if onDisk, let partial, let claim { store.disk?.keepPartial(partial, for: job.key, claim: claim) }
     }
 
-    /// What must not be stored must not be stored in part either (RFC 9111, section 5.2.2.5).
+    /// Returns whether a partial body may be stored: not if the whole answer must not be stored (RFC 9111, section
+    /// 5.2.2.5).
     private func mayKeep(_ partial: PartialBody, _ call: Call) -> Bool {
         store.mayKeep(EntryInfo(url: partial.url, headers: partial.headers, stored: 0), call)
     }
@@ -352,10 +354,10 @@ extension FetchEngine {
 }
 
 extension FetchJob.State {
-    /// What the tiers had, if a server can be asked whether it still holds.
+    /// The stored answer, if the server can be asked whether it is still valid.
     var storedAnswer: StoredData? {
         guard let value = found?.value, lead.accepts(value) else { return nil }
-        // For whom it is shows once the hooks have had their say.
+        // The hooks may change the fields that choose the answer, so the choice is made after they have run.
         return lead.request.hooks.changesRequests || value.info.isChosen(by: lead.request.headers) ? value : nil
     }
 }

@@ -3,8 +3,8 @@ import Foundation
 import Logging
 import Synchronization
 
-/// Drives the scheduler: holds it in a lock, applies events under it, and carries the actions out after it is
-/// released, in the order they were decided, one thread at a time.
+/// The driver of the scheduler. It holds the scheduler in a lock, applies events under the lock, and carries the
+/// actions out after releasing it: in the order in which they were decided, and on one thread at a time.
 ///
 /// No action blocks: disk and network have threads of their own.
 final class FetchEngine: Sendable {
@@ -14,15 +14,15 @@ final class FetchEngine: Sendable {
         var progressInterval: Duration
         var maximumRedirects = 10
         var wakeSpacing: Duration = .milliseconds(4)
-        /// The longest that waking takes, however many jobs wait.
+        /// The longest time over which waking is spread, however many jobs wait.
         var wakeSpread: Duration = .seconds(4)
-        /// The most bytes that transfers may hold, all together.
+        /// The largest number of bytes that the bodies of all transfers together may hold.
         var inFlightLimit = Int.max
-        /// Actions that one thread carries out before it hands over to another.
+        /// The number of actions that one thread carries out before it hands over to another.
         var turn = 128
-        /// How long a transfer whose host cannot be reached is left alone.
+        /// The time that a transfer without progress may go on after its host has become unreachable.
         var lostNetworkGrace: Duration = .seconds(2)
-        /// A random number in 0..<1.
+        /// A source of random numbers in 0..<1.
         var random: @Sendable () -> Double = { .random(in: 0..<1) }
     }
 
@@ -30,12 +30,12 @@ final class FetchEngine: Sendable {
         var scheduler: Scheduler
         var outbox: [Scheduler.Action] = []
         var isCarryingOut = false
-        /// Continuations that wait until everything is carried out.
+        /// The continuations of callers that wait until every action has been carried out.
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// What a thread does after it has carried out actions for others: closures that run in place, which may take their
-    /// time, must not hold the actions up.
+    /// A step that a thread takes after it has carried out actions for others: closures that run in place may take
+    /// time, and must not hold the actions up.
     private enum Afterwards {
         case flush(DataTask)
         case call(@Sendable () -> Void)
@@ -48,7 +48,7 @@ final class FetchEngine: Sendable {
         }
     }
 
-    /// The fetches of newer bytes that are under way: one at a time for each answer that is out of date.
+    /// The identity of a fetch of newer bytes, of which at most one is under way for each answer that is out of date.
     struct Revalidation: Hashable {
         let key: CacheKey
         let headers: HTTPHeaders
@@ -90,7 +90,8 @@ final class FetchEngine: Sendable {
 
     // MARK: Events
 
-    /// Applies an event, and carries out what follows unless another thread is at it, which then does.
+    /// Applies an event, and carries out the actions that follow, unless another thread is carrying out actions: then
+    /// that thread carries out these as well.
     @discardableResult
     func apply<Result: Sendable>(
         _ event: (inout Scheduler, inout [Scheduler.Action]) -> Result
@@ -105,9 +106,11 @@ final class FetchEngine: Sendable {
         return result
     }
 
-    /// Carries out what is in the outbox. A thread does so for a while only: others may go on adding, and it has work of
-    /// its own.
-    /// - Parameter left: what a thread before this one has left, beginning with the one at `start`.
+    /// Carries out the actions in the outbox. One thread does so for a limited number of actions, because other threads
+    /// may go on adding some and the thread has work of its own.
+    /// - Parameters:
+    ///   - left: the actions that an earlier thread has left.
+    ///   - start: the place in `left` of the first action that has not been carried out.
     private func carryOut(_ left: [Scheduler.Action] = [], from start: Int = 0) {
         var afterwards: [Afterwards] = []
         var actions = left
@@ -139,7 +142,7 @@ final class FetchEngine: Sendable {
         for step in afterwards { step.run() }
     }
 
-    /// Returns when all that has been decided is carried out.
+    /// Returns when all actions that have been decided are carried out.
     private func finishCarryingOut() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             let isDone = state.withLock { state in
@@ -156,10 +159,10 @@ final class FetchEngine: Sendable {
 
     // MARK: Calls
 
-    /// Starts a call that the memory tier could not answer. The task ends also if the engine has been shut down.
+    /// Starts a call that the memory tier could not answer. The task ends even if the engine has been shut down.
     /// - Parameters:
-    ///   - reads: whether the disk may answer; `nil` for what the call says.
-    ///   - found: what the tiers have, if they were asked before.
+    ///   - reads: whether the disk may answer; `nil` if the call decides.
+    ///   - found: what the tiers have, if they have been asked before.
     func submit(_ task: DataTask, reads: Bool? = nil, found: FetchJob.Found? = nil) {
         let ids = apply { scheduler, actions -> (job: JobID, task: TaskID, work: FetchJob, isParked: Bool)? in
             if scheduler.isClosed { return nil }
@@ -177,7 +180,8 @@ final class FetchEngine: Sendable {
         armTimeout(of: ids.task, task, ids.work)
     }
 
-    /// Makes the task one of the scheduler's. While the lock is held: tasks and their names there change together.
+    /// Adds the task to the scheduler. Runs under the engine's lock, so that the task and its identifier in the
+    /// scheduler change together.
     private func enroll(
         _ task: DataTask, queue: FetchQueue, priority: Priority, reads: Bool, found: FetchJob.Found?,
         _ scheduler: inout Scheduler, _ actions: inout [Scheduler.Action]
@@ -199,7 +203,7 @@ final class FetchEngine: Sendable {
         return (job, id, work, scheduler.isParked(job))
     }
 
-    /// The cache has nothing for the job: tasks that would rather have something else then turn to that.
+    /// Turns the tasks of a job to their substitutes, because the cache has nothing for the job.
     func turnToSubstitutes(_ id: JobID, _ scheduler: inout Scheduler, _ actions: inout [Scheduler.Action]) {
         let job = scheduler.work(of: id)
         for (taskID, task) in scheduler.waiters(of: id) where task.isUndecided {
@@ -208,7 +212,7 @@ final class FetchEngine: Sendable {
             let next = enroll(
                 task, queue: queue, priority: task.priority, reads: task.call.readsDisk(of: store), found: nil,
                 &scheduler, &actions)
-            // What its hooks have asked for holds for the job that it waits for now.
+            // The hooks of the task hold for the job that it waits for now.
             if job?.wantsProgress.load(ordering: .relaxed) == true {
                 next?.work.wantsProgress.store(true, ordering: .relaxed)
             }
@@ -218,7 +222,7 @@ final class FetchEngine: Sendable {
         }
     }
 
-    // Each is false if the engine does not know the task by this name.
+    // Each method returns false if the engine does not know a task by this identifier.
 
     @discardableResult
     func cancel(_ id: TaskID) -> Bool { change(id) { $0.cancel(id, into: &$1) } }
@@ -245,12 +249,12 @@ final class FetchEngine: Sendable {
     func queue(of id: TaskID) -> FetchQueue? { inspect { $0.queue(of: id) } }
     func state(of id: TaskID) -> JobState? { inspect { $0.state(of: id) } }
 
-    /// Where the look-up for a job waits: as urgent as the job is now.
+    /// Returns the place of a job's look-up among those that wait: as urgent as the job is now.
     private func place(of id: JobID) -> LookUpQueue.Place? {
         inspect { $0.urgency(of: id) }.map { .init($0.queue, $0.priority, isLIFO: $0.isLIFO) }
     }
 
-    /// Ends all tasks as cancelled, writes what is staged and joins the threads.
+    /// Cancels all tasks, writes to disk what waits to be written, and returns when the threads have ended.
     func shutdown() async {
         apply { scheduler, actions in
             scheduler.isClosed = true
@@ -387,7 +391,7 @@ final class FetchEngine: Sendable {
         if task.end(result) { afterwards.append(.flush(task)) }
     }
 
-    /// Ends a task with what a tier had, once the disk has it.
+    /// Ends a task with an answer of a tier, once the entry is on disk.
     func finish(_ task: DataTask, whenOnDisk place: CacheKey, _ result: Result<DataResponse, DipperError>) {
         let isDurable = task.call.mustBeDurable
         store.settle(place, task.call, isDurable ? .durable : .relaxed) { isOnDisk in

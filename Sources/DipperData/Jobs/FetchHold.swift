@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Holds back fetches that have not begun, while someone cannot take more of what is fetched. Nothing is held back any more
-/// once the last reference is gone; the cache is not kept by it.
+/// A hold on fetches that have not begun, for a consumer that cannot take more of what is fetched. It ends when its
+/// last reference is released, and does not keep the cache alive.
 package final class FetchHold: Sendable {
     private struct Target {
         weak var engine: FetchEngine?
@@ -19,10 +19,10 @@ package final class FetchHold: Sendable {
 
     deinit { engine?.apply { [id] in $0.removeHolder(id, into: &$1) } }
 
-    /// Whether the cache is gone.
+    /// Whether the cache has been released.
     package var isOver: Bool { engine == nil }
 
-    /// Holds back, or lets go. Of notices that overtake one another the one with the highest number holds.
+    /// Holds fetches back, or lets them go on. Notices may overtake one another: the one with the highest number holds.
     package func tell(_ notice: ByteBudget.Notice) {
         engine?.apply { $0.hold(notice, for: id, into: &$1) }
     }

@@ -1,107 +1,111 @@
 import Foundation
 import Synchronization
 
-/// The work behind one key: what is fetched, its attempts, and what came of them.
+/// The work behind one key: the source that is fetched, its attempts and their results.
 final class FetchJob: SchedulableWork {
     let key: CacheKey
-    /// Someone wants to hear how far the transfer has come.
+    /// Whether a task wants to hear of the progress.
     let wantsProgress = Atomic(false)
-    /// Someone wants to look at the bytes before all are there.
+    /// Whether a task wants to look at the bytes before all of them have arrived.
     let wantsBytes = Atomic(false)
-    /// Bytes of the present transfer's body.
+    /// The bytes received of the present transfer's body.
     let received = Atomic<Int>(0)
-    /// Bytes that count towards what all transfers may hold.
+    /// The bytes of this job that count towards the budget of all transfers.
     let held = Atomic<Int>(0)
-    /// Bytes that an earlier attempt has left and the present transfer does not continue.
+    /// The bytes that an earlier attempt has left and that the present transfer does not continue.
     let besides = Atomic<Int>(0)
     private let bodies: BodyBudget
-    /// How many bytes the present transfer's body will have; negative if nobody has said.
+    /// The length of the present transfer's body, in bytes; negative if it is not known.
     let expected = Atomic<Int>(-1)
     private let state: Mutex<State>
 
     struct State {
-        /// The call whose URL, headers and expirations are the job's: the first that waits for it.
+        /// The call whose URL, header fields and expirations are the job's: the call that made the job, until another
+        /// one takes its place.
         var lead: Call
         var queue = FetchQueue.fast
         var isThrottled = false
         var transfer: (any Transfer)?
-        /// Grows with each transfer that begins or ends: tells late news of one from news of the next.
+        /// A number that grows with each transfer that begins or ends. It tells late events of one transfer from events
+        /// of the next.
         var transferNumber = 0
-        /// An attempt has begun and not ended.
+        /// Whether an attempt has begun and not ended.
         var isTransferring = false
-        /// The transfer was held back since it began.
+        /// Whether the transfer was held back since it began.
         var wasThrottled = false
-        /// Nobody waits for the job any more.
+        /// Whether no task waits for the job any more.
         var isAborted = false
-        /// Bytes of ``partial`` when the transfer began.
+        /// The bytes of ``partial`` when the transfer began.
         var inherited = 0
-        /// How often a transfer that was held back was broken off without counting as failed, and the bytes of ``partial``
-        /// when that count began.
+        /// The number of times that a transfer which was held back was broken off without counting as failed, and the
+        /// bytes of ``partial`` when that count began.
         var waysGiven = (count: 0, from: 0)
-        /// Who could not be reached when the last attempt failed.
+        /// The URL whose host could not be reached when the last attempt failed.
         var unreachable: URL?
-        /// The right to keep what is fetched, since the look at the tiers or the first attempt.
+        /// The right to keep what is fetched, claimed at the look-up or at the first attempt.
         var claim: Claim?
-        /// The transfer was given up because there is no way to its host.
+        /// Whether the transfer was given up because there is no way to its host.
         var isLost = false
-        /// The look at the disk that is under way.
+        /// The look-up on disk that is under way.
         var lookUp: LookUp?
-        /// Ends the wait for the next attempt.
+        /// The timer that ends the wait for the next attempt.
         var timer: TimerQueue.ID?
         var attempt: Attempt?
-        /// The caller's fields, changed as the hooks have changed what was sent last: what `Vary` is judged by.
+        /// The caller's header fields, changed as the hooks have changed what was sent last. `Vary` is judged by them.
         var sent = HTTPHeaders()
         var requested: TimeInterval = 0
         var attempts = 0
-        /// What the tiers had.
+        /// The answer that the tiers had.
         var found: Found?
-        /// What the network delivered.
+        /// The answer that the network delivered.
         var fetched: DataResponse?
-        /// The key of what a tier had, if that came before what the network would have delivered.
+        /// The key of a tier's entry that answered before the network could deliver.
         var keptPlace: CacheKey?
         var failure: DipperError?
-        /// The source that is asked: 0 for the request's own, then its alternatives.
+        /// The number of the source that is asked: 0 for the request's own, then its alternatives.
         var source = 0
         var earlierFailures: [DipperError] = []
-        /// Calls none of whose sources had it.
+        /// The calls none of whose sources had the bytes.
         var exhausted: [Call] = []
-        /// The beginning of the body, left by an attempt that was broken off.
+        /// The beginning of the body, which an attempt that was broken off has left.
         var partial: PartialBody?
         var hasPartialOnDisk = false
-        /// Bytes of ``partial`` that count while the job waits.
+        /// The bytes of ``partial`` that count towards the budget of parked jobs.
         var parked = 0
-        /// There was no room for the beginning of the body while the job waited: the disk has it.
+        /// Whether the partial body is on disk only, because there was no room for it in memory while the job was
+        /// parked.
         var isLeftOnDisk = false
-        /// The most bytes for which there was no room.
+        /// The length in bytes of the longest partial body for which there was no room.
         var longestDropped = 0
-        /// Someone will have nothing but what the network says now.
+        /// Whether a task accepts only what the network says now.
         var insistsOnNetwork = false
         var keepsOnDisk = false
-        /// Someone wants what is fetched to be kept at all.
+        /// Whether a task wants the result to be kept at all.
         var keepsInMemory = false
-        /// Someone wants it on the device, not just with the system.
+        /// The strongest durability that a task wants.
         var durability = Durability.relaxed
         var hasTimeLimits = false
-        /// Calls whose end waits for the disk write.
+        /// Whether the write of the result has ended, or there is none.
         var isWritten = true
         var isOnDisk = true
+        /// The calls whose end waits for the write.
         var whenWritten: [@Sendable (Bool) -> Void] = []
         var budget = TimeBudget()
-        /// When progress is told next.
+        /// The pacing of progress reports.
         var progress = Pacing()
-        /// When the bytes so far are shown next.
+        /// The pacing of the bytes that are shown.
         var previews = Pacing()
-        /// The earlier and the new bytes of a body that is continued, for those who look on.
+        /// The earlier and the new bytes of a body that is continued, for tasks that look at them.
         var joined: JoinedBody?
     }
 
-    /// What the tiers had for a key.
+    /// The answer of the tiers to a key.
     struct Found: Sendable {
         let value: StoredData
         let source: ResponseSource
-        /// The key it is kept under: the job's, or that of a variant.
+        /// The key that it is kept under: the job's, or that of a variant.
         let place: CacheKey
-        /// Fetches newer bytes for those who are answered with these meanwhile.
+        /// The task that fetches newer bytes for calls that are answered with these meanwhile.
         var revalidation: DataTask?
     }
 
@@ -114,15 +118,15 @@ final class FetchJob: SchedulableWork {
 
     deinit { bodies.end(held: held.load(ordering: .relaxed), parked: state.withLock { $0.parked }) }
 
-    /// Of the source asked first.
+    /// The host of the URL that the job's first call asks for; empty if a provider brings the bytes.
     let host: String
 
     private static func host(_ call: Call) -> String { call.request.url?.host(percentEncoded: false) ?? "" }
 
-    /// When the work began whose result may be kept: a moment of ``StoreHistory``.
+    /// The moment, in the count of ``StoreHistory``, at which the work began whose result may be kept.
     var begun: UInt64 { withState { $0.claim?.begun } ?? StoreHistory.now }
 
-    /// How far the present transfer has come; `nil` before the first byte.
+    /// The progress of the present transfer; `nil` before the first byte.
     var progress: TaskProgress? {
         let received = received.load(ordering: .relaxed)
         let expected = expected.load(ordering: .relaxed)
@@ -135,7 +139,7 @@ final class FetchJob: SchedulableWork {
 }
 
 extension FetchJob.State {
-    /// Goes on for those whom the last answer was not for.
+    /// Begins again for a call that the last answer was not for.
     mutating func begin(anewFor call: Call) {
         lead = call
         found = nil
@@ -145,8 +149,9 @@ extension FetchJob.State {
         failure = nil
     }
 
-    /// Whether an attempt that was held back and broken off counts for nothing. A server that breaks off after a few bytes
-    /// each time has failed in the end.
+    /// Counts an attempt that was held back and broken off.
+    /// - Returns: whether the attempt does not count as failed. A server that breaks off after a few bytes each time
+    ///   has failed in the end.
     mutating func mayGiveWay() -> Bool {
         let count = partial?.bytes.count ?? 0
         if count - waysGiven.from >= Self.wayBytes { waysGiven = (0, count) }
@@ -157,33 +162,33 @@ extension FetchJob.State {
     private static let wayBytes = 64 << 10
     private static let mostWays = 16
 
-    /// Who is asked now; `nil` if there is none left.
+    /// The source that is asked now; `nil` if there is none left.
     private var asked: DataRequest.Source? {
         guard source > 0 else { return lead.request.source }
         let alternatives = lead.request.alternatives
         return source <= alternatives.count ? alternatives[source - 1] : nil
     }
 
-    /// Who brings the bytes in place of a URL.
+    /// The provider that is asked now; `nil` if the source is a URL.
     var provider: (any DataProvider)? { asked?.provider }
 
-    /// The URL that is asked now; `nil` if there is none left.
+    /// The URL that is asked now; `nil` if there is no source left.
     var sourceURL: URL? { asked.flatMap { $0.url ?? Self.noURL } }
 
-    /// Stands for a provider.
+    /// The URL that stands for a provider.
     static let noURL = URL(string: "provider:")
 
-    /// The sources that are left.
+    /// The sources that have not been asked yet.
     var alternatives: ArraySlice<DataRequest.Source> {
         lead.request.hasHooks ? lead.request.alternatives.dropFirst(source) : []
     }
 
-    /// What is asked has the bytes at hand anyway, and is asked only because others have failed: what it brings is not
-    /// what they would have brought.
+    /// Whether the source stands in for others that have failed. Such a source has its bytes at hand anyway, and they
+    /// are not the bytes that the others would have brought.
     var isStandIn: Bool { source > 0 && provider?.isLocal == true }
 }
 
-/// Time spent on a fetch since its first attempt, without the time it was held back or had no network.
+/// The time spent on a fetch since its first attempt, without the time in which it was held back or had no network.
 struct TimeBudget: Sendable {
     private var counted = Duration.zero
     private var runningSince: Duration?

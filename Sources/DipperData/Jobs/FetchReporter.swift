@@ -1,6 +1,6 @@
 import Logging
 
-/// Tells logs, metrics, counters and the observer what the engine does.
+/// The reporter of the engine's work to logs, metrics, counters and the observer.
 struct FetchReporter: Sendable {
     let statistics = StatisticsCounters()
     let metrics: CacheMetrics
@@ -28,7 +28,7 @@ struct FetchReporter: Sendable {
         self.observer = observer
     }
 
-    /// Whether anyone hears of each step of a job.
+    /// Whether the observer or a log hears of each step of a job.
     var wantsNotes: Bool { observer != nil || queues.logLevel <= .trace }
 
     func asked(_ key: CacheKey, _ queue: FetchQueue) {
@@ -121,7 +121,7 @@ struct FetchReporter: Sendable {
 }
 
 extension Logger {
-    /// The same logger for one topic, told by its metadata.
+    /// Returns this logger with a topic in its metadata.
     func category(_ name: String) -> Logger {
         var copy = self
         copy[metadataKey: "category"] = "\(name)"

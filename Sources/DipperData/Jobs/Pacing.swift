@@ -1,11 +1,12 @@
-/// Spaces out what is told now and then: at most once per interval, the latest last. A value; who tells asks it.
+/// The pacing of reports: at most one per interval, the latest one last. A value that the reporter asks before each
+/// report.
 struct Pacing: Sendable {
     enum Answer: Equatable {
-        /// Tell it now, and call ``told()`` afterwards.
+        /// Report now, and call ``told()`` afterwards.
         case now
-        /// Ask again after so long.
+        /// Ask again after this time.
         case later(Duration)
-        /// Somebody else will.
+        /// Do nothing: another caller will report.
         case no
     }
 
@@ -14,9 +15,10 @@ struct Pacing: Sendable {
     private var isAskedAgain = false
     private var willAsk = false
 
+    /// Returns what the reporter should do about news.
     /// - Parameters:
-    ///   - isLast: nothing follows, so that it is told whatever the interval.
-    ///   - isAgain: asked as the last answer said.
+    ///   - isLast: whether nothing follows, so that it is reported whatever the interval.
+    ///   - isAgain: whether the reporter asks because an earlier answer told it to ask later.
     mutating func ask(at time: Duration, interval: Duration, isLast: Bool = false, isAgain: Bool = false) -> Answer {
         if isAgain { willAsk = false }
         if let last, time - last < interval, !isLast {
@@ -24,7 +26,7 @@ struct Pacing: Sendable {
             willAsk = true
             return .later(last + interval - time)
         }
-        // One at a time: else what is older might be told after what is newer.
+        // One report at a time: otherwise older news might be reported after newer news.
         if isTelling {
             isAskedAgain = true
             return .no
@@ -34,7 +36,8 @@ struct Pacing: Sendable {
         return .now
     }
 
-    /// True if it must be told once more, at once and without asking: there was news meanwhile.
+    /// Notes that a report has been made.
+    /// - Returns: whether there was news meanwhile, so that the reporter must report once more, at once and without asking.
     mutating func told() -> Bool {
         isTelling = isAskedAgain
         isAskedAgain = false

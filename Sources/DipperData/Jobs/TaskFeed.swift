@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Brings what happens to a task to those who wait for it: continuations, streams, and closures on the task's queue,
-/// one closure at a time.
+/// The feed of a task. It delivers the task's events to continuations, to streams, and to closures on the task's
+/// callback queue, one closure at a time.
 package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package typealias Outcome = Result<Event.Output, DipperError>
 
@@ -11,16 +11,17 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     package var outcome: Outcome? { log.withLock { $0.outcome } }
 
-    /// Waits for the end, or returns it.
+    /// Waits for the end of the task. The continuation resumes at once if the task has ended.
     package func wait(_ continuation: CheckedContinuation<Outcome, Never>) {
         let result = log.withLock { $0.await(continuation) }
         if let result { continuation.resume(returning: result) }
     }
 
-    /// All that happens from now on, after the present state. Of what nobody reads for long the latest is kept.
+    /// Returns a stream of the events from now on, after the present state. If the reader falls behind, the stream
+    /// keeps the latest events.
     /// - Parameters:
     ///   - present: the state now.
-    ///   - forget: called with the stream's number when nobody reads it any more; to call ``forget(stream:)``.
+    ///   - forget: called with the stream's number when the stream is no longer read; must call ``forget(stream:)``.
     package func events(present: Event.State, forget: @escaping @Sendable (Int) -> Void) -> AsyncStream<Event> {
         AsyncStream(bufferingPolicy: .bufferingNewest(256)) { continuation in
             let number = log.withLock { $0.add(continuation, present: present) }
@@ -33,9 +34,11 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         _ = log.withLock { $0.streams.removeValue(forKey: number) }
     }
 
-    // MARK: News; each is true if `flush` must be called when the caller holds nothing.
+    // MARK: Events
 
-    /// Ends the task, once.
+    // Each method returns `true` if the caller must call `flush` after releasing its locks.
+
+    /// Ends the task. Without effect on a task that has ended.
     package func end(
         _ result: Outcome, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
     ) -> Bool {
@@ -90,7 +93,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         return deliver(on: queue, flush)
     }
 
-    /// Sees to it that waiting news reaches the hooks.
+    /// Delivers news to the hooks on the callback queue, unless a delivery is under way.
     @inline(__always)
     private func deliver(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
         guard log.withLock({ $0.claimDelivery() }) else { return false }
@@ -99,7 +102,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         return false
     }
 
-    /// Calls the hooks that have something to hear, one after the other, without a lock held.
+    /// Calls the hooks that have news to hear, one after the other, without holding a lock.
     package func flush() {
         while let call = log.withLock({ $0.nextCall() }) { call() }
     }

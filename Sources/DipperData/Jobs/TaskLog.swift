@@ -1,10 +1,10 @@
 import Foundation
 
-/// What a kind of task tells.
+/// The events of one kind of task.
 package protocol TaskEvent: Sendable {
     associatedtype Output: Sendable
     associatedtype State: Sendable
-    /// What there is to see before the end.
+    /// The part of the result that can be seen before the end.
     associatedtype Preview: Sendable
 
     static func state(_ state: State) -> Self
@@ -19,17 +19,17 @@ extension TaskEvent where Preview == Never {
     package static func preview(_ preview: Never) -> Self {}
 }
 
-/// What has happened to a task, and who has heard how much of it. Decides which hook is called next; calls none.
+/// The events of a task, and how much of them each hook has heard. Decides which hook is called next, and calls none.
 struct TaskLog<Event: TaskEvent> {
     typealias Outcome = Result<Event.Output, DipperError>
 
-    /// Something that every hook of its kind hears, also one that comes later.
+    /// An event that every hook of its kind hears, even if the hook is added later.
     enum Entry: Sendable {
         case failure(DipperError, isFatal: Bool)
         case retry
         case end(Outcome)
 
-        /// The same for a stream.
+        /// The entry as an event of a stream.
         var event: Event {
             switch self {
             case .failure(let error, let isFatal): .failure(error, isFatal: isFatal)
@@ -43,25 +43,25 @@ struct TaskLog<Event: TaskEvent> {
     struct Ended {
         var continuations: [CheckedContinuation<Outcome, Never>]
         var streams: [AsyncStream<Event>.Continuation]
-        /// What nobody is to see any more, to be let go of without the lock.
+        /// The last preview, which the caller releases outside the lock.
         var preview: Event.Preview?
     }
 
     private struct Listener {
         let hook: TaskHook<Event>
-        /// The next entry it has not heard.
+        /// The number of the next entry that the hook has not heard.
         var cursor = 0
         var progressHeard = 0
         var previewHeard = 0
     }
 
     private(set) var outcome: Outcome?
-    /// The latest entries, and how many have been forgotten before them: a call that tries again and again for days must
-    /// not remember each time.
+    /// The latest entries. Earlier ones are forgotten, because a call that retries for days must not remember each
+    /// failure. ``forgotten`` counts them.
     private var entries: [Entry] = []
     private var forgotten = 0
     private var listeners: [Listener] = []
-    /// The latest progress, told after the entries that were there when it came; earlier progress is dropped.
+    /// The latest progress. It is told after the entries that were there when it came; earlier progress is dropped.
     private var progress: TaskProgress?
     private var progressNumber = 0
     private var progressPlace = 0
@@ -73,7 +73,7 @@ struct TaskLog<Event: TaskEvent> {
     private var nextStream = 0
     private var isDelivering = false
 
-    /// Failures and retries that are remembered for hooks that come late or cannot keep up.
+    /// The number of failures and retries that are remembered for hooks that are added late or cannot keep up.
     static var mostEntries: Int { 64 }
 
     private var entryCount: Int { forgotten + entries.count }
@@ -86,7 +86,7 @@ struct TaskLog<Event: TaskEvent> {
         entries.append(entry)
     }
 
-    // MARK: News
+    // MARK: Events
 
     mutating func append(_ entry: Entry) -> [AsyncStream<Event>.Continuation] {
         guard outcome == nil else { return [] }
@@ -102,7 +102,8 @@ struct TaskLog<Event: TaskEvent> {
         return Array(streams.values)
     }
 
-    /// The preview it takes the place of is to be let go of without the lock.
+    /// Takes a preview in place of the one before.
+    /// - Returns: the streams to tell, and the preview before, which the caller releases outside the lock.
     mutating func set(_ new: Event.Preview) -> (streams: [AsyncStream<Event>.Continuation], old: Event.Preview?) {
         guard outcome == nil else { return ([], nil) }
         previewNumber += 1
@@ -110,7 +111,8 @@ struct TaskLog<Event: TaskEvent> {
         return (Array(streams.values), exchange(&preview, with: new))
     }
 
-    /// `nil` if the task had ended before.
+    /// Takes the end of the task.
+    /// - Returns: the continuations and streams to tell; `nil` if the task had ended before.
     mutating func end(_ result: Outcome) -> Ended? {
         guard outcome == nil else { return nil }
         outcome = result
@@ -121,9 +123,9 @@ struct TaskLog<Event: TaskEvent> {
             streams: Array(exchange(&streams, with: [:]).values), preview: exchange(&preview, with: nil))
     }
 
-    // MARK: Listening
+    // MARK: Listeners
 
-    /// The result, if it is there; else the continuation is kept.
+    /// Returns the result if the task has ended; otherwise keeps the continuation.
     mutating func await(
         _ continuation: CheckedContinuation<Outcome, Never>
     ) -> Outcome? {
@@ -136,7 +138,8 @@ struct TaskLog<Event: TaskEvent> {
         listeners.append(Listener(hook: hook))
     }
 
-    /// Primes the stream with the present state, before it can hear anything else. `nil` if it has ended with it.
+    /// Adds a stream and tells it the present state before any other event.
+    /// - Returns: the stream's number; `nil` if the task has ended, and with it the stream.
     mutating func add(_ stream: AsyncStream<Event>.Continuation, present: Event.State) -> Int? {
         if let outcome {
             stream.yield(.state(present))
@@ -152,15 +155,16 @@ struct TaskLog<Event: TaskEvent> {
 
     // MARK: Delivery
 
-    /// True for the one who is to deliver now; whoever delivers goes on until nothing is left.
+    /// Claims the delivery for the caller, who must then deliver until nothing is left.
+    /// - Returns: false if a delivery is under way, or if there are no hooks.
     mutating func claimDelivery() -> Bool {
         guard !isDelivering, !listeners.isEmpty else { return false }
         isDelivering = true
         return true
     }
 
-    /// The next hook to call with what it has not heard, in the order of what happened. After `nil` the delivery
-    /// must be claimed anew.
+    /// Returns a call of the next hook with news that it has not heard, in the order of the events. After `nil` the
+    /// delivery must be claimed anew.
     mutating func nextCall() -> (() -> Void)? {
         while let (listener, news) = nextNews() {
             let hook = listeners[listener].hook
@@ -177,7 +181,7 @@ struct TaskLog<Event: TaskEvent> {
             }
         }
         if outcome != nil, !listeners.isEmpty {
-            // Everyone has heard everything: the closures go, outside the lock.
+            // All hooks have heard everything. Their closures are released outside the lock.
             let done = exchange(&listeners, with: [])
             return { _ = done }
         }
@@ -191,11 +195,11 @@ struct TaskLog<Event: TaskEvent> {
         case preview(Event.Preview)
     }
 
-    /// The earliest of what a listener has not heard.
+    /// Returns the earliest news that a hook has not heard.
     private func nextNews() -> (listener: Int, news: News)? {
         var next: (place: Int, listener: Int, news: News)?
         func consider(_ place: Int, _ listener: Int, _ news: News) {
-            // Places of entries are odd: what came between two of them is told between them.
+            // The places of entries are odd, so that what came between two entries is told between them.
             if place < next?.place ?? .max { next = (place, listener, news) }
         }
         for index in listeners.indices {
@@ -213,7 +217,7 @@ struct TaskLog<Event: TaskEvent> {
     }
 }
 
-/// A closure that hears of a task.
+/// A closure that is called with events of a task.
 package enum TaskHook<Event: TaskEvent>: Sendable {
     case end(@Sendable (Result<Event.Output, DipperError>) -> Void)
     case failure(@Sendable (DipperError, Bool) -> Void)

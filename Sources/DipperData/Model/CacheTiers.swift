@@ -1,4 +1,4 @@
-/// Places where entries are kept.
+/// The tiers that keep entries.
 public struct CacheTiers: OptionSet, Sendable, Hashable {
     public let rawValue: UInt8
 
@@ -8,7 +8,7 @@ public struct CacheTiers: OptionSet, Sendable, Hashable {
 
     /// The memory tier.
     public static let memory = CacheTiers(rawValue: 1)
-    /// The disk tier, and the beginnings of bodies that were broken off.
+    /// The disk tier, including the partial bodies of interrupted transfers.
     public static let disk = CacheTiers(rawValue: 2)
     /// Every tier.
     public static let all: CacheTiers = [.memory, .disk]

@@ -1,8 +1,8 @@
 import Dispatch
 
-/// Where the closures given to a task run.
+/// The queue on which the closures given to a task run.
 ///
-/// The closures of one task run one at a time and in the order of what they tell, on every kind of queue.
+/// On every kind of queue, the closures of one task run one at a time, in the order of the events that they report.
 public struct CallbackQueue: Sendable {
     package let run: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
 
@@ -10,21 +10,22 @@ public struct CallbackQueue: Sendable {
         if let run { run(work) } else { work() }
     }
 
-    /// In place: on whichever thread learns of the event, often one that moves bytes. Only for closures that
+    /// The thread that learns of the event, often one that moves bytes: closures run in place. Only for closures that
     /// return at once.
     public static let inPlace = CallbackQueue(run: nil)
 
-    /// On a Dispatch queue; a concurrent one is fine.
+    /// Returns a queue that runs closures on a Dispatch queue, which may be concurrent.
     public static func dispatch(_ queue: DispatchQueue) -> CallbackQueue {
         CallbackQueue { work in queue.async(execute: work) }
     }
 
-    /// Through the caller's own function, such as an idle call of a user interface's loop.
+    /// Returns a queue that passes each closure to the caller's own function, such as an idle call of a user
+    /// interface's loop.
     public static func custom(_ run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) -> CallbackQueue {
         CallbackQueue(run: run)
     }
 
-    /// A serial queue of its own.
+    /// Returns a new serial queue.
     public static func serial(label: String = "dipper.callbacks") -> CallbackQueue {
         .dispatch(DispatchQueue(label: label))
     }

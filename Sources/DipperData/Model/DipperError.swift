@@ -1,4 +1,4 @@
-/// Why a call ended without a result.
+/// The reason why a call ended without a result.
 ///
 /// New cases can be added without breaking callers: compare with the static members, or ask ``mayPass``,
 /// ``isCancelled`` and ``status``. Two errors are equal if they are of one kind, whatever their ``detail``.
@@ -16,12 +16,13 @@ public struct DipperError: Error, Sendable, Hashable {
     }
 
     private let code: Code
-    /// More about this occurrence, for a log; `nil` if there is nothing to add.
+    /// Details of this occurrence, for a log; `nil` if there are none.
     public let detail: String?
-    /// How long the server asked to wait, if it did (`Retry-After`).
+    /// The time that the server asked the client to wait (`Retry-After`); `nil` if it did not ask.
     public internal(set) var retryAfter: Duration?
 
-    /// How the sources tried before this one failed, in order; empty for requests without ``DataRequest/alternatives``.
+    /// The failures of the sources tried before this one, in order; empty for requests without
+    /// ``DataRequest/alternatives``.
     public internal(set) var earlier: [DipperError] = []
 
     private init(_ code: Code, detail: String? = nil, retryAfter: Duration? = nil) {
@@ -42,7 +43,7 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let emptyKey = DipperError(.emptyKey)
     /// A header's name or value holds a character that HTTP forbids.
     public static let invalidHeader = DipperError(.invalidHeader)
-    /// The call was to be answered from the cache alone, and the cache has nothing.
+    /// The call may be answered from the cache only, and the cache has no answer.
     public static let notCached = DipperError(.notCached)
     /// There is no route to the host.
     public static let unreachable = DipperError(.unreachable)
@@ -62,36 +63,36 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let addressRefused = DipperError(.addressRefused)
     /// The body, or the header section, is larger than allowed.
     public static let tooLarge = DipperError(.tooLarge)
-    /// More redirects than allowed.
+    /// The server sent more redirects than the cache follows.
     public static let tooManyRedirects = DipperError(.tooManyRedirects)
-    /// A redirect that leads from https to http, for a request without a ``RedirectHandler`` that allows it.
+    /// A redirect leads from https to http, and the request has no ``RedirectHandler`` that allows it.
     public static let insecureRedirect = DipperError(.insecureRedirect)
     /// The server's answer is not HTTP, or its content coding is broken.
     public static let malformedResponse = DipperError(.malformedResponse)
-    /// The request's own validation refuses the answer.
+    /// The request's own validation refused the answer.
     public static let rejected = DipperError(.rejected)
-    /// The bytes are of no picture format that a codec is registered for.
+    /// The bytes have no picture format that a codec is registered for.
     public static let unsupportedFormat = DipperError(.unsupportedFormat)
     /// The bytes are broken: they cannot be decoded.
     public static let undecodable = DipperError(.undecodable)
     /// The picture's header announces more pixels, frames or memory than the limits allow.
     public static let imageTooLarge = DipperError(.imageTooLarge)
-    /// The picture cannot be written in the format asked for.
+    /// The picture cannot be written in the requested format.
     public static let unencodable = DipperError(.unencodable)
     /// A processor could not do its work.
     public static let processingFailed = DipperError(.processingFailed)
     /// A local file cannot be read.
     public static let unreadable = DipperError(.unreadable)
-    /// A durable entry that could not be stored: the cache has no disk tier, the disk is full, read-only or too slow,
-    /// or the entry was removed before it was written.
+    /// The durable entry could not be stored: the cache has no disk tier, the disk is full, read-only or too slow, or
+    /// the entry was removed before it was written.
     public static let notWritten = DipperError(.notWritten)
-    /// Text that should hold bytes, such as a data URL or Base64, does not.
+    /// The text that should hold the bytes, such as a data URL or Base64, is malformed.
     public static let invalidData = DipperError(.invalidData)
-    /// A display was given another picture before this one was there.
+    /// The display was given another picture before this one was loaded.
     public static let replaced = DipperError(.replaced)
-    /// A display was given nothing to show.
+    /// The display was given nothing to show.
     public static let noSource = DipperError(.noSource)
-    /// Anything else the transport reports.
+    /// The transport reported any other failure.
     public static let transport = DipperError(.transport)
 
     /// The server answered with a status other than success.
@@ -110,8 +111,8 @@ public struct DipperError: Error, Sendable, Hashable {
 }
 
 extension DipperError {
-    /// True if another attempt may succeed: the network failed or the server was busy. Such a failure parks the
-    /// job; every other one ends it.
+    /// Whether another attempt may succeed, because the network failed or the server was busy. The cache retries only
+    /// such failures.
     public var mayPass: Bool {
         switch code {
         case .unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut: true
@@ -120,15 +121,15 @@ extension DipperError {
         }
     }
 
-    /// True if the caller took the call back.
+    /// Whether the call was cancelled.
     public var isCancelled: Bool { code == .cancelled }
 
-    /// The status the server answered with, if that is the error.
+    /// The HTTP status, if the error is a ``status(_:)``; otherwise `nil`.
     public var status: Int? {
         if case .status(let status) = code { status } else { nil }
     }
 
-    /// A few words out of a small fixed set: fit for a metric's label.
+    /// A few words out of a small fixed set, suitable as a metric's label.
     public var shortDescription: String {
         switch code {
         case .cancelled: "cancelled"

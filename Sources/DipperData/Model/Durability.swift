@@ -1,10 +1,10 @@
-/// What it means that an entry has been written.
+/// The point at which an entry counts as written.
 public enum Durability: Sendable, Hashable {
-    /// It is the system's, which brings it to the device in its own time. A program that is killed loses nothing; a power
-    /// cut may cost the latest entries, never give wrong ones. Nothing waits for the device.
+    /// The system has the bytes, and brings them to the device in its own time. A program that is killed loses nothing;
+    /// a power cut may cost the latest entries, but never leads to wrong ones. Nothing waits for the device.
     case relaxed
-    /// It is on the device: file, folder and index have been flushed (`fdatasync`, `fsync`, SQLite's
-    /// `synchronous = FULL`), so that it is there after a power cut. Each such write waits for the device, and those
-    /// behind it wait with it.
+    /// The bytes are on the device: file, folder and index have been flushed (`fdatasync`, `fsync`, SQLite's
+    /// `synchronous = FULL`), so that the entry is there after a power cut. Each such write waits for the device, and
+    /// the writes behind it wait with it.
     case durable
 }

@@ -1,15 +1,16 @@
 import Foundation
 
-/// How long an entry counts as present.
+/// The time for which an entry counts as present.
 public enum Expiration: Sendable, Hashable {
     case never
     case seconds(TimeInterval)
     case days(Int)
     case date(Date)
-    /// At once: the entry is handed to those who asked, and not kept.
+    /// The entry expires at once: the cache hands it to the callers that asked for it, and does not keep it.
     case expired
 
-    /// Seconds from `now`; infinite for never, zero or less for expired. What is not a number counts as expired.
+    /// Returns the seconds from `now` to the expiration: infinite for never, zero or less for expired. A number that is
+    /// NaN counts as expired.
     func lifetime(from now: Date) -> TimeInterval {
         switch self {
         case .never: .infinity
@@ -21,12 +22,12 @@ public enum Expiration: Sendable, Hashable {
     }
 }
 
-/// What reading an entry does to its expiration.
+/// The effect of a read on an entry's expiration.
 public enum AccessExtension: Sendable, Hashable {
-    /// Nothing.
+    /// The expiration stays.
     case unchanged
-    /// Its lifetime begins anew.
+    /// The entry's lifetime begins anew.
     case cacheTime
-    /// It now expires as given, counted from the access.
+    /// The entry expires as given, counted from the access.
     case expiration(Expiration)
 }

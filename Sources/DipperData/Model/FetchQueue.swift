@@ -1,7 +1,8 @@
-/// How soon a result is needed. The cases are in the order of urgency.
+/// The queue of a call, which says how soon its result is needed. The cases are in the order of urgency.
 public enum FetchQueue: String, Sendable, Hashable, CaseIterable {
-    /// Someone is looking: runs at once, many at a time.
+    /// `fastQueue`, for calls whose result someone waits for: jobs run at once, many at a time.
     case fast
-    /// Someone may look later: runs one at a time, and only while nothing in ``fast`` is waiting or running.
+    /// `slowQueue`, for calls whose result may be needed later: by default jobs run one at a time, and only while no
+    /// job waits or runs in ``fast``.
     case slow
 }

@@ -7,32 +7,33 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
 
     /// One header field.
     public struct Field: Sendable, Hashable {
-        /// As given; compared without regard to case.
+        /// The name as given. Names compare without regard to case.
         public var name: String
-        /// As given.
+        /// The value as given.
         public var value: String
 
-        /// A field of this name and value.
+        /// Creates a field with a name and a value.
         public init(_ name: String, _ value: String) {
             self.name = name
             self.value = value
         }
     }
 
-    /// Fields in this order.
+    /// Creates headers with these fields, in this order.
     public init(_ fields: [Field] = []) {
         self.fields = fields
     }
 
-    /// Fields in the order of the literal; a name may occur more than once.
+    /// Creates headers with the fields of the literal, in its order. A name may occur more than once.
     public init(dictionaryLiteral elements: (String, String)...) {
         fields = elements.map { Field($0.0, $0.1) }
     }
 
-    /// True if there is no field.
+    /// Whether there is no field.
     public var isEmpty: Bool { fields.isEmpty }
 
-    /// The first value of a field; setting it replaces all values, setting `nil` removes the field.
+    /// The first value of the field with this name. Setting a value replaces all values of the name; setting `nil`
+    /// removes the field.
     public subscript(name: String) -> String? {
         get { fields.first { $0.name.isSameHeaderName(as: name) }?.value }
         set {
@@ -44,18 +45,18 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    /// Adds a field behind those present, even if one of that name is there.
+    /// Adds a field behind the present ones, even if one with that name is there.
     public mutating func append(_ name: String, _ value: String) {
         fields.append(Field(name, value))
     }
 
-    /// Adds to the last field's value: a folded line (RFC 9112, section 5.2).
+    /// Adds a folded line to the last field's value (RFC 9112, section 5.2).
     mutating func extendLast(with text: String) {
         guard let last = fields.indices.last, !text.isEmpty else { return }
         fields[last].value += fields[last].value.isEmpty ? text : " " + text
     }
 
-    /// True if every name is a token and no value holds a line break or a NUL (RFC 9110, section 5.5).
+    /// Whether every name is a token and no value holds a line break or a NUL (RFC 9110, section 5.5).
     var isWellFormed: Bool {
         fields.allSatisfy { field in
             field.name.isHeaderName && field.value.isHeaderValue
@@ -64,10 +65,10 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
 }
 
 extension String {
-    /// True for a token (RFC 9110, section 5.6.2).
+    /// Whether the string is a token (RFC 9110, section 5.6.2).
     var isHeaderName: Bool { !utf8.isEmpty && utf8.allSatisfy(\.isTokenCharacter) }
 
-    /// True without a line break or a NUL (RFC 9110, section 5.5).
+    /// Whether the string contains no line break and no NUL (RFC 9110, section 5.5).
     var isHeaderValue: Bool { utf8.allSatisfy { $0 != 0 && $0 != 0x0A && $0 != 0x0D } }
 
     func isSameHeaderName(as other: String) -> Bool {
@@ -79,7 +80,7 @@ extension String {
 extension UInt8 {
     var asciiLowercased: UInt8 { self >= 0x41 && self <= 0x5A ? self | 0x20 : self }
 
-    /// RFC 9110, section 5.6.2.
+    /// Whether the byte may be part of a token (RFC 9110, section 5.6.2).
     var isTokenCharacter: Bool {
         switch self {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true

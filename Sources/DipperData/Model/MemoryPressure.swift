@@ -1,10 +1,10 @@
-/// How short memory is.
+/// The degree to which memory is short.
 public enum MemoryPressure: String, Sendable, Hashable, CaseIterable, Comparable {
-    /// There is enough.
+    /// There is enough memory.
     case normal
-    /// It is getting short: caches keep half of what they may keep otherwise.
+    /// Memory is getting short: caches keep half of what they may keep otherwise.
     case moderate
-    /// There is none to spare: caches keep nothing in memory.
+    /// There is no memory to spare: caches keep nothing in memory.
     case severe
 
     private var rank: Int {

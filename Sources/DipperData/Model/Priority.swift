@@ -1,9 +1,10 @@
-/// The order of jobs inside a queue: from 0 (last) to 1 (first). Priorities are compared in steps of one hundredth.
+/// The order of a job inside its queue, from 0 (last) to 1 (first). The scheduler compares priorities in steps of one
+/// hundredth.
 public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLiteral {
-    /// 0…1.
+    /// The priority as a number from 0 to 1.
     public let value: Double
 
-    /// Creates a priority. A value outside 0…1 is brought to the nearer end; not a number counts as ``normal``.
+    /// Creates a priority. A value outside 0…1 is brought to the nearer end; NaN counts as ``normal``.
     public init(_ value: Double) {
         self.value = value.isNaN ? 0.5 : min(1, max(0, value))
     }
@@ -13,15 +14,15 @@ public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLitera
         self.init(value)
     }
 
-    /// 0.25
+    /// The priority 0.25.
     public static let low = Priority(0.25)
-    /// 0.5, the default.
+    /// The priority 0.5, the default.
     public static let normal = Priority(0.5)
-    /// 0.75
+    /// The priority 0.75.
     public static let high = Priority(0.75)
 
     public static func < (a: Self, b: Self) -> Bool { a.value < b.value }
 
-    /// 0…100.
+    /// The priority in hundredths, from 0 to 100.
     var level: Int { Int((value * 100).rounded()) }
 }

@@ -1,4 +1,4 @@
-/// Where an answer came from.
+/// The source of an answer.
 public enum ResponseSource: String, Sendable, Hashable, CaseIterable {
     /// The memory tier.
     case memory
@@ -8,6 +8,6 @@ public enum ResponseSource: String, Sendable, Hashable, CaseIterable {
     case revalidated
     /// A tier, with an entry that is out of date.
     case stale
-    /// The network, or a provider.
+    /// The network or a provider.
     case network
 }

@@ -1,10 +1,10 @@
-/// How far the disk is behind with what was fetched.
+/// The degree to which writing to disk is behind fetching.
 enum StorageBacklog: Int, Sendable, Comparable {
     /// The disk keeps up.
     case none
-    /// The disk is behind: no prefetch starts until it has caught up.
+    /// The disk is behind: no job of `slowQueue` starts until it has caught up.
     case high
-    /// The disk can take no more: nothing starts, because what is fetched must be kept somewhere.
+    /// The disk can take no more: no job starts, because fetched bytes must be kept somewhere.
     case full
 
     static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }

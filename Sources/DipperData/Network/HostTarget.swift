@@ -1,13 +1,14 @@
-/// What a host of a URL stands for, as far as it can be told without asking anyone.
+/// The meaning of a URL's host, as far as it is known without asking a name server.
 enum HostTarget: Hashable, Sendable {
-    /// One of these, over the link named by the zone if there is one.
+    /// One of these addresses, over the link that the zone names, if there is a zone.
     case addresses([IPAddress], zone: String? = nil)
-    /// A name that somebody must be asked for.
+    /// A name that must be looked up.
     case name
 
+    /// Creates the target for a host.
     /// - Parameters:
-    ///   - host: a name, or an address; of IPv6 with or without brackets, and with a zone (RFC 6874) or without.
-    ///   - hosts: names that are known without asking.
+    ///   - host: a name or an address. An IPv6 address may have brackets and a zone (RFC 6874).
+    ///   - hosts: the names that are known without a look-up.
     init(_ host: String, hosts: HostsFile = HostsFile()) {
         let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
         let parts = bare.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
@@ -17,7 +18,7 @@ enum HostTarget: Hashable, Sendable {
         }
         let name = HostsFile.canonical(bare)
         if name == "localhost" || name.hasSuffix(".localhost") {
-            // RFC 6761, 6.3, whatever a file says.
+            // Localhost names are loopback, regardless of the hosts file (RFC 6761, 6.3).
             self = .addresses(Self.loopback)
         } else if let known = hosts.addresses[name] {
             self = .addresses(known)
@@ -28,7 +29,7 @@ enum HostTarget: Hashable, Sendable {
 
     private static let loopback = [IPAddress("127.0.0.1"), IPAddress("::1")].compactMap { $0 }
 
-    /// The percent sign before a zone is itself written percent-encoded in URLs.
+    /// Returns the zone without the `25` of a percent-encoded percent sign, which URLs put before it.
     private static func zone(_ text: String) -> String {
         text.hasPrefix("25") && text.count > 2 ? String(text.dropFirst(2)) : text
     }

@@ -1,6 +1,6 @@
 /// The names of a file like `/etc/hosts`; see `hosts(5)`.
 struct HostsFile: Sendable, Equatable {
-    /// By name in lower case, without a dot at its end.
+    /// The addresses by name; names are in lower case, without a dot at the end.
     private(set) var addresses: [String: [IPAddress]] = [:]
 
     init() {}

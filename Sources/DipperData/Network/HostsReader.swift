@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Reads a file of hosts, and again when it has changed.
+/// A reader of a hosts file, which reads the file again when it has changed.
 final class HostsReader: Sendable {
     private struct Stamp: Equatable {
         var seconds: Int
@@ -22,7 +22,7 @@ final class HostsReader: Sendable {
         self.path = path
     }
 
-    /// What the file says now; nothing where there is none.
+    /// The contents of the file now; empty if there is no file.
     var hosts: HostsFile {
         let stamp = stamp()
         if let known = state.withLock({ $0.stamp == stamp ? $0.hosts : nil }) { return known }

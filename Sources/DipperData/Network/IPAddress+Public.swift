@@ -1,15 +1,15 @@
-/// Which addresses are open to everyone.
+/// The distinction between public and special addresses.
 extension IPAddress {
-    /// True for an address that is open to everyone: not loopback, private, link-local, shared, multicast,
-    /// documentation or otherwise set aside (RFC 6890 and IANA's special-purpose registries).
+    /// Whether the address is open to everyone: not loopback, private, link-local, shared, multicast, documentation or
+    /// otherwise reserved (RFC 6890 and IANA's special-purpose registries).
     public var isPublic: Bool {
         if let embedded { return embedded.isPublic }
-        // Nothing else of IPv6 has been handed out (RFC 4291, section 2.4).
+        // All other IPv6 addresses are unassigned or reserved (RFC 4291, section 2.4).
         if family == .v6, high >> 61 != 0b001 { return false }
         return !Self.special.contains { $0.contains(self) }
     }
 
-    /// The IPv4 address that one of IPv6 leads to: mapped (`::ffff:0:0/96`), compatible (`::/96`), by 6to4
+    /// The IPv4 address to which an IPv6 address leads: mapped (`::ffff:0:0/96`), compatible (`::/96`), by 6to4
     /// (`2002::/16`), or by a translator (`64:ff9b::/96`, RFC 6052).
     private var embedded: IPAddress? {
         guard family == .v6 else { return nil }

@@ -1,16 +1,17 @@
 import Foundation
 
-/// An address of IPv4 or IPv6 as a number.
+/// An IPv4 or IPv6 address as a number.
 public struct IPAddress: Hashable, Sendable {
     enum Family: Hashable, Sendable {
         case v4, v6
 
-        /// Bits of an address.
+        /// The number of bits of an address.
         var width: Int { self == .v4 ? 32 : 128 }
     }
 
     let family: Family
-    /// The first 64 bits. Those of IPv4 stand at the top, so that prefixes of both families compare alike.
+    /// The first 64 bits. An IPv4 address fills the upper 32 of them, so that prefixes of both families are compared in
+    /// the same way.
     let high: UInt64
     /// The last 64 bits.
     let low: UInt64
@@ -21,7 +22,8 @@ public struct IPAddress: Hashable, Sendable {
         self.low = low
     }
 
-    /// - Parameter bytes: 4 or 16 of them, in network order.
+    /// Creates an address from its bytes; `nil` for any other number of bytes.
+    /// - Parameter bytes: 4 or 16 bytes in network order.
     init?(_ bytes: some Collection<UInt8>) {
         func number(_ bytes: some Sequence<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
         switch bytes.count {
@@ -31,7 +33,7 @@ public struct IPAddress: Hashable, Sendable {
         }
     }
 
-    /// An address as text, such as `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`; the zone does not count.
+    /// Creates an address from text such as `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`; the zone is ignored.
     public init?(_ text: String) {
         var v4 = in_addr()
         var v6 = in6_addr()
@@ -44,7 +46,8 @@ public struct IPAddress: Hashable, Sendable {
         }
     }
 
-    /// The host of a URL that is an address: of IPv4 in any form that `inet_aton` reads, as libcurl takes it.
+    /// Creates an address from the host of a URL; `nil` if the host is a name. An IPv4 address may have any form that
+    /// `inet_aton` reads, as in libcurl.
     init?(host: String) {
         var v4 = in_addr()
         guard
@@ -54,29 +57,29 @@ public struct IPAddress: Hashable, Sendable {
         self = address
     }
 
-    /// All zeros.
+    /// Returns the address of a family whose bits are all zero.
     static func zero(_ family: Family) -> IPAddress { IPAddress(family, high: 0) }
 
-    /// The address of IPv4 that an address of the form `::ffff:a.b.c.d` stands for (RFC 4291, 2.5.5.2), or itself.
+    /// The IPv4 address for an address of the form `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2); any other address unchanged.
     var unmapped: IPAddress {
         guard family == .v6, high == 0, low >> 32 == 0xFFFF else { return self }
         return IPAddress(.v4, high: low << 32)
     }
 
     var isUnspecified: Bool { high == 0 && low == 0 }
-    /// 127.0.0.0/8, ::1, also where IPv6 stands for IPv4.
+    /// Whether the address is a loopback address: 127.0.0.0/8 or ::1, also as an IPv4-mapped IPv6 address.
     public var isLoopback: Bool {
         let plain = unmapped
         return plain.family == .v4 ? plain.high >> 56 == 127 : plain.high == 0 && plain.low == 1
     }
-    /// 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291, 2.5.6).
+    /// Whether the address is link-local: 169.254.0.0/16 (RFC 3927) or fe80::/10 (RFC 4291, 2.5.6).
     var isLinkLocal: Bool { family == .v4 ? high >> 48 == 0xA9FE : high >> 54 == 0xFE80 >> 6 }
-    /// 224.0.0.0/4, ff00::/8.
+    /// Whether the address is a multicast address: 224.0.0.0/4 or ff00::/8.
     var isMulticast: Bool { family == .v4 ? high >> 60 == 0xE : high >> 56 == 0xFF }
 }
 
 extension IPAddress: CustomStringConvertible {
-    /// The address as text, the usual way.
+    /// The address as text, in the form of `inet_ntop`.
     public var description: String {
         let bytes = (0..<16).map { UInt8(truncatingIfNeeded: ($0 < 8 ? high : low) >> (56 - UInt64($0 % 8) * 8)) }
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
@@ -86,7 +89,8 @@ extension IPAddress: CustomStringConvertible {
 }
 
 extension IPAddress {
-    /// `nil` for an address of another family. One of IPv6 that stands for one of IPv4 is taken as that.
+    /// Creates an address from a socket address; `nil` for another family. An IPv4-mapped IPv6 address becomes an IPv4
+    /// address.
     init?(_ address: UnsafePointer<sockaddr>) {
         guard let found = Self.read(address) else { return nil }
         self = found.unmapped

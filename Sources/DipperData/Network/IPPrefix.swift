@@ -1,7 +1,7 @@
-/// The addresses that begin alike.
+/// A prefix: the addresses whose first bits are equal.
 struct IPPrefix: Hashable, Sendable {
     let address: IPAddress
-    /// Bits that count.
+    /// The number of bits that are compared.
     let length: Int
 
     init(_ address: IPAddress, length: Int) {
@@ -9,7 +9,7 @@ struct IPPrefix: Hashable, Sendable {
         self.length = min(max(length, 0), address.family.width)
     }
 
-    /// All addresses of a family.
+    /// Returns the prefix of all addresses of a family.
     static func all(_ family: IPAddress.Family) -> IPPrefix { IPPrefix(.zero(family), length: 0) }
 
     var family: IPAddress.Family { address.family }
@@ -17,7 +17,7 @@ struct IPPrefix: Hashable, Sendable {
     func contains(_ other: IPAddress) -> Bool {
         guard other.family == family else { return false }
         if length <= 64 {
-            // A shift by all 64 bits leaves zero.
+            // A shift by all 64 bits gives zero.
             return (address.high ^ other.high) >> (64 - UInt64(length)) == 0
         }
         return address.high == other.high && (address.low ^ other.low) >> (128 - UInt64(length)) == 0

@@ -1,6 +1,6 @@
 import CMnl
 
-/// The attributes of a message, or of another attribute, as far as they are whole.
+/// The complete attributes of a message, or of another attribute.
 struct NetlinkAttributes: Sequence, IteratorProtocol {
     private var position: UnsafeRawPointer?
     private let end: UnsafeRawPointer?
@@ -11,7 +11,7 @@ struct NetlinkAttributes: Sequence, IteratorProtocol {
     }
 
     mutating func next() -> (type: Int, payload: UnsafeRawBufferPointer)? {
-        // The last attribute's padding may be missing.
+        // The padding of the last attribute may be missing.
         guard let position, let end, position < end else { return nil }
         let attribute = position.assumingMemoryBound(to: nlattr.self)
         guard mnl_attr_ok(attribute, Int32(clamping: end - position)) else { return nil }
@@ -23,14 +23,14 @@ struct NetlinkAttributes: Sequence, IteratorProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The number at the start; `nil` if that is not there.
+    /// The number at the start; `nil` if there are too few bytes.
     var number: UInt32? { structure(UInt32.self) }
 
-    /// What stands at the start; `nil` if it is not there as a whole.
+    /// Returns the value at the start; `nil` if there are too few bytes.
     func structure<Value: BitwiseCopyable>(_ type: Value.Type) -> Value? {
         count >= MemoryLayout<Value>.size ? loadUnaligned(as: type) : nil
     }
 
-    /// Text up to a zero byte, or to the end.
+    /// The text up to a zero byte, or to the end.
     var text: String { String(decoding: prefix { $0 != 0 }, as: UTF8.self) }
 }

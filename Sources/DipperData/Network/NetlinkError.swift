@@ -1,6 +1,6 @@
 import Foundation
 
-/// The kernel refuses to tell of its routing.
+/// A failure to read the kernel's routing.
 struct NetlinkError: Error, CustomStringConvertible {
     let operation: String
     /// A value of `errno`.

@@ -2,44 +2,45 @@ import Foundation
 import Logging
 import Synchronization
 
-/// Knows from the Linux kernel whether there is a way to a host, and hears at once when that changes.
+/// A network monitor that asks the Linux kernel whether hosts can be reached, and that reports changes at once.
 ///
-/// It looks at links, addresses and routes, never at the network itself: no packet is sent and nothing is polled.
-/// An address counts as reachable if a route leads to it over a link that is up. A name counts as reachable if there
-/// is a route to the internet, or at least one into a network that is not made of containers and virtual machines
-/// of this host alone; names in `/etc/hosts` are their addresses. This machine is always reachable.
+/// The monitor looks at links, addresses and routes, never at the network itself: it sends no packets and does not
+/// poll. An address counts as reachable if a route leads to it over a link that is up. A name counts as reachable if
+/// there is a route to the internet, or at least one into a network that does not consist only of containers and
+/// virtual machines of this host. A name in `/etc/hosts` counts as its addresses. This machine is always reachable.
 ///
-/// One thread sleeps in the kernel as long as anyone observes. No privilege is needed. Where the kernel tells
-/// nothing, as in some sandboxes, every host counts as reachable, and the log says so once.
+/// One thread sleeps in the kernel while there are observers. No privilege is needed. Where the kernel reports nothing,
+/// as in some sandboxes, every host counts as reachable, and the monitor logs this once.
 public final class NetlinkMonitor: NetworkMonitor {
-    /// The monitor of the program.
+    /// The monitor that the whole program shares.
     public static let shared = NetlinkMonitor()
 
     typealias MakeSocket = @Sendable (_ groups: UInt32) throws(NetlinkError) -> NetlinkSocket
 
     private enum Knowledge: Equatable {
         case nothing
-        /// The kernel does not tell.
+        /// The kernel does not report its routing.
         case refused
         case routing(RoutingState)
     }
 
     private struct State {
         var observers = Observers()
-        /// There as long as there are observers.
+        /// The watch; `nil` while there are no observers.
         var watch: NetlinkWatch?
         var latest = Knowledge.nothing
+        /// The time of the last look.
         var looked = ContinuousClock.now
-        /// Something has changed since.
+        /// Whether something has changed since the last look.
         var isStale = false
-        /// How often the watch has looked.
+        /// A counter that changes with each look of the watch and when the last observer leaves.
         var round = 0
-        /// What was known when the observers were called last, or began.
+        /// The knowledge when the observers were called last, or when they began to observe.
         var told = Knowledge.nothing
-        /// An answer was given from something else since, which somebody may have acted on.
+        /// Whether an answer has been given since then from other knowledge, on which the caller may have acted.
         var hasAnsweredOtherwise = false
         var hasWarned = false
-        /// What was said since the last look, and when: the same hosts are asked about again and again.
+        /// The answers since the last look and their times, because the same hosts are asked about again and again.
         var answers: [String: (canReach: Bool, time: ContinuousClock.Instant)] = [:]
         var conditions = NetworkConditions()
     }
@@ -49,7 +50,8 @@ public final class NetlinkMonitor: NetworkMonitor {
     private let hosts: HostsReader
     private let state = Mutex(State())
 
-    /// - Parameter logger: told, once, if the kernel tells nothing.
+    /// Creates a monitor.
+    /// - Parameter logger: receives one warning if the kernel reports nothing.
     public convenience init(logger: Logger = Logger(label: "dipper")) {
         self.init(logger: logger) { groups throws(NetlinkError) in try NetlinkSocket(groups: groups) }
     }
@@ -60,7 +62,7 @@ public final class NetlinkMonitor: NetworkMonitor {
         self.makeSocket = makeSocket
     }
 
-    // MARK: Asking
+    // MARK: Queries
 
     public func canReach(_ host: String) -> Bool {
         let (known, round) = state.withLock { ($0.isStale ? nil : $0.answers[host], $0.round) }
@@ -75,13 +77,13 @@ public final class NetlinkMonitor: NetworkMonitor {
         return answer
     }
 
-    /// A file of hosts may have changed since.
+    /// The time after which the hosts file is looked at again.
     private static let answerLife = Duration.seconds(1)
 
-    /// What is known of the network beside its routes, as it was set last: the kernel does not know.
+    /// The conditions set last with ``setConditions(_:)``: the kernel does not know them.
     public var conditions: NetworkConditions { state.withLock { $0.conditions } }
 
-    /// Says what is known of the network, for whoever asks this monitor. Observers are called if that is new.
+    /// Sets the conditions that this monitor reports. Calls the observers if the conditions have changed.
     public func setConditions(_ conditions: NetworkConditions) {
         let observers = state.withLock { state in
             let old = exchange(&state.conditions, with: conditions)
@@ -90,11 +92,11 @@ public final class NetlinkMonitor: NetworkMonitor {
         for observer in observers { observer() }
     }
 
-    /// How the kernel routes now; `nil` if it does not tell.
+    /// Returns the kernel's routing now; `nil` if the kernel does not report it.
     private func routing() -> RoutingState? {
         let (known, watch, round) = state.withLock { state -> (Knowledge?, NetlinkWatch?, Int) in
             guard state.watch != nil else { return (nil, nil, 0) }
-            // A thousand jobs that fail at one time need not look a thousand times.
+            // A thousand jobs that fail together need one look, not a thousand.
             let isFresh = !state.isStale || .now - state.looked < .milliseconds(10)
             return (isFresh && state.latest != .nothing ? state.latest : nil, state.watch, state.round)
         }
@@ -103,11 +105,11 @@ public final class NetlinkMonitor: NetworkMonitor {
         return nil
     }
 
-    /// Looks before the watch does, whose thread still lets a burst pass.
+    /// Looks at the routing earlier than the watch, whose thread still waits for a burst of changes to end.
     private func lookBetween(_ watch: NetlinkWatch, _ round: Int) -> Knowledge {
         let found = look()
         let newer = update(watch) { state -> Knowledge? in
-            // The thread may have been faster.
+            // The watch may have looked meanwhile.
             if state.round != round { return state.latest }
             state.latest = found
             state.looked = .now
@@ -135,13 +137,13 @@ public final class NetlinkMonitor: NetworkMonitor {
             metadata: ["error": "\(error)"])
     }
 
-    /// Changes what is known, if the watch is still the one.
+    /// Changes the state, unless the watch has been replaced or stopped.
     private func update<Result: Sendable>(
         _ watch: NetlinkWatch, _ body: (inout State) -> Result?
     ) -> Result? {
         let (result, old) = state.withLock { state -> (Result?, [Knowledge]) in
             guard state.watch === watch else { return (nil, []) }
-            // Held until the lock is released, for they may be large.
+            // The old values may be large, so they are released after the lock.
             let old = [state.latest, state.told]
             return (body(&state), old)
         }
@@ -149,7 +151,7 @@ public final class NetlinkMonitor: NetworkMonitor {
         return result
     }
 
-    // MARK: Observing
+    // MARK: Observation
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
         let spare = NetlinkWatch()
@@ -180,30 +182,31 @@ public final class NetlinkMonitor: NetworkMonitor {
         _ = consume observer
     }
 
-    /// What goes with the last observer, to be let go of outside the lock.
+    /// The state that goes with the last observer, to be released outside the lock.
     private struct Last {
         var watch: NetlinkWatch?
         var latest: Knowledge
         var told: Knowledge
     }
 
-    // MARK: The watch's side
+    // MARK: Watch
 
-    /// The watch that runs; for tests.
+    /// The running watch, for tests.
     var watch: NetlinkWatch? { state.withLock { $0.watch } }
 
+    /// Records that something has changed since the last look.
     func noticed(_ watch: NetlinkWatch) {
         state.withLock { state in
             if state.watch === watch { state.isStale = true }
         }
     }
 
-    /// Looks at how things are, and calls the observers if that is new to them.
+    /// Looks at the routing, and calls the observers if it has changed for them.
     func look(_ watch: NetlinkWatch) {
         learned(look(), watch)
     }
 
-    /// The watch hears nothing, and has ended.
+    /// Records that the watch has failed and ended: the kernel counts as reporting nothing.
     func refused(_ error: NetlinkError, _ watch: NetlinkWatch) {
         warn(error)
         learned(.refused, watch)

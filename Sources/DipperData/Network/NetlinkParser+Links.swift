@@ -2,7 +2,7 @@ import CMnl
 
 extension NetlinkParser {
     static func link(_ payload: UnsafeRawBufferPointer) -> RoutingState.Link? {
-        // Bridges tell of their ports in messages of their own family.
+        // Bridges report their ports in messages of their own family.
         guard let header = payload.structure(ifinfomsg.self), Int32(header.ifi_family) == AF_UNSPEC else { return nil }
         var name = ""
         var kind: String?
@@ -36,7 +36,7 @@ extension NetlinkParser {
         var prefix: IPAddress?
         for (type, value) in attributes(payload, after: ifaddrmsg.self) {
             switch type {
-            // Between two points the one is this machine's and the other its peer's.
+            // On a point-to-point link IFA_LOCAL is this machine's address and IFA_ADDRESS the peer's.
             case Int(IFA_LOCAL): own = IPAddress(value)
             case Int(IFA_ADDRESS): prefix = IPAddress(value)
             case Int(IFA_FLAGS): flags = value.number ?? flags

@@ -25,7 +25,7 @@ extension NetlinkParser {
             default: break
             }
         }
-        // What is to be delivered here is told by routes of the kind alone.
+        // Only local routes say which addresses belong to this machine, so other routes of the local table are ignored.
         guard destination.family == family, kind == .local || table != UInt32(RT_TABLE_LOCAL.rawValue) else {
             return nil
         }
@@ -50,7 +50,7 @@ extension NetlinkParser {
         flags & UInt32(RTNH_F_DEAD | RTNH_F_LINKDOWN) != 0
     }
 
-    /// A gateway of the other family.
+    /// Returns a gateway of the other address family.
     private static func via(_ value: UnsafeRawBufferPointer) -> IPAddress? {
         IPAddress(value.dropFirst(MemoryLayout<UInt16>.size))
     }

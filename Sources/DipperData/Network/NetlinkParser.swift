@@ -1,8 +1,8 @@
 import CMnl
 
-/// Makes a ``RoutingState`` of the kernel's messages; see `rtnetlink(7)`. Takes any bytes.
+/// A parser that makes a ``RoutingState`` from the kernel's messages; see `rtnetlink(7)`. Accepts any bytes.
 struct NetlinkParser {
-    /// What follows after some bytes.
+    /// The state of a dump after some bytes.
     enum Progress: Equatable {
         case more
         case done
@@ -13,21 +13,22 @@ struct NetlinkParser {
     private var links: [RoutingState.Link] = []
     private var addresses: Set<RoutingState.Address> = []
     private var routes: Set<RoutingState.Route> = []
-    /// Something changed while the kernel told of it: what was told may not fit together.
+    /// Whether something changed during the dump, so that the messages may not fit together.
     private(set) var isInterrupted = false
 
     var state: RoutingState { RoutingState(links: links, addresses: addresses, routes: routes) }
 
+    /// Takes received messages.
     /// - Parameters:
-    ///   - bytes: messages as received; their start must be aligned to 4 bytes.
-    ///   - sequence: the number of the question; answers to others are passed over.
+    ///   - bytes: the messages as received; their start must be aligned to 4 bytes.
+    ///   - sequence: the number of the request; answers to other requests are ignored.
     mutating func take(_ bytes: UnsafeRawBufferPointer, sequence: UInt32) -> Progress {
         guard let start = bytes.baseAddress else { return .more }
         var left = Int32(clamping: bytes.count)
         var message = start.assumingMemoryBound(to: nlmsghdr.self)
         while mnl_nlmsg_ok(message, left) {
             let header = message.pointee
-            // libmnl takes a length of 2 GB and more for a negative one, which is less than what is left.
+            // libmnl reads a length of 2 GB or more as a negative number, which is less than what is left.
             guard header.nlmsg_len <= UInt32(left) else { break }
             if header.nlmsg_seq == sequence {
                 if Int32(header.nlmsg_flags) & NLM_F_DUMP_INTR != 0 { isInterrupted = true }
@@ -56,7 +57,7 @@ struct NetlinkParser {
         }
     }
 
-    /// The attributes after a message's own header.
+    /// Returns the attributes after a message's own header.
     static func attributes<Header>(
         _ payload: UnsafeRawBufferPointer, after header: Header.Type
     ) -> NetlinkAttributes {

@@ -1,21 +1,22 @@
 import CMnl
 import Foundation
 
-/// A socket to the kernel's routing (`rtnetlink(7)`). Needs no privilege.
-// The owner of a handle of libmnl, which one thread at a time uses.
+/// A netlink socket for the kernel's routing (`rtnetlink(7)`). Needs no privilege.
+// One thread at a time uses the handle of libmnl.
 final class NetlinkSocket: @unchecked Sendable {
-    /// Links, addresses and routes of both families.
+    /// The groups for changes of links, and of addresses and routes of both families.
     static let allChanges =
         UInt32(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE)
 
-    /// The kernel answers in pieces of at most so many bytes.
+    /// The size of the receive buffer in bytes: the kernel's answers come in pieces of at most this size.
     private static let pieceSize = 32 << 10
 
     private let handle: OpaquePointer
     private let buffer: UnsafeMutableRawBufferPointer
     private var sequence: UInt32 = 0
 
-    /// - Parameter groups: what to hear of without asking, as in `netlink(7)`; none for 0.
+    /// Opens a socket.
+    /// - Parameter groups: the multicast groups to receive changes from, as in `netlink(7)`; 0 for none.
     init(groups: UInt32) throws(NetlinkError) {
         guard let handle = mnl_socket_open2(NETLINK_ROUTE, Int32(SOCK_CLOEXEC.rawValue)) else {
             throw NetlinkError("socket")
@@ -36,22 +37,22 @@ final class NetlinkSocket: @unchecked Sendable {
 
     var descriptor: Int32 { mnl_socket_get_fd(handle) }
 
-    /// Passes over all that has come; throws if nothing will come any more.
+    /// Discards all received messages. Throws if no more messages will come.
     func drain() throws(NetlinkError) {
         while true {
             if recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT)) > 0 { continue }
             switch errno {
             case EAGAIN: return
-            // Too much has come: some of it is lost, and the socket goes on.
+            // With ENOBUFS some messages are lost, but the socket continues to work.
             case ENOBUFS, EINTR: continue
             default: throw NetlinkError("receive")
             }
         }
     }
 
-    /// Asks for all that there is.
+    /// Asks the kernel for all links, addresses and routes.
     func dump() throws(NetlinkError) -> RoutingState {
-        // What changes without end is taken as it comes: news of the changes follows.
+        // If the routing changes during every attempt, the last dump is used: messages about the changes follow.
         var attempts = 3
         while true {
             var parser = NetlinkParser()
@@ -87,7 +88,7 @@ final class NetlinkSocket: @unchecked Sendable {
         message.pointee.nlmsg_type = UInt16(type)
         message.pointee.nlmsg_flags = UInt16(NLM_F_REQUEST | NLM_F_DUMP)
         message.pointee.nlmsg_seq = sequence
-        // All zeros: every family.
+        // A header of zeros selects every family.
         mnl_nlmsg_put_extra_header(message, size)
         guard mnl_socket_sendto(handle, message, Int(message.pointee.nlmsg_len)) >= 0 else {
             throw NetlinkError("send")

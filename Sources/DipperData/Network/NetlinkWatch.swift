@@ -2,22 +2,22 @@ import CMnl
 import Foundation
 import Synchronization
 
-/// A thread that hears of changes of the kernel's routing, until it is stopped.
+/// A thread that receives changes of the kernel's routing until it is stopped.
 final class NetlinkWatch: Sendable {
-    /// Changes come in bursts: a cable plugged in makes a dozen. From the first one to looking at what has changed.
+    /// The time from the first change to the look at it. Changes come in bursts: plugging in a cable causes a dozen.
     private static let settling = Duration.milliseconds(20)
     /// The shortest time from one look to the next.
     private static let spacing = Duration.milliseconds(100)
 
     private let thread = WakeableThread()
 
-    /// Starts the thread, which asks `monitor` to look at the changes.
+    /// Starts the thread, which tells `monitor` to look at the routing after each change.
     func start(for monitor: NetlinkMonitor) { thread.start(name: "dipper-net") { self.run(monitor) } }
 
-    /// Ends the thread soon; may be called from itself.
+    /// Ends the thread soon; the thread itself may call this method.
     func stop() { thread.stop() }
 
-    /// Returns when the thread has ended. To be called once.
+    /// Waits until the thread has ended. May be called once.
     func join() async { await thread.join() }
 
     private func run(_ monitor: NetlinkMonitor) {
@@ -37,17 +37,17 @@ final class NetlinkWatch: Sendable {
         while true {
             guard try wait(for: [socket.descriptor]) else { return }
             monitor.noticed(self)
-            // The socket is left alone until then: a burst wakes the thread once.
+            // The socket is not polled until then, so that a burst wakes the thread only once.
             let due = max(clock.now + Self.settling, lastLook + Self.spacing)
             guard try wait(for: [], until: due) else { return }
-            // In this order: what comes after the look is heard in the next round.
+            // Drains first: a change after the look is received in the next round.
             try socket.drain()
             monitor.look(self)
             lastLook = clock.now
         }
     }
 
-    /// Waits for any of the descriptors, or the time; false if the thread is to end.
+    /// Waits for one of the descriptors or for the time. Returns `false` if the thread must end.
     private func wait(
         for descriptors: [Int32], until due: ContinuousClock.Instant? = nil
     ) throws(NetlinkError) -> Bool {

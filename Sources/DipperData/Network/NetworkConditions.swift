@@ -1,11 +1,11 @@
-/// What is known of the network beside whether there is one.
+/// The restrictions on the use of a network that is there.
 public struct NetworkConditions: Sendable, Hashable {
-    /// Whoever uses the network asked for sparing use of it: a "low data mode".
+    /// Whether the user has asked to use the network sparingly, as in a "low data mode".
     public var isConstrained: Bool
-    /// Bytes cost money or battery, as on a mobile network.
+    /// Whether traffic costs money or battery, as on a mobile network.
     public var isExpensive: Bool
 
-    /// Conditions without any restriction, unless said otherwise.
+    /// Creates conditions; without arguments there is no restriction.
     public init(isConstrained: Bool = false, isExpensive: Bool = false) {
         self.isConstrained = isConstrained
         self.isExpensive = isExpensive

@@ -1,12 +1,12 @@
-/// Tells whether hosts can be reached. ``NetlinkMonitor`` knows from the kernel; `DipperTesting` has a manual one.
+/// The interface that tells whether hosts can be reached. ``NetlinkMonitor`` asks the kernel; `DipperTesting` has a
+/// manual monitor for tests.
 public protocol NetworkMonitor: Sendable {
-    /// Whether there is a way to the host now. Never blocks.
+    /// Returns whether the host can be reached now. Never blocks.
     func canReach(_ host: String) -> Bool
-    /// Calls back, from any thread, after each change that may affect the answer, until the observation is
-    /// let go of.
+    /// Calls `onChange` from any thread after each change that may affect ``canReach(_:)``, until the observation is
+    /// released.
     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
-    /// What is known of the network beside whether there is one; no restriction unless a monitor says otherwise.
-    /// Observers are called when it changes.
+    /// The restrictions on the use of the network; none by default. Observers are called when the conditions change.
     var conditions: NetworkConditions { get }
 }
 
@@ -14,7 +14,7 @@ extension NetworkMonitor {
     public var conditions: NetworkConditions { NetworkConditions() }
 }
 
-/// Takes every host for reachable: failures are then met by back-off alone.
+/// A network monitor for which every host is reachable, so that only back-off handles failures.
 public struct AlwaysReachable: NetworkMonitor {
     /// A monitor that watches nothing.
     public init() {}

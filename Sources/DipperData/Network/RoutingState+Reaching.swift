@@ -1,7 +1,7 @@
-/// Whether there is a way to a host.
+/// The decision whether a host can be reached.
 extension RoutingState {
-    /// Whether packets to the host can leave. A name that must be looked up counts as somewhere on the internet, or,
-    /// where there is no route to the internet, somewhere in the network that this machine is in.
+    /// Returns whether packets to the host can leave this machine. A name that must be looked up counts as a host on
+    /// the internet or, without a route to the internet, as a host in a network of this machine.
     func canReach(_ host: HostTarget) -> Bool {
         switch host {
         case .addresses(let addresses, let zone): addresses.contains { canReach($0, zone: zone) }
@@ -22,7 +22,7 @@ extension RoutingState {
             }
             switch verdict(on: group) {
             case .usable: return true
-            // The kernel goes by a route that has lost its carrier, too, rather than by a shorter prefix.
+            // The kernel uses a route that has lost its carrier, rather than one with a shorter prefix.
             case .refused, .down: return false
             case .none: break
             }
@@ -60,7 +60,7 @@ extension RoutingState {
     }
 
     private func wayToInternet(_ family: IPAddress.Family) -> Verdict? {
-        // Some VPNs lay two halves over the default route, to have it back when they go.
+        // Some VPNs cover the default route with two halves, so that it is still there when they end.
         let halves = Self.halves(family).map(verdict)
         if let first = halves.first, first == .usable || first == .refused, halves.allSatisfy({ $0 == first }) {
             return first
@@ -76,10 +76,10 @@ extension RoutingState {
             .compactMap { IPAddress($0).map { IPPrefix($0, length: 1) } }
     }
 
-    /// All of IPv6 that is given out (RFC 4291, 2.4).
+    /// The prefix of all IPv6 addresses that have been assigned (RFC 4291, 2.4).
     private static let assigned = IPAddress("2000::").map { IPPrefix($0, length: 3) }
 
-    /// Bridges of virtual machines and containers lead nowhere by themselves.
+    /// Returns whether a link leads to other machines. A bridge of virtual machines and containers alone does not.
     private func isRealNetwork(_ link: Link) -> Bool {
         switch link.kind {
         case "dummy": false
@@ -104,7 +104,7 @@ extension RoutingState {
         verdict(on: ranked.filter { $0.prefix == prefix })
     }
 
-    /// What routes with one prefix make of packets; `nil` if they leave them to shorter prefixes.
+    /// Returns what routes with one prefix do with packets; `nil` if they leave packets to shorter prefixes.
     private func verdict(on group: [Route]) -> Verdict? {
         if group.contains(where: { $0.kind == .local }) { return .usable }
         let usable = group.filter { $0.kind == .unicast && !usableLinks(of: $0).isEmpty }
@@ -121,7 +121,7 @@ extension RoutingState {
         route.nextHops.isEmpty || route.nextHops.contains { !$0.isDead && links[$0.link]?.isUp == true }
     }
 
-    /// The links over which packets by this route can leave with an address of ours.
+    /// Returns the links over which packets of this route can leave with an address of this machine.
     private func usableLinks(of route: Route) -> [Link] {
         let candidates: [Link] =
             route.nextHops.isEmpty

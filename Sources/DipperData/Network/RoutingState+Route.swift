@@ -3,17 +3,17 @@ extension RoutingState {
     struct Route: Hashable, Sendable {
         enum Kind: Hashable, Sendable {
             case unicast
-            /// The addresses are this machine's.
+            /// The addresses belong to this machine.
             case local
-            /// Packets are refused: unreachable, blackhole, prohibit.
+            /// The kernel refuses the packets: unreachable, blackhole, prohibit.
             case refusing
         }
 
         struct NextHop: Hashable, Sendable {
-            /// The index of the link that packets leave by.
+            /// The index of the link over which packets leave.
             let link: UInt32
             let gateway: IPAddress?
-            /// The kernel says that the link, or its carrier, is not there.
+            /// Whether the kernel reports that the link is dead or has no carrier.
             let isDead: Bool
 
             init(link: UInt32, gateway: IPAddress? = nil, isDead: Bool = false) {
@@ -25,12 +25,12 @@ extension RoutingState {
 
         let prefix: IPPrefix
         let kind: Kind
-        /// Several where a route is spread over several links; none where the kernel does not tell.
+        /// The next hops: several if the route is spread over links, none if the kernel does not report any.
         let nextHops: [NextHop]
         let table: UInt32
-        /// Of two routes in one table with one prefix the lower counts.
+        /// The metric: of two routes with one prefix in one table, the lower one is used.
         let metric: UInt32
-        /// The address that packets are sent from.
+        /// The preferred source address of packets.
         let source: IPAddress?
 
         init(
@@ -47,7 +47,7 @@ extension RoutingState {
 
         static let mainTable: UInt32 = 254
 
-        /// The kernel's own last entry, which refuses what no other route takes.
+        /// Whether the route is the kernel's own last entry, which refuses packets that no other route takes.
         var isLastResort: Bool { table == 0 || metric == .max }
     }
 }

@@ -1,12 +1,12 @@
-/// What the kernel knows of ways to hosts: links, addresses and routes.
+/// The kernel's links, addresses and routes.
 ///
-/// A value without a clock, a lock or a file: what it says of a host depends on what is in it alone. Two are equal
-/// if they say the same of every host.
+/// A value without a clock, a lock or a file: what it says about a host depends on its contents alone. Two states are
+/// equal if their links, addresses and routes are equal.
 struct RoutingState: Sendable {
     let links: [UInt32: Link]
     let addresses: Set<Address>
     let routes: Set<Route>
-    /// Routes, those with the longest prefix first.
+    /// The routes, with the longest prefix first.
     let ranked: [Route]
 
     init(links: [Link] = [], addresses: Set<Address> = [], routes: Set<Route> = []) {

@@ -1,36 +1,36 @@
 extension CacheEvent {
-    /// What a tier has removed by itself, or at a word that named no entry. Several processes that share a folder each
-    /// tell of what they removed.
+    /// A removal of entries by a tier itself, or by a call that named no single entry. If several processes share a
+    /// folder, each reports the entries that it removed.
     public struct Cleaning: Sendable, Hashable {
-        /// Where entries are kept.
+        /// The tier that entries are kept in.
         public enum Tier: String, Sendable, Hashable, CaseIterable {
             case memory, disk
         }
 
-        /// Why entries went.
+        /// The reason for a removal.
         public enum Reason: String, Sendable, Hashable, CaseIterable {
-            /// Their time was over.
+            /// The entries had expired.
             case expired
-            /// They were used longest ago, and a limit had to be kept, or the caller asked for less.
+            /// The entries were those used longest ago, and a limit was exceeded or the caller asked for less.
             case overLimit
-            /// They were used longest ago, and memory got short.
+            /// The entries were those used longest ago, and memory got short.
             case memoryPressure
-            /// They were older than ``DataCache/flush(olderThan:)`` leaves.
+            /// The entries were older than a call of ``DataCache/flush(olderThan:)`` leaves.
             case flushed
-            /// All were to go.
+            /// All entries were removed.
             case cleared
         }
 
-        /// Where they were kept.
+        /// The tier that kept the entries.
         public let tier: Tier
-        /// Why they went.
+        /// The reason for the removal.
         public let reason: Reason
-        /// How many, at least one.
+        /// The number of entries, at least one.
         public let entries: Int
-        /// How much they took there, in bytes.
+        /// The size of the entries in the tier, in bytes.
         public let bytes: Int
 
-        /// What was removed, for observers under test.
+        /// Creates a removal, for tests of observers.
         public init(tier: Tier, reason: Reason, entries: Int, bytes: Int) {
             self.tier = tier
             self.reason = reason

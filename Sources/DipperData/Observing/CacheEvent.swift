@@ -1,6 +1,6 @@
-/// Something that happened in a cache, for the timeline and other observers.
+/// An event in a cache, for the timeline and other observers.
 public struct CacheEvent: Sendable {
-    /// What happened.
+    /// The kind of an event.
     public enum Kind: Sendable, Hashable {
         /// A call was made in this queue.
         case asked(FetchQueue)
@@ -10,32 +10,34 @@ public struct CacheEvent: Sendable {
         case queued(FetchQueue)
         /// A job asks the disk tier.
         case looking(FetchQueue)
-        /// A job moves bytes.
+        /// A job transfers bytes.
         case transferring(FetchQueue)
-        /// A running job is held back for urgent work, and let go again.
+        /// A running job is held back for urgent work.
         case paused
+        /// A job that was held back continues.
         case resumed
-        /// A job was promoted or demoted.
+        /// A job was promoted or demoted to this queue.
         case queueChanged(FetchQueue)
         /// A job waits for the network or for a back-off.
         case parked
-        /// A call ended.
+        /// A call ended with an answer.
         case answered(ResponseSource)
+        /// A call ended with an error.
         case failed(DipperError)
-        /// A job ended; nobody waits for it any more.
+        /// A job ended; no call waits for it any more.
         case ended
-        /// A tier has removed entries of its own accord. Belongs to no key.
+        /// A tier removed entries by itself, or for a call that named no single entry. The event belongs to no key.
         case cleaned(Cleaning)
     }
 
-    /// Time since the cache was made, on its clock.
+    /// The time since the cache was created, on the cache's clock.
     public let time: Duration
-    /// What it happened to. Empty for what happened to the cache as a whole.
+    /// The key that the event concerns; empty for an event of the cache as a whole.
     public let key: CacheKey
-    /// What happened.
+    /// The kind of the event.
     public let kind: Kind
 
-    /// An event, for observers under test.
+    /// Creates an event, for tests of observers.
     public init(time: Duration, key: CacheKey, kind: Kind) {
         self.time = time
         self.key = key

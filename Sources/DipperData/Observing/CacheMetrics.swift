@@ -1,6 +1,6 @@
 import Metrics
 
-/// The cache's metrics, by swift-metrics. Labels have few distinct values.
+/// The cache's metrics, reported by swift-metrics. Labels have few distinct values.
 struct CacheMetrics: Sendable {
     private let label: String
     private let answers: [ResponseSource: Counter]
@@ -9,6 +9,7 @@ struct CacheMetrics: Sendable {
     private let duration: Metrics.Timer
     private let firstByte: Metrics.Timer
 
+    /// Creates the metrics of a cache.
     /// - Parameter cache: the cache's name, a dimension of each metric.
     init(cache: String) {
         label = cache

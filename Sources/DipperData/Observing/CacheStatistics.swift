@@ -1,25 +1,25 @@
 import Synchronization
 
-/// What a cache has done since it was made.
+/// The numbers of a cache's answers, failures, requests and bytes since the cache was created.
 public struct CacheStatistics: Sendable, Hashable {
-    /// Calls that ended, by what answered them.
+    /// Calls answered from memory.
     public var memoryHits = 0
     /// Calls answered from disk.
     public var diskHits = 0
     /// Calls answered by the network.
     public var networkAnswers = 0
-    /// Calls answered from the cache after the server had said that it still holds.
+    /// Calls answered from the cache after the server had confirmed that the entry still holds.
     public var revalidatedAnswers = 0
-    /// Calls answered from the cache although it was out of date.
+    /// Calls answered from the cache although the entry was out of date.
     public var staleAnswers = 0
-    /// Calls that failed, cancelled ones included.
+    /// Calls that failed, including cancelled ones.
     public var failures = 0
-    /// Attempts made on the network, and bytes of bodies received.
+    /// Requests sent over the network, including retries and requests that follow redirects.
     public var networkRequests = 0
-    /// Bytes of bodies received.
+    /// Bytes of the bodies of complete answers, after content decoding.
     public var networkBytes = 0
 
-    /// Nothing done yet.
+    /// Creates statistics in which every count is zero.
     public init() {}
 }
 

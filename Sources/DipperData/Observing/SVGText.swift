@@ -1,7 +1,7 @@
-/// Text and numbers as XML takes them.
+/// The form of text and numbers in SVG.
 enum SVGText {
-    /// The text with what XML reserves escaped, and what it or a line of text cannot hold replaced (XML 1.0,
-    /// 2.2 Characters).
+    /// Returns the text with XML's reserved characters escaped. Characters that XML or a line of text cannot hold are
+    /// replaced (XML 1.0, 2.2 Characters).
     static func escaped(_ text: some StringProtocol) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
@@ -21,16 +21,17 @@ enum SVGText {
     private static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0..<0x20, 0x7F...0x9F, 0xFFFE, 0xFFFF: false
-        // Marks that turn the direction of the text after them.
+        // Marks that change the direction of the text after them.
         case 0x200E, 0x200F, 0x202A...0x202E, 0x2066...0x2069: false
         default: true
         }
     }
 
-    /// What tells a key from its neighbours: the last part of its URL, shortened in the middle.
+    /// Returns a short name that distinguishes a key from its neighbours: the last part of its URL, shortened in the
+    /// middle.
     /// - Parameter key: the text of the key, redacted.
     static func label(of key: String, width: Int) -> String {
-        // Keys of callers may be of any length.
+        // A caller's own key may be of any length.
         let line = key.unicodeScalars.prefix(2_000)
         let end = line.firstIndex { $0 == "?" } ?? line.endIndex
         var path = line[..<end]
@@ -42,7 +43,7 @@ enum SVGText {
         return shortened(text.removingPercentEncoding ?? text, width: width)
     }
 
-    /// At most about so many columns, the middle left out.
+    /// Returns the text with its middle left out if it is wider than about `width` columns.
     static func shortened(_ text: String, width: Int) -> String {
         let scalars = text.unicodeScalars
         guard columns(scalars) > width else { return text }
@@ -60,12 +61,12 @@ enum SVGText {
         return String(head) + "…" + String(String.UnicodeScalarView(tail.reversed()))
     }
 
-    /// East Asian characters and pictures take the room of two letters.
+    /// Returns the width of a text. East Asian characters and emoji take two columns.
     private static func columns(_ scalars: some Collection<Unicode.Scalar>) -> Int {
         scalars.reduce(0) { $0 + ($1.value < 0x1100 ? 1 : 2) }
     }
 
-    /// With at most two decimals.
+    /// Returns a number with at most two decimals.
     static func number(_ value: Double) -> String {
         let hundredths = Int((value * 100).rounded())
         let (whole, rest) = abs(hundredths).quotientAndRemainder(dividingBy: 100)
@@ -75,7 +76,7 @@ enum SVGText {
         return "\(sign)\(whole).\(rest < 10 ? "0" : "")\(rest)"
     }
 
-    /// With thousands set apart.
+    /// Returns a number with commas between the thousands.
     static func count(_ value: Int) -> String {
         var digits = String(value)
         var index = digits.count - 3
@@ -87,7 +88,7 @@ enum SVGText {
     }
 }
 
-/// The `d` of a path element, made of many small shapes.
+/// The `d` attribute of a path element that consists of many small shapes.
 struct SVGPath {
     private(set) var text = ""
 

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Records what a cache does and draws it: one row per job on a time axis, as SVG.
+/// A recorder of a cache's work that draws it: one row per job on a time axis, as SVG.
 ///
 /// ```swift
 /// let timeline = Timeline()
@@ -30,10 +30,10 @@ public final class Timeline: Sendable {
         self.redaction = redaction
     }
 
-    /// Takes an event, from any thread: to be set as ``DataCache/Configuration/observer``.
+    /// A closure that records an event, from any thread. Set it as ``DataCache/Configuration/observer``.
     public var record: @Sendable (CacheEvent) -> Void {
         { [self] event in
-            // A full cache removes as often as it adds, and the picture is of jobs.
+            // A full cache removes as often as it adds, and the picture shows jobs.
             if case .cleaned = event.kind { return }
             state.withLock { state in
                 if state.events.count < limit { state.events.append(event) } else { state.dropped += 1 }
@@ -41,7 +41,8 @@ public final class Timeline: Sendable {
         }
     }
 
-    /// Draws what has been recorded so far: a complete SVG document, 1,280 wide and at most about 6,000 high.
+    /// Draws the events recorded so far, and returns a complete SVG document, 1,280 pixels wide and at most about 6,000
+    /// high.
     public func svg() -> String {
         let (events, dropped) = state.withLock { ($0.events, $0.dropped) }
         return TimelineSVG(TimelineChart(events, dropped: dropped), redaction).document()

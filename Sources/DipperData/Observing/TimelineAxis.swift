@@ -1,4 +1,4 @@
-/// The time axis: where a time lies, and which times are written on it.
+/// The time axis: the position of each time, and the times that are written on it.
 struct TimelineAxis {
     private enum Unit: String {
         case microseconds = "µs"
@@ -7,7 +7,7 @@ struct TimelineAxis {
         case minutes = "min"
         case hours = "h"
 
-        /// In seconds.
+        /// The length of the unit in seconds.
         var length: Double {
             switch self {
             case .microseconds: 1e-6
@@ -20,7 +20,7 @@ struct TimelineAxis {
     }
 
     private let start: Duration
-    /// In seconds; more than 0.
+    /// The length of the axis in seconds; more than 0.
     private let span: Double
     private let unit: Unit
     let left: Double
@@ -45,7 +45,7 @@ struct TimelineAxis {
         left + width * (time - start).timeInterval / span
     }
 
-    /// Round times, about `count` of them: 1, 2 or 5 of a power of ten of the unit.
+    /// Returns about `count` round times, in steps of 1, 2 or 5 times a power of ten of the unit.
     func ticks(_ count: Int = 10) -> [(x: Double, label: String)] {
         let rough = span / unit.length / Double(count)
         var power = 1.0
@@ -58,7 +58,7 @@ struct TimelineAxis {
         }
     }
 
-    /// A length of time, in a unit that suits it.
+    /// Returns a length of time as text, in a unit that suits it.
     static func text(_ duration: Duration) -> String {
         let seconds = duration.timeInterval
         return switch seconds {

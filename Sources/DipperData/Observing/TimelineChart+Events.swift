@@ -1,10 +1,11 @@
 extension TimelineChart {
+    /// Creates the chart from events.
     /// - Parameters:
-    ///   - events: In the order they were recorded.
-    ///   - dropped: How many came after them and were not kept.
+    ///   - events: the events in the order they were recorded.
+    ///   - dropped: the number of later events that were not kept.
     init(_ events: [CacheEvent], dropped: Int = 0) {
         self.dropped = dropped
-        // Calls report from threads of their own: their events may be a little out of order.
+        // Calls report from threads of their own, so events may be a little out of order.
         start = events.lazy.map(\.time).min() ?? .zero
         end = events.lazy.map(\.time).max() ?? .zero
         var reader = Reader(chart: self)
@@ -19,14 +20,14 @@ extension TimelineChart {
         var open: [CacheKey: OpenJob] = [:]
         /// The last row of each key.
         var last: [CacheKey: Int] = [:]
-        /// The queue of the last call.
+        /// The queue of the last call for each key.
         var asked: [CacheKey: FetchQueue] = [:]
 
         struct OpenJob {
             let row: Int
-            /// What it does now, and since when.
+            /// The present phase, and its start.
             var span: Span
-            /// Held back, now or as soon as it is on the network.
+            /// Whether the job is held back, now or as soon as it is on the network.
             var isPaused = false
         }
 
@@ -47,7 +48,7 @@ extension TimelineChart {
             case .queued(let queue):
                 enter(.queued, queue, key, time)
             case .looking(let queue):
-                // The disk may be asked beside a transfer or during a wait: that is no phase of its own.
+                // The disk may be asked during a transfer or a wait: that is no phase of its own.
                 if let phase = open[key]?.span.phase, phase != .queued, phase != .looking { break }
                 enter(.looking, queue, key, time)
             case .transferring(let queue):
@@ -87,7 +88,7 @@ extension TimelineChart {
                     Row(key: key, queue: queue, isJob: true, isOpen: true, start: time, end: time))
                 return
             }
-            // A job that waits again has given up its slot, and with it its pause.
+            // A job that waits again has given up its slot, which ends its pause.
             if phase == .queued || phase == .parked { job.isPaused = false }
             guard phase != job.span.phase || queue != job.span.queue else { return }
             close(job, time)
@@ -111,7 +112,7 @@ extension TimelineChart {
             mark(key, queue == .fast ? .promoted : .demoted, time)
         }
 
-        /// A span without length is not worth keeping.
+        /// Ends a span. A span without length is dropped.
         private mutating func close(_ job: OpenJob, _ time: Duration) {
             var span = job.span
             span.end = max(time, span.start)

@@ -1,6 +1,6 @@
-/// What happened to each job, as rows on a time axis: a value made from events and drawn by ``TimelineSVG``.
+/// The history of each job, as rows on a time axis: a value made from events and drawn by ``TimelineSVG``.
 struct TimelineChart: Sendable, Equatable {
-    /// What a job does for a while.
+    /// The phase of a job.
     enum Phase: Sendable, Hashable, CaseIterable {
         case queued, looking, transferring, paused, parked
     }
@@ -13,7 +13,7 @@ struct TimelineChart: Sendable, Equatable {
         var end: Duration
     }
 
-    /// What happens to a job or its callers at one time.
+    /// An event of a job or its callers at one time.
     enum Moment: Sendable, Hashable {
         case promoted, demoted
         case answered(ResponseSource)
@@ -25,13 +25,13 @@ struct TimelineChart: Sendable, Equatable {
         var time: Duration
     }
 
-    /// A job; or, without spans, the calls for a key that needed none.
+    /// A job; or, without spans, the calls for a key that needed no job.
     struct Row: Sendable, Equatable {
         var key: CacheKey
-        /// The queue it began in.
+        /// The queue in which the row began.
         var queue: FetchQueue
         var isJob: Bool
-        /// The job had not ended when the last event was recorded.
+        /// Whether the job had not ended when the last event was recorded.
         var isOpen: Bool
         var start: Duration
         var end: Duration
@@ -41,7 +41,7 @@ struct TimelineChart: Sendable, Equatable {
         var failure: String?
     }
 
-    /// In the order they began.
+    /// The rows, in the order they began.
     var rows: [Row] = []
     var start = Duration.zero
     var end = Duration.zero
@@ -50,7 +50,7 @@ struct TimelineChart: Sendable, Equatable {
     var answers: [ResponseSource: Int] = [:]
     var failed = 0
     var cancelled = 0
-    /// Events that were not kept.
+    /// The number of events that were not kept.
     var dropped = 0
 
     var jobs: Int { rows.count(where: \.isJob) }
@@ -58,7 +58,7 @@ struct TimelineChart: Sendable, Equatable {
 }
 
 extension TimelineChart {
-    /// How many jobs do what, from this time on.
+    /// The number of jobs in each phase, from a given time on.
     struct Load: Sendable, Equatable {
         var time: Duration
         var fastWaiting = 0
@@ -67,7 +67,7 @@ extension TimelineChart {
         var slowTransferring = 0
         var slowPaused = 0
 
-        /// Fast work is looked up, queued or running: no slow job starts.
+        /// Whether urgent work is looked up, queued or running, so that no slow job starts.
         var isFastBusy: Bool { fastWaiting + fastTransferring > 0 }
 
         mutating func count(_ span: Span, _ change: Int) {
@@ -82,7 +82,7 @@ extension TimelineChart {
         }
     }
 
-    /// The load of both queues, at each time it changes.
+    /// Returns the load of both queues at each time it changes.
     func loads() -> [Load] {
         let spans = rows.flatMap(\.spans)
         var edges: [(time: Duration, span: Int, change: Int)] = []

@@ -1,8 +1,8 @@
-/// Where the parts of the picture are, in pixels.
+/// The positions of the picture's parts, in pixels.
 struct TimelineLayout {
     static let width = 1_280.0
     static let margin = 24.0
-    /// Where time begins; the rows' names are left of it.
+    /// The position at which the time axis begins; the rows' names are left of it.
     static let left = 246.0
     static let plotWidth = 996.0
     static let bandsHeight = 78.0
@@ -14,13 +14,14 @@ struct TimelineLayout {
     let rowsBottom: Double
     let showsLabels: Bool
 
-    /// - Parameter hasNote: The heading has a third line.
+    /// Creates the layout for a number of rows.
+    /// - Parameter hasNote: whether the heading has a third line.
     init(rows: Int, hasNote: Bool) {
         legendTop = hasNote ? 100 : 78
         bandsTop = legendTop + 56
         rowsTop = bandsTop + Self.bandsHeight + 28
         showsLabels = rows <= 400
-        // Pixels per row shrink as rows come, so that the whole never gets higher than about 6,000.
+        // Rows get lower as their number grows, so that the picture never gets higher than about 6,000 pixels.
         rowHeight =
             switch rows {
             case ...80: 18
@@ -35,7 +36,7 @@ struct TimelineLayout {
 
     func y(_ row: Int) -> Double { rowsTop + Double(row) * rowHeight }
 
-    /// Half the size of a mark; less than 2 is too little for shapes to be told apart.
+    /// Half the size of a mark. At less than 2 pixels, shapes cannot be told apart.
     var markRadius: Double { min(4.2, rowHeight * 0.3) }
     var showsShapes: Bool { markRadius >= 2 }
 }

@@ -1,4 +1,4 @@
-/// What stands above the rows.
+/// The parts above the rows: the legend and the bands.
 extension TimelineSVG {
     // MARK: Legend
 
@@ -57,12 +57,12 @@ extension TimelineSVG {
         "<g font-size=\"12\" fill=\"\(TimelineStyle.ink)\">\(elements.joined())</g>"
     }
 
-    /// About the width of a text of 12 pixels, for any of the fonts.
+    /// Returns the approximate width of a text of 12 pixels, for any of the fonts.
     private static func width(_ text: String) -> Double { Double(text.count) * 6.9 }
 
     // MARK: Bands
 
-    /// What both queues do over time; and behind the rows, when `fastQueue` is busy.
+    /// Draws the load of both queues over time, and the shade behind the rows while `fastQueue` is busy.
     func bands(_ loads: [TimelineChart.Load]) -> String {
         let columns = Column.columns(loads, axis)
         let fastTop = layout.bandsTop
@@ -119,13 +119,14 @@ extension TimelineSVG {
         ].filter { !$0.isEmpty }.joined(separator: "\n")
     }
 
-    /// A load as wide as it lasts.
+    /// A load, drawn as wide as it lasts.
     private struct Column {
         var x: Double
         var width: Double
         var load: TimelineChart.Load
 
-        /// Loads too short to be seen are merged with each other; of each count the highest stays.
+        /// Returns a column for each load. Loads too short to be seen are merged with each other; of each count the
+        /// highest stays.
         static func columns(_ loads: [TimelineChart.Load], _ axis: TimelineAxis) -> [Column] {
             var columns: [Column] = []
             let end = axis.left + axis.width
@@ -143,7 +144,7 @@ extension TimelineSVG {
             return columns
         }
 
-        /// Neighbours of one value, joined.
+        /// Returns the columns' values, with equal neighbours joined.
         static func runs<Value: Equatable>(
             _ columns: [Column], _ value: (TimelineChart.Load) -> Value
         ) -> [(x: Double, width: Double, value: Value)] {
@@ -162,7 +163,7 @@ extension TimelineSVG {
 }
 
 extension TimelineChart.Load {
-    /// What `slowQueue` as a whole is doing.
+    /// The phase that represents `slowQueue` as a whole; `nil` if it has no work.
     fileprivate var slowPhase: TimelineChart.Phase? {
         if slowTransferring > 0 { return .transferring }
         if slowPaused > 0 { return .paused }

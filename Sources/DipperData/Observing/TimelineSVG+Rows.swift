@@ -1,4 +1,4 @@
-/// What happens along the rows.
+/// The rows: spans, marks and tooltips.
 extension TimelineSVG {
     private struct Look: Hashable {
         let phase: TimelineChart.Phase
@@ -10,7 +10,7 @@ extension TimelineSVG {
         for (index, row) in chart.rows.enumerated() {
             for span in row.spans {
                 let start = axis.x(span.start)
-                // A transfer is never too short to be seen; a wait may be.
+                // A transfer is never too short to be drawn; a wait may be.
                 let width = max(axis.x(span.end) - start, span.phase == .transferring ? 1 : 0)
                 guard width >= 0.2 else { continue }
                 let part = layout.rowHeight >= 4 ? TimelineStyle.height(span.phase) : 1
@@ -20,7 +20,7 @@ extension TimelineSVG {
                     start, y, width, height)
             }
         }
-        // Waiting is drawn first, so that a short transfer between two waits is not covered.
+        // Queued spans are drawn first, so that they do not cover a short transfer between two waits.
         return TimelineChart.Phase.allCases.flatMap { phase in
             FetchQueue.allCases.compactMap { queue in
                 paths[Look(phase: phase, queue: queue)].map { path in
@@ -96,7 +96,7 @@ extension TimelineSVG {
         }
     }
 
-    /// The whole key and the figures of a row, shown where the pointer rests.
+    /// Draws areas over the rows that show the whole key and the figures of a row where the pointer rests.
     func tooltips() -> String {
         guard layout.showsLabels, !chart.rows.isEmpty else { return "" }
         let rows = chart.rows.enumerated().map { index, row in

@@ -1,6 +1,6 @@
-/// Draws a ``TimelineChart``.
+/// A drawing of a ``TimelineChart``.
 ///
-/// What looks the same is one path, so that a picture of a hundred thousand jobs stays a file that viewers open.
+/// Everything that looks the same is one path, so that viewers can open a picture of a hundred thousand jobs.
 struct TimelineSVG {
     let chart: TimelineChart
     let layout: TimelineLayout
@@ -91,7 +91,7 @@ struct TimelineSVG {
             """
     }
 
-    /// The names of the rows, and a stripe in the colour of the queue each began in.
+    /// Draws the names of the rows, and for each row a stripe in the colour of the queue in which the row began.
     private func labels() -> String {
         var stripes = [FetchQueue.fast: SVGPath(), .slow: SVGPath()]
         var names: [String] = []

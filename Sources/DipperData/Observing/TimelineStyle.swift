@@ -1,5 +1,5 @@
-/// How the parts of a timeline look. The colours are those of Okabe and Ito, told apart by colour-blind people too;
-/// what matters differs in shape as well.
+/// The look of a timeline's parts. The colours are those of Okabe and Ito, which colour-blind people can tell apart;
+/// important parts differ in shape as well.
 enum TimelineStyle {
     static let font =
         "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', Arial, sans-serif"
@@ -7,16 +7,16 @@ enum TimelineStyle {
     static let quiet = "#59636e"
     static let grid = "#d8dee4"
     static let failure = "#b3093c"
-    /// Cancelled calls, which are no failures.
+    /// The colour of cancelled calls, which are no failures.
     static let taken = "#6f6f78"
     static let disk = "#8c959f"
 
     static func colour(_ queue: FetchQueue) -> String { queue == .fast ? "#0072b2" : "#e69f00" }
     static func pale(_ queue: FetchQueue) -> String { queue == .fast ? "#9cc9e3" : "#f3cf85" }
-    /// Dark enough for text.
+    /// Returns a queue's colour that is dark enough for text.
     static func text(_ queue: FetchQueue) -> String { queue == .fast ? "#00598c" : "#8f5f00" }
 
-    /// What fills a span; every combination is one path of the picture.
+    /// Returns the attributes that fill a span. Every combination is one path of the picture.
     static func attributes(_ phase: TimelineChart.Phase, _ queue: FetchQueue) -> String {
         switch phase {
         case .queued: "fill=\"\(pale(queue))\""
@@ -27,7 +27,7 @@ enum TimelineStyle {
         }
     }
 
-    /// The part of a row's height that a span takes.
+    /// Returns the part of a row's height that a span takes.
     static func height(_ phase: TimelineChart.Phase) -> Double {
         switch phase {
         case .queued: 0.16
@@ -45,7 +45,7 @@ enum TimelineStyle {
         """
     }.joined()
 
-    /// How a mark is filled or drawn.
+    /// Returns the attributes that fill or draw a mark.
     static func attributes(_ moment: TimelineChart.Moment) -> String {
         switch moment {
         case .promoted, .demoted: "fill=\"#fff\" stroke=\"\(ink)\" stroke-width=\"1.2\""
@@ -57,7 +57,7 @@ enum TimelineStyle {
         }
     }
 
-    /// Adds the mark's shape: told apart without colour.
+    /// Adds a mark's shape. Shapes can be told apart without colour.
     static func draw(
         _ moment: TimelineChart.Moment, _ x: Double, _ y: Double, _ radius: Double, into path: inout SVGPath
     ) {
@@ -79,7 +79,7 @@ enum TimelineStyle {
         }
     }
 
-    /// The colour of a mark that is too small for a shape.
+    /// Returns the colour of a mark that is too small for a shape.
     static func colour(_ moment: TimelineChart.Moment) -> String {
         switch moment {
         case .failed: failure
@@ -104,7 +104,7 @@ enum TimelineStyle {
 
     static let openAttributes = "fill=\"none\" stroke=\"\(quiet)\" stroke-width=\"1.6\""
 
-    /// The mark of a job that goes on.
+    /// Draws the mark of a job that has not ended.
     static func drawOpen(_ x: Double, _ y: Double, _ radius: Double, into path: inout SVGPath) {
         path.line(x, y - radius, toX: x + radius, y: y)
         path.line(x + radius, y, toX: x, y: y + radius)

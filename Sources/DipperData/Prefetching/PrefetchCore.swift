@@ -1,25 +1,25 @@
 import Synchronization
 
-/// Makes calls for many requests, a few at a time, for a cache of any kind.
+/// The core of a prefetcher for a cache of any kind. It makes calls for many requests, a few at a time.
 package final class PrefetchCore<Request: Sendable>: Sendable {
-    /// What becomes of a call.
+    /// An event in the life of a call.
     package enum News: Sendable {
-        /// It waits for the network, or for its time.
+        /// The call waits for the network or for its next attempt.
         case parked
-        /// It goes on.
+        /// The call goes on.
         case resumed
         case ended(DipperError?)
     }
 
-    /// What a cache does for it.
+    /// The operations of a cache that a prefetcher uses.
     package struct Driver: Sendable {
-        /// Runs work that may block, such as a look at the disk, soon and elsewhere.
+        /// Runs work that may block, such as reading the disk, on another thread.
         package var run: @Sendable (@escaping @Sendable () -> Void) -> Void
-        /// Whether a request would be answered without the network as it is wanted.
+        /// Returns whether the cache can answer a request as it is wanted without the network.
         package var isCached: @Sendable (Request) -> Bool
-        /// Makes the call, and tells what becomes of it; what it returns cancels it.
+        /// Makes a call, and tells its events to the closure that it is given. Returns a closure that cancels the call.
         package var call: @Sendable (Request, @escaping @Sendable (News) -> Void) -> @Sendable () -> Void
-        /// Where closures run.
+        /// The queue on which closures run.
         package var callbackQueue: CallbackQueue
 
         package init(
@@ -37,7 +37,7 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
 
     private struct Shared {
         var state: PrefetchState<Request>
-        /// What cancels the calls under way.
+        /// The closures that cancel the calls under way, by the numbers of their requests.
         var cancels: [Int: @Sendable () -> Void] = [:]
         var isPumping = false
         var progressHooks: [@Sendable (PrefetchProgress) -> Void] = []
@@ -51,7 +51,7 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
         var hasNews: Bool { !hasToldEnd && (hasNewProgress || state.hasEnded) }
     }
 
-    /// Requests looked at before others who look at the disk have their turn.
+    /// The number of requests that are looked at before other users of the disk have their turn.
     private static var batch: Int { 32 }
 
     private let driver: Driver
@@ -86,15 +86,15 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
             shared.isPumping = true
             return (result, true)
         }
-        // First, so that hooks that run here and now do not find more and more to tell.
+        // Before pumping, so that hooks that run in place do not find more and more to tell.
         tell()
         if mustPump { driver.run { self.pump() } }
         return result
     }
 
-    // MARK: Working
+    // MARK: Requests
 
-    /// Looks at requests as long as there is room for calls. Runs once at a time.
+    /// Looks at requests as long as there is room for calls. Only one pump runs at a time.
     private func pump() {
         for _ in 0..<Self.batch {
             let taken = shared.withLock { shared in
@@ -125,10 +125,10 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
                 }
                 return nil
             }
-            // Freed where no lock is held.
+            // Released where no lock is held.
             _ = consume done
         }
-        // It may have ended already, or have been stopped.
+        // The call may have ended already, or the prefetcher may have been stopped.
         let isStopped = shared.withLock { shared in
             if shared.state.isRunning(number) { shared.cancels[number] = cancel }
             return shared.state.isStopped
@@ -136,7 +136,7 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
         if isStopped { cancel() }
     }
 
-    // MARK: Telling
+    // MARK: Progress and end
 
     package func onProgress(_ body: @escaping @Sendable (PrefetchProgress) -> Void) {
         shared.withLock { $0.progressHooks.append(body) }
@@ -172,10 +172,10 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
         if let run = driver.callbackQueue.run { run(work) } else { work() }
     }
 
-    /// Whether hooks run on a queue, which may be held up: those who await the end do not wait for it then.
+    /// Whether hooks run on a queue. Such a queue may be held up, so code that awaits the end does not wait for it.
     private var isQueued: Bool { driver.callbackQueue.run != nil }
 
-    /// Has hooks called, if they are not being called: then they hear of this too.
+    /// Has the hooks called if there is news. If they are being called already, they hear of this news as well.
     private func tell() {
         let (isFirst, waiters, result) = shared.withLock { shared in
             let waiters = isQueued && shared.state.hasEnded ? exchange(&shared.waiters, with: []) : []
@@ -187,7 +187,7 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
         for waiter in waiters { waiter.resume(returning: result) }
     }
 
-    /// One turn for each piece of news, so that the queue's other work has its turn too.
+    /// Places one turn for each piece of news, so that other work of the queue has its turn as well.
     private func placeTurn() {
         guard isQueued else {
             while tellNext() {}
@@ -196,7 +196,8 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
         place { if self.tellNext() { self.placeTurn() } }
     }
 
-    /// - Returns: true if there is more to tell.
+    /// Tells the hooks the next piece of news.
+    /// - Returns: whether there is more to tell.
     private func tellNext() -> Bool {
         let (progress, hooks) = shared.withLock {
             shared -> (PrefetchProgress?, [@Sendable (PrefetchProgress) -> Void]) in
@@ -217,7 +218,7 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
 
     private func tellEnd() {
         let told = shared.withLock { shared -> Shared? in
-            // There may be progress again.
+            // More progress may have been made meanwhile, and is told first.
             guard !shared.hasNewProgress, shared.state.hasEnded else { return nil }
             shared.hasToldEnd = true
             let told = shared

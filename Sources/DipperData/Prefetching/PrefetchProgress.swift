@@ -1,39 +1,39 @@
-/// How far a prefetcher has come.
+/// The progress of a prefetcher.
 public struct PrefetchProgress: Sendable, Hashable {
-    /// Requests whose answers are there now.
+    /// The number of requests that ended with success.
     public var completed = 0
-    /// Requests that ended with an error.
+    /// The number of requests that ended with an error.
     public var failed = 0
-    /// Requests whose answers were there before.
+    /// The number of requests that were skipped, because the cache could answer them already.
     public var skipped = 0
-    /// All requests, those that are still to come included.
+    /// The number of all requests, those that are still to come included.
     public var total = 0
 
-    /// Nothing yet.
+    /// Creates a progress of no requests.
     public init() {}
 
-    /// Requests that have ended, well or not.
+    /// The number of requests that have ended, with success or not.
     public var finished: Int { completed + failed + skipped }
-    /// The share of requests that have ended, from 0 to 1; 1 of none.
+    /// The share of requests that have ended, from 0 to 1; 1 if there are no requests.
     public var fraction: Double { total == 0 ? 1 : Double(finished) / Double(total) }
 }
 
-/// What a prefetcher has done.
+/// The result of a prefetcher.
 public struct PrefetchResult<Request: Sendable>: Sendable {
     /// A request that ended with an error.
     public struct Failure: Sendable {
-        /// What was asked for.
+        /// The request that failed.
         public let request: Request
-        /// Why it could not be had.
+        /// The error that the request ended with.
         public let error: DipperError
     }
 
-    /// Requests whose answers are there now, in the order in which they came.
+    /// The requests that ended with success, in the order in which they ended.
     public internal(set) var completed: [Request] = []
-    /// Requests that ended with an error, after what retries there are.
+    /// The requests that ended with an error, after the retries that their policies allow.
     public internal(set) var failed: [Failure] = []
-    /// Requests whose answers were there before.
+    /// The requests that were skipped, because the cache could answer them already.
     public internal(set) var skipped: [Request] = []
-    /// Requests that were not done when the prefetcher was stopped: those under way, then those that waited.
+    /// The requests that were not done when the prefetcher was stopped: those under way, then those that waited.
     public internal(set) var remaining: [Request] = []
 }

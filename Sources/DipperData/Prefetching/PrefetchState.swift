@@ -1,6 +1,6 @@
 import DequeModule
 
-/// Which requests wait, run and have ended: a value, without a lock or a cache.
+/// The requests of a prefetcher that wait, run and have ended. A value, without a lock or a cache.
 struct PrefetchState<Request: Sendable>: Sendable {
     private enum Phase {
         case idle, started, ended
@@ -9,11 +9,11 @@ struct PrefetchState<Request: Sendable>: Sendable {
     private var phase = Phase.idle
     private var waiting: Deque<Request>
     private var running: [Int: Request] = [:]
-    /// Those of them that wait for the network, or for their time: they hold no place.
+    /// The running requests that wait for the network or for their next attempt. They hold no place.
     private var parked: Set<Int> = []
     private var next = 0
     private let maxOutstanding: Int
-    /// With so many parked no more are taken: each holds memory.
+    /// The number of parked requests from which on no more requests are taken, because each of them holds memory.
     static var maxParked: Int { 256 }
     var isPaused = false
     private(set) var result = PrefetchResult<Request>()
@@ -37,7 +37,8 @@ struct PrefetchState<Request: Sendable>: Sendable {
         endIfDone()
     }
 
-    /// False if it is too late for that.
+    /// Adds requests behind those that wait.
+    /// - Returns: false, and nothing is added, if the prefetcher has ended.
     mutating func add(_ requests: [Request]) -> Bool {
         guard phase != .ended else { return false }
         waiting.append(contentsOf: requests)
@@ -45,7 +46,7 @@ struct PrefetchState<Request: Sendable>: Sendable {
         return true
     }
 
-    /// The next request to be looked at, and its number, by which it is to be ended.
+    /// Takes the next request. Returns it with the number by which it is ended.
     mutating func take() -> (number: Int, request: Request)? {
         guard mayTake, let request = waiting.popFirst() else { return nil }
         next += 1
@@ -55,15 +56,15 @@ struct PrefetchState<Request: Sendable>: Sendable {
 
     func isRunning(_ number: Int) -> Bool { running[number] != nil }
 
-    /// Its call waits, and holds no place meanwhile.
+    /// Notes that the call of a request waits, and holds no place meanwhile.
     mutating func park(_ number: Int) {
         if isRunning(number) { parked.insert(number) }
     }
 
-    /// Its call goes on, also if all places are taken.
+    /// Notes that the call of a request goes on, even if all places are taken.
     mutating func unpark(_ number: Int) { parked.remove(number) }
 
-    /// Its answer was there.
+    /// Ends a request that the cache can answer already.
     mutating func skip(_ number: Int) {
         guard let request = leave(number) else { return }
         progress.skipped += 1
@@ -71,7 +72,7 @@ struct PrefetchState<Request: Sendable>: Sendable {
         endIfDone()
     }
 
-    /// Its call has ended.
+    /// Ends a request whose call has ended.
     mutating func end(_ number: Int, _ error: DipperError?) {
         guard let request = leave(number) else { return }
         if let error {

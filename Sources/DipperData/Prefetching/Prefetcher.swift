@@ -1,5 +1,5 @@
-/// Fetches many things that someone may look at later, in `slowQueue`, a few at a time: a ``DataPrefetcher``, or an
-/// `ImagePrefetcher` of `Dipper`.
+/// A prefetcher fetches many things that someone may look at later, in `slowQueue` and a few at a time. It is a
+/// ``DataPrefetcher``, or an `ImagePrefetcher` of `Dipper`.
 ///
 /// ```swift
 /// let prefetcher = DataPrefetcher(cache, urls: urls)
@@ -8,11 +8,14 @@
 /// prefetcher.start()
 /// ```
 ///
-/// What is there already is skipped, of which no more is read than is noted with it. What is out of date counts as not
-/// there, so that the server is asked whether it still holds. Few calls are under way at a time: a million URLs cost no
-/// more than their list. What is asked for urgently meanwhile is promoted, and fetched once.
+/// The prefetcher skips requests that the cache can answer already. To find that out it reads the metadata of an entry,
+/// but not its body. Entries that are out of date count as missing, so that the server is asked whether they are still
+/// valid.
 ///
-/// All calls may be made from any thread and return at once. Letting go of the prefetcher stops it.
+/// Few calls are under way at a time: a million URLs cost no more than their list. An urgent call for the same key
+/// promotes a prefetch, and the bytes are fetched once.
+///
+/// Methods may be called from any thread and return at once. Releasing the prefetcher stops it.
 public final class Prefetcher<Request: Sendable>: Sendable {
     private let core: PrefetchCore<Request>
 
@@ -20,7 +23,7 @@ public final class Prefetcher<Request: Sendable>: Sendable {
         self.core = core
     }
 
-    /// Begins. Without effect the second time.
+    /// Starts the prefetcher. Without effect the second time.
     @discardableResult
     public func start() -> Prefetcher {
         core.start()
@@ -32,40 +35,46 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     @discardableResult
     public func add(_ requests: [Request]) -> Bool { core.add(requests) }
 
-    /// Starts no more calls. Those under way go on to their ends, which are near: there are few of them.
+    /// Pauses the prefetcher: no more calls are made. The few calls under way go on to their ends.
     public func pause() { core.pause() }
 
-    /// Goes on after a pause.
+    /// Resumes a paused prefetcher.
     public func resume() { core.resume() }
 
-    /// Whether it has been paused.
+    /// Whether the prefetcher is paused.
     public var isPaused: Bool { core.isPaused }
 
-    /// Cancels the calls under way, unless others wait for the same, and starts no more. It ends at once; what was not done
-    /// is told as ``PrefetchResult/remaining``. What has arrived of broken off bodies is kept, to go on from there later.
+    /// Stops the prefetcher: cancels the calls under way and makes no more.
+    ///
+    /// The prefetcher ends at once; ``PrefetchResult/remaining`` has the requests that were not done. A fetch goes on
+    /// if other calls wait for it. The received part of a body that is broken off is kept, so that a later fetch can
+    /// continue it.
     public func stop() { core.stop() }
 
-    /// How far it has come.
+    /// The progress of the prefetcher now.
     public var progress: PrefetchProgress { core.progress }
 
-    /// Called at the start and as requests end, on the cache's callback queue; with the latest state where they end faster
-    /// than that.
+    /// Calls a closure with the progress at the start, when requests are added and as requests end, on the cache's
+    /// callback queue. If requests end faster than the closure is called, it gets the latest progress.
     @discardableResult
     public func onProgress(_ body: @escaping @Sendable (PrefetchProgress) -> Void) -> Prefetcher {
         core.onProgress(body)
         return self
     }
 
-    /// Called once, when all requests have ended or the prefetcher has been stopped, on the cache's callback queue. Nothing
-    /// is told after that.
+    /// Calls a closure once, when all requests have ended or the prefetcher has been stopped, on the cache's callback
+    /// queue. No closure is called after that.
     @discardableResult
     public func onEnd(_ body: @escaping @Sendable (PrefetchResult<Request>) -> Void) -> Prefetcher {
         core.onEnd(body)
         return self
     }
 
-    /// Starts, and returns when all requests have ended or the prefetcher has been stopped, whether its closures have been
-    /// called by then or not. Cancelling the Swift task that awaits it stops the prefetcher.
+    /// The result of the prefetcher. Awaiting it starts the prefetcher and returns when all requests have ended or the
+    /// prefetcher has been stopped.
+    ///
+    /// Code that awaits the result may continue before the closures have been called. Cancelling the Swift task that
+    /// awaits it stops the prefetcher.
     public var value: PrefetchResult<Request> {
         get async {
             core.start()

@@ -1,21 +1,22 @@
 import Foundation
 
-/// The control groups that bound this process's memory: its own, and those around it.
+/// The control groups that limit this process's memory: its own group and those around it.
 ///
-/// Both versions are known: version 2 (Linux, Documentation/admin-guide/cgroup-v2.rst) and the memory controller of
-/// version 1 (Documentation/admin-guide/cgroup-v1/memory.rst), also side by side. A group's limit bounds all within it.
+/// The type supports both versions, also side by side: version 2 (Linux, Documentation/admin-guide/cgroup-v2.rst) and
+/// the memory controller of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst). A group's limit applies to all
+/// groups within it.
 struct ControlGroups: Sendable, Equatable {
     enum Version: Sendable {
         case one, two
     }
 
-    /// A group's folder.
+    /// A control group and its folder.
     struct Group: Sendable, Equatable {
         let version: Version
         let folder: String
 
-        /// The most the group may hold, in bytes; `nil` for no limit. The kernel begins to take memory back at
-        /// `memory.high`, so that a program never has more than that for long.
+        /// The most memory the group may use, in bytes; `nil` for no limit. `memory.high` counts as a limit, because
+        /// from there on the kernel reclaims memory, so that a program does not stay above it for long.
         var limit: Int? {
             switch version {
             case .two: [bytes("memory.max"), bytes("memory.high")].compactMap { $0 }.min()
@@ -23,9 +24,9 @@ struct ControlGroups: Sendable, Equatable {
             }
         }
 
-        /// What it holds that the kernel cannot take back without a swap, in bytes: all but the pages of files, and of
-        /// version 2 all but the kernel's own caches, such as those of folders. Version 1 does not tell how large these
-        /// are; there they count as in use.
+        /// The memory in use that the kernel cannot reclaim without swap, in bytes. Pages of files do not count and, in
+        /// version 2, neither do the kernel's own caches, such as that of folders. Version 1 does not report the size
+        /// of these caches, so there they count as in use.
         var use: Int? {
             guard let all = bytes(version == .two ? "memory.current" : "memory.usage_in_bytes") else { return nil }
             let statistics = KernelText.read(folder + "/memory.stat") ?? ""
@@ -37,22 +38,23 @@ struct ControlGroups: Sendable, Equatable {
             }
         }
 
-        /// A number of bytes; the largest ones mean that there is no limit.
+        /// Returns the number of bytes in a file; `nil` for the largest numbers, which mean that there is no limit.
         private func bytes(_ name: String) -> Int? {
             KernelText.number(KernelText.read("\(folder)/\(name)")).flatMap { $0 < 1 << 60 ? $0 : nil }
         }
     }
 
-    /// From the innermost to the outermost.
+    /// The groups of version 2, from the innermost to the outermost.
     var two: [Group] = []
-    /// The same for version 1.
+    /// The groups of version 1, from the innermost to the outermost.
     var one: [Group] = []
 
     var all: [Group] { two + one }
 
     init() {}
 
-    /// - Parameter root: where `/proc` and `/sys` are; for tests.
+    /// Finds the groups of this process.
+    /// - Parameter root: the folder of `/proc` and `/sys`, for tests.
     init(root: String) {
         let unified =
             ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map { root + $0 }
@@ -70,7 +72,7 @@ struct ControlGroups: Sendable, Equatable {
     }
 
     private static func groups(_ version: Version, at top: String, _ path: String) -> [Group] {
-        // In a container the path may be that outside of it, while the mount shows the container's own group.
+        // In a container the path may be the one outside of it, while the mount shows the container's own group.
         guard !path.split(separator: "/").contains(".."), path.utf8.count < 4096, isThere(top + path) else {
             return isThere(top) ? [Group(version: version, folder: top)] : []
         }
@@ -84,10 +86,11 @@ struct ControlGroups: Sendable, Equatable {
 
     private static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    /// The tightest limit of all, in bytes.
+    /// The lowest limit of all groups, in bytes.
     var limit: Int? { all.compactMap(\.limit).min() }
 
-    /// The largest share of a limit that is in use, from 0 to 1 and beyond; `nil` where nothing is limited.
+    /// Returns the largest share of a group's limit that is in use, from 0 to 1 and beyond; `nil` if there is no limit.
+    /// - Parameter machine: the machine's memory in bytes; limits that are not below it are ignored.
     func use(limitsBelow machine: Int) -> Double? {
         all.compactMap { group in
             guard let limit = group.limit, limit > 0, limit < machine, let use = group.use else { return nil }
@@ -95,10 +98,10 @@ struct ControlGroups: Sendable, Equatable {
         }.max()
     }
 
-    /// Where the kernel tells how long the tasks of the process's own group waited for memory; `nil` if it is in none,
-    /// for then that is what the machine tells.
+    /// The file in which the kernel reports how long tasks of the process's own group waited for memory; `nil` if the
+    /// process is in no group of version 2 but the root, for which the machine's file reports this.
     var pressureFile: String? {
-        // Only groups that are not the kernel's root have it (cgroup-v2.rst, "Core Interface Files").
+        // All groups but the kernel's root have `cgroup.events` (cgroup-v2.rst, "Core Interface Files").
         guard let own = two.first, Self.isThere(own.folder + "/cgroup.events") else { return nil }
         return own.folder + "/memory.pressure"
     }

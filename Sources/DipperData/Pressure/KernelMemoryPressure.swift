@@ -3,26 +3,27 @@ import Foundation
 import Logging
 import Synchronization
 
-/// Knows from the Linux kernel how short memory is, of the machine and of the control groups this process is in.
+/// A memory pressure monitor that asks the Linux kernel how short memory is, for the machine and the control groups of
+/// this process.
 ///
-/// The level is `moderate` when tasks spend a tenth of two seconds waiting for memory, and when 85 % of a group's limit
-/// are in use that the kernel cannot take back; `severe` when for a fifth of that time nothing gets done, when 95 % are
-/// in use, and when the group has run out of memory. That the machine's tasks wait counts only while four fifths of its
-/// memory are in use: else they wait because of limits of their own. Ten seconds after the last sign the level falls by
-/// one step.
+/// The level is `moderate` when tasks spend a tenth of two seconds waiting for memory, or when 85 % of a group's limit
+/// are in use that the kernel cannot reclaim. It is `severe` when no task makes progress in a fifth of that time, when
+/// 95 % are in use, or when the group has run out of memory. Stalls of the machine's tasks count only while four fifths
+/// of its memory are in use: otherwise the tasks wait because of limits of their own groups. The level falls by one
+/// step ten seconds after the last sign.
 ///
-/// It hears of this by pressure stall information (Linux, Documentation/accounting/psi.rst), by `memory.events` of
-/// control groups of version 2 and by `memory.pressure_level` of version 1. Where a group has a limit, what is in use is
-/// looked at every five seconds; so is pressure that this process may not wait for. One thread sleeps in the kernel as
-/// long as anyone observes. No privilege is needed. Where the kernel tells nothing the level is `normal`, and the log
-/// says so once.
+/// The monitor uses pressure stall information (Linux, Documentation/accounting/psi.rst), `memory.events` of control
+/// groups of version 2, and `memory.pressure_level` of version 1. It reads the use of a group that has a limit every
+/// five seconds, and pressure files that this process may not wait for at the same interval. One thread sleeps in the
+/// kernel while there are observers. No privilege is needed. Where the kernel reports nothing the level is `normal`,
+/// and the monitor logs this once.
 public final class KernelMemoryPressure: MemoryPressureMonitor {
-    /// The monitor of the program.
+    /// The monitor that the whole program shares.
     public static let shared = KernelMemoryPressure()
 
     private struct State {
         var observers = Observers()
-        /// There as long as there are observers.
+        /// The watch; `nil` while there are no observers.
         var watch: PressureWatch?
         var level = MemoryPressure.normal
         var hasWarned = false
@@ -33,7 +34,8 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// - Parameter logger: told, once, if the kernel tells nothing.
+    /// Creates a monitor.
+    /// - Parameter logger: receives one message if the kernel reports nothing, and a warning if the watch cannot start.
     public convenience init(logger: Logger = Logger(label: "dipper")) {
         self.init(logger: logger, root: "", .standard)
     }
@@ -44,7 +46,7 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         self.timing = timing
     }
 
-    /// How short memory is now; `normal` while nobody observes.
+    /// The current level; `normal` while there are no observers.
     public var level: MemoryPressure { state.withLock { $0.level } }
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
@@ -69,9 +71,9 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
         _ = consume observer
     }
 
-    // MARK: The watch's side
+    // MARK: Watch
 
-    /// The watch that runs; for tests.
+    /// The running watch, for tests.
     var watch: PressureWatch? { state.withLock { $0.watch } }
 
     func learned(_ level: MemoryPressure, _ watch: PressureWatch) {
@@ -81,16 +83,17 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
             return state.observers.all
         }
         for observer in observers { observer() }
-        // What was just freed lies in malloc's arenas, and would stay there. This thread has the time.
+        // Memory that was just freed would stay in malloc's arenas. This thread has time to return it to the system.
         if level == .severe { giveBackFreeMemory() }
     }
 
+    /// Logs, once, that the kernel reports nothing.
     func isDeaf() {
         let isNew = state.withLock { !exchange(&$0.hasWarned, with: true) }
         if isNew { logger.info("the kernel tells nothing of memory pressure") }
     }
 
-    /// There is no watch; whoever observes next tries again.
+    /// Removes a watch that could not start; the next observer tries again.
     func cannotWatch(_ watch: PressureWatch, _ error: Int32) {
         state.withLock { if $0.watch === watch { $0.watch = nil } }
         logger.warning("memory pressure is not watched", metadata: ["error": "\(String(cString: strerror(error)))"])

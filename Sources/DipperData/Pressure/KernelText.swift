@@ -1,8 +1,8 @@
 import Foundation
 
-/// The small files of `/proc` and `/sys`, read as they are; what does not have the form expected counts as not there.
+/// The small files of `/proc` and `/sys`. Contents that do not have the expected form count as missing.
 enum KernelText {
-    /// More than any of these files has.
+    /// The most bytes that are read: more than any of these files has.
     private static let limit = 64 << 10
 
     static func read(_ path: String) -> String? {
@@ -12,7 +12,7 @@ enum KernelText {
         return read(descriptor)
     }
 
-    /// From the beginning, which also makes `poll` wait for the next change.
+    /// Reads a file from its beginning. Reading it also makes `poll` wait for the next change.
     static func read(_ descriptor: Int32) -> String? {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 4096)
@@ -26,12 +26,12 @@ enum KernelText {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The number that a file holds; `nil` for `max`, and for what is none.
+    /// Returns the number that a text holds; `nil` for `max` and for anything else that is not a number.
     static func number(_ text: String?) -> Int? {
         text.flatMap { Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) }.flatMap { $0 >= 0 ? $0 : nil }
     }
 
-    /// The number behind a name that begins a line: `name 12`, `Name:  12 kB`.
+    /// Returns the number after a name that begins a line: `name 12` or `Name:  12 kB`.
     static func number(_ name: String, in text: String) -> Int? {
         for line in text.split(separator: "\n") {
             let parts = line.split(whereSeparator: { $0 == " " || $0 == "\t" || $0 == ":" })

@@ -1,8 +1,8 @@
 import Foundation
 
-/// How much memory there is for this process.
+/// The memory that this process may use.
 enum MemoryLimit {
-    /// In bytes: what the machine has, or what the tightest control group allows if that is less.
+    /// The machine's memory in bytes, or the lowest limit of a control group if that is less.
     static var available: Int { available(root: "") }
 
     static func available(root: String, machine: UInt64 = ProcessInfo.processInfo.physicalMemory) -> Int {

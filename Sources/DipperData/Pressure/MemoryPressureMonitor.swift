@@ -1,7 +1,8 @@
-/// Tells how short memory is. ``KernelMemoryPressure`` knows from the kernel; `DipperTesting` has a manual one.
+/// The interface that tells how short memory is. ``KernelMemoryPressure`` asks the kernel; `DipperTesting` has a manual
+/// monitor for tests.
 public protocol MemoryPressureMonitor: Sendable {
-    /// How short memory is now. Never blocks.
+    /// The current level. Never blocks.
     var level: MemoryPressure { get }
-    /// Calls back, from any thread, after each change of ``level``, until the observation is let go of.
+    /// Calls `onChange` from any thread after each change of ``level``, until the observation is released.
     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation
 }

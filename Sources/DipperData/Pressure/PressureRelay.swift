@@ -1,28 +1,31 @@
 import Synchronization
 
-/// Passes a monitor's level on to what a cache has in memory, and to who else wants to know.
+/// A relay that passes a monitor's level on to the memory tiers of a cache and to other followers.
 package final class PressureRelay: Sendable {
     private typealias Follower = @Sendable (MemoryPressure) -> Void
 
     private struct State {
+        /// The followers that are called first.
         var followers: [(number: Int, call: Follower)] = []
-        /// Called after those.
+        /// The followers that are called after all others.
         var last: [(number: Int, call: Follower)] = []
         var next = 0
         var observation: ChangeObservation?
-        /// What followers are being told.
+        /// The level that followers are being told.
         var latest = MemoryPressure.normal
         var isEnded = false
     }
 
     private let monitor: (any MemoryPressureMonitor)?
     private let onChange: @Sendable (MemoryPressure) -> Void
+    /// The level of the last call of ``onChange``.
     private let told = Mutex(MemoryPressure.normal)
     private let state = Mutex(State())
 
+    /// Creates a relay, which observes the monitor until ``end()``.
     /// - Parameters:
-    ///   - monitor: `nil` for memory that is never short.
-    ///   - onChange: called with each new level, after all followers have been.
+    ///   - monitor: the monitor; `nil` for memory that is never short.
+    ///   - onChange: called with each new level, after all followers.
     init(_ monitor: (any MemoryPressureMonitor)?, onChange: @escaping @Sendable (MemoryPressure) -> Void) {
         self.monitor = monitor
         self.onChange = onChange
@@ -31,12 +34,15 @@ package final class PressureRelay: Sendable {
         state.withLock { $0.observation = observation }
     }
 
-    /// `normal` once it has ended.
+    /// The monitor's level; `normal` after ``end()``.
     package var level: MemoryPressure { state.withLock { $0.isEnded } ? .normal : monitor?.level ?? .normal }
 
-    /// Calls back with the level as it is now, unless that is `normal`, and with each one that follows, from any thread,
-    /// in the order in which they began to follow. The same level may come twice.
-    /// - Parameter last: to be called after all those that need not be.
+    /// Calls `onChange` with the current level, unless that is `normal`, and with each later one, until the observation
+    /// is released.
+    ///
+    /// The calls come from any thread. Followers are called in the order in which they began to follow. A level may be
+    /// reported twice.
+    /// - Parameter last: whether the follower is called after all followers that are not `last`.
     package func follow(
         last: Bool = false, _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation {
@@ -55,8 +61,8 @@ package final class PressureRelay: Sendable {
         }
     }
 
-    /// Nothing is observed any more. Followers that do without something are told that they need not any longer: they
-    /// may do so for others in the process.
+    /// Ends the observation of the monitor. Followers that hold back because of pressure are told `normal`: they may
+    /// also serve other caches of the process.
     func end() {
         let (observation, followers) = state.withLock { state in
             let isPressed = !state.isEnded && state.latest != .normal
@@ -78,8 +84,8 @@ package final class PressureRelay: Sendable {
         if isNew { onChange(level) }
     }
 
-    /// Calls followers until they have been told what holds: of two changes that come at one time from two threads, the
-    /// older may come last.
+    /// Calls followers until they have been told the current level. Two threads may report changes at the same time,
+    /// and the older one may come last.
     @discardableResult
     private func settle(_ followers: [Follower], startingWith known: MemoryPressure?) -> MemoryPressure {
         var known = known

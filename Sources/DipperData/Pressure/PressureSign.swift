@@ -1,27 +1,28 @@
-/// Something that tells of memory getting short.
+/// An observation about memory pressure.
 enum PressureSign: Equatable, Sendable {
-    /// Tasks of the process's group had to wait for memory.
+    /// Some tasks of the process's group had to wait for memory.
     case stalled
-    /// All of them had to.
+    /// All tasks of the process's group had to wait for memory.
     case blocked
-    /// The same of the machine's tasks, whose groups may have limits of their own.
+    /// Some tasks of the machine had to wait for memory; their groups may have limits of their own.
     case machineStalled
+    /// All tasks of the machine had to wait for memory.
     case machineBlocked
-    /// The kernel finds it hard to take memory back within the group (version 1's `medium`).
+    /// The kernel has difficulty reclaiming memory within the group (version 1's `medium`).
     case pressed
-    /// It hardly can (version 1's `critical`).
+    /// The kernel can hardly reclaim memory within the group (version 1's `critical`).
     case critical
-    /// The group had to have a process killed, or was about to.
+    /// The group ran out of memory: the kernel killed one of its processes or was about to.
     case outOfMemory
-    /// There may be news.
+    /// The monitor has looked; the memory in use may have changed.
     case looked
 }
 
-/// How much memory is in use.
+/// The shares of memory in use.
 struct MemoryUse: Equatable, Sendable {
-    /// Share of the tightest group's limit; `nil` if there is no limit.
+    /// The largest share of a control group's limit that is in use; `nil` if there is no limit.
     var group: Double?
-    /// Share of the machine's memory; `nil` if it is not known.
+    /// The share of the machine's memory that is in use; `nil` if unknown.
     var machine: Double?
 
     init(group: Double? = nil, machine: Double? = nil) {
@@ -29,6 +30,7 @@ struct MemoryUse: Equatable, Sendable {
         self.machine = machine
     }
 
+    /// Reads the use of the groups, and that of the machine.
     /// - Parameter memory: the text of `/proc/meminfo`.
     init(_ groups: ControlGroups, memory: String) {
         let total = KernelText.number("MemTotal", in: memory) ?? 0

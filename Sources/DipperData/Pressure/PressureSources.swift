@@ -2,17 +2,18 @@ import CMnl
 import Foundation
 import Logging
 
-/// What of the kernel's words on memory can be heard here: descriptors to wait on, and files to be looked at now and
-/// then where there is nothing to wait on.
+/// The kernel's sources on memory pressure: descriptors to wait for, and files to read regularly where there is no
+/// descriptor.
 ///
-/// - Pressure files (Documentation/accounting/psi.rst), of the process's group and of the machine: they wake who has
-///   written a trigger into them. Where that is not allowed, the times in them are read every few seconds.
-/// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst) of the group and of those around it: it
-///   changes when a limit is met.
-/// - `memory.pressure_level` of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst, section 11), for which one
-///   must be allowed to write to `cgroup.event_control`.
+/// - Pressure files of the process's group and of the machine (Documentation/accounting/psi.rst). They wake a thread
+///   that has written a trigger into them. Where a trigger is not allowed, the times in them are read every few
+///   seconds.
+/// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst), of the process's group and the groups
+///   around it. It changes when a limit is reached.
+/// - `memory.pressure_level` of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst, section 11). It requires
+///   permission to write to `cgroup.event_control`.
 ///
-/// Used by one thread.
+/// One thread uses this object.
 final class PressureSources {
     private enum Kind {
         case trigger(PressureSign)
@@ -38,9 +39,10 @@ final class PressureSources {
     private let timing: PressureTiming
     private var looked: Duration
 
+    /// Opens the sources.
     /// - Parameters:
-    ///   - root: where `/proc` and `/sys` are; for tests.
-    ///   - now: on the clock of the times given later.
+    ///   - root: the folder of `/proc` and `/sys`, for tests.
+    ///   - now: the current time, on the clock of the times given later.
     init(root: String, _ timing: PressureTiming, now: Duration) {
         self.root = root
         self.timing = timing
@@ -56,12 +58,13 @@ final class PressureSources {
         for source in sources { close(source.descriptor) }
     }
 
-    /// Nothing tells anything.
+    /// Whether there is nothing to wait for and nothing to read.
     var isDeaf: Bool { sources.isEmpty && period == nil }
-    /// How often to look without having been woken; `nil` for never. The kernel tells when a limit is met, which is late.
+    /// The interval at which to look without a wake-up; `nil` for never. A group with a limit is looked at regularly,
+    /// because the kernel reports only that the limit is reached, which is late.
     var period: Duration? { times.isEmpty && groups.limit == nil ? nil : timing.period }
 
-    /// What to wait for.
+    /// The descriptors to wait for.
     var polled: [pollfd] {
         sources.map { source in
             let events = if case .counter = source.kind { POLLIN } else { POLLPRI }
@@ -69,10 +72,10 @@ final class PressureSources {
         }
     }
 
-    /// How much is in use.
+    /// The shares of memory in use.
     var use: MemoryUse { MemoryUse(groups, memory: KernelText.read(root + "/proc/meminfo") ?? "") }
 
-    // MARK: Opening
+    // MARK: Opening sources
 
     private func listen(to path: String, ofMachine: Bool) {
         let isWoken =
@@ -86,7 +89,7 @@ final class PressureSources {
     private func set(_ trigger: StallTrigger, _ path: String, _ sign: PressureSign) -> Bool {
         let descriptor = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
-        // With the zero at its end.
+        // The text is written with its terminating zero.
         let text = Array(trigger.text.utf8CString)
         guard Self.isOfKernel(descriptor),
             text.withUnsafeBytes({ write(descriptor, $0.baseAddress, $0.count) }) == text.count
@@ -112,7 +115,8 @@ final class PressureSources {
         for (level, sign) in [("medium", PressureSign.pressed), ("critical", .critical)] where !groups.isEmpty {
             let counter = eventfd(0, Int32(EFD_CLOEXEC) | Int32(EFD_NONBLOCK))
             guard counter >= 0 else { continue }
-            // Only what concerns this group: pressure within those beside it is theirs.
+            // With "local" a group reports its own pressure only: that of other groups within it does not concern this
+            // process.
             if groups.filter({ Self.register(counter, "\(level),local", $0) }).isEmpty {
                 close(counter)
             } else {
@@ -132,7 +136,7 @@ final class PressureSources {
         return isOfKernel(control) && text.withUnsafeBytes { write(control, $0.baseAddress, $0.count) } == text.count
     }
 
-    /// Files that the kernel makes as they are read have no size.
+    /// Returns whether a file belongs to the kernel: files that it makes as they are read have no size.
     private static func isOfKernel(_ descriptor: Int32) -> Bool {
         var status = stat()
         return fstat(descriptor, &status) == 0 && status.st_size == 0
@@ -142,10 +146,10 @@ final class PressureSources {
         ["oom", "oom_kill"].reduce(0) { $0.addingReportingOverflow(KernelText.number($1, in: text) ?? 0).partialValue }
     }
 
-    // MARK: Hearing
+    // MARK: Signs
 
-    /// What has been heard.
-    /// - Parameter polled: as ``polled`` gave it, with what `poll` found.
+    /// Returns the signs of memory pressure since the last call.
+    /// - Parameter polled: the descriptors of ``polled`` with the results of `poll`.
     func signs(_ polled: [pollfd], at now: Duration) -> [PressureSign] {
         var signs: [PressureSign] = []
         for index in polled.indices.reversed() where polled[index].revents != 0 && index < sources.count {
@@ -154,18 +158,18 @@ final class PressureSources {
         return signs + lookAtTimes(now)
     }
 
-    /// `nil` if there is nothing more to be heard.
+    /// Returns the sign of a source; `nil` if the source will report nothing more.
     private func hear(_ index: Int, _ found: Int16) -> PressureSign? {
         let source = sources[index]
         switch source.kind {
         case .trigger(let sign):
-            // The group is gone.
+            // An error means that the group has been removed.
             return found & Int16(POLLERR | POLLNVAL) == 0 ? sign : nil
         case .events(let isOwn, let before):
             guard let text = KernelText.read(source.descriptor) else { return nil }
             let kills = Self.kills(text)
             sources[index] = Source(descriptor: source.descriptor, kind: .events(isOwn: isOwn, kills: kills))
-            // The kernel counts for outer groups what happens anywhere within them.
+            // The events of an outer group include those of all groups within it, so only those of the own group count.
             return isOwn && kills > before ? .outOfMemory : .looked
         case .counter(let sign):
             var count: eventfd_t = 0

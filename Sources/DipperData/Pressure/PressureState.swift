@@ -1,34 +1,35 @@
-/// Makes a level of signs and time: a value, so that each rule is a line in a table.
+/// The level of memory pressure, made from signs and times: a value without a clock.
 ///
-/// A sign raises the level at once. Each level holds for some seconds after its last sign, then the one below it holds,
-/// if it has been seen meanwhile or not: from `severe` to `normal` it takes two steps. While much of a limit is in
-/// use the level stays, at shares a little below those that raise it, so that it does not go up and down with each
-/// picture.
+/// A sign raises the level at once. A level lasts for some seconds after its last sign. Then the level falls by one
+/// step, so that it takes two steps from `severe` to `normal`. While much of a limit is in use the level stays: the
+/// shares at which it falls are a little below those that raise it, so that it does not change with every picture.
 struct PressureState: Equatable, Sendable {
-    /// How long a level holds after its last sign.
+    /// How long a level lasts after its last sign.
     let calm: Duration
-    /// Shares of a group's limit that raise the level, and at which it begins to fall again.
+    /// The shares of a group's limit that raise the level to `moderate`, and below which it falls again.
     static let moderateUse = (rise: 0.85, fall: 0.75)
+    /// The shares of a group's limit that raise the level to `severe`, and below which it falls again.
     static let severeUse = (rise: 0.95, fall: 0.90)
-    /// A machine that waits for memory is short of it only if so much is in use; else it is some other group's limit
-    /// that makes tasks wait.
+    /// The share of the machine's memory from which stalls of the machine's tasks count. With less in use, the tasks
+    /// wait because of the limits of their groups.
     static let shortMachine = 0.8
 
     private(set) var level = MemoryPressure.normal
-    /// When the level falls by one step, if nothing happens.
+    /// The time at which the level falls by one step if there is no further sign.
     private(set) var due: Duration?
 
     init(calm: Duration) {
         self.calm = calm
     }
 
-    /// - Parameter now: on any clock that does not go back.
+    /// Applies a sign and the memory in use.
+    /// - Parameter now: the time on any clock that does not go back.
     mutating func apply(_ sign: PressureSign, _ use: MemoryUse, at now: Duration) {
         let seen = max(Self.level(of: sign, use), Self.level(of: use, during: level))
         if seen >= level {
             level = seen
         } else if let due, now >= due {
-            // Not further than a step: what was just given back may be missing again at once.
+            // The level falls by one step only, because the memory that was just freed may be needed again at once.
             level = max(seen, level == .severe ? .moderate : .normal)
         } else {
             return

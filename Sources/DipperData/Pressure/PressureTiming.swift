@@ -1,10 +1,10 @@
-/// How fast a monitor of memory pressure is.
+/// The times that a monitor of memory pressure uses.
 package struct PressureTiming: Sendable {
-    /// How long a level holds after its last sign.
+    /// How long a level lasts after its last sign.
     package var calm: Duration
-    /// How often files are looked at that wake nobody.
+    /// The interval at which files are read that do not wake the thread.
     package var period: Duration
-    /// The shortest time from one look to the next.
+    /// The shortest time between two looks.
     package var spacing: Duration
 
     package init(calm: Duration, period: Duration, spacing: Duration) {

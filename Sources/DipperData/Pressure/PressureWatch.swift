@@ -6,16 +6,16 @@ import Synchronization
 final class PressureWatch: Sendable {
     private let thread = WakeableThread()
 
-    /// Starts the thread, which tells `monitor` of each change.
+    /// Starts the thread, which tells `monitor` of each change of the level.
     func start(for monitor: KernelMemoryPressure) {
         if let failure = thread.failure { return monitor.cannotWatch(self, failure) }
         thread.start(name: "dipper-memory") { self.run(monitor) }
     }
 
-    /// Ends the thread soon; may be called from itself.
+    /// Ends the thread soon; the thread itself may call this method.
     func stop() { thread.stop() }
 
-    /// Returns when the thread has ended. To be called once.
+    /// Waits until the thread has ended. May be called once.
     func join() async { await thread.join() }
 
     private func run(_ monitor: KernelMemoryPressure) {
@@ -30,7 +30,7 @@ final class PressureWatch: Sendable {
             let (use, before) = (sources.use, state.level)
             for sign in signs.isEmpty ? [.looked] : signs { state.apply(sign, use, at: now) }
             if state.level != before { monitor.learned(state.level, self) }
-            // Events come in storms when there is no memory.
+            // The pause limits the work: events come in large numbers when memory is short.
             guard wait([], for: monitor.timing.spacing) != nil else { return }
             let left = [state.due.map { $0 - now }, sources.period].compactMap { $0 }.min()
             guard let found = wait(sources.polled, for: left) else { return }
@@ -38,7 +38,7 @@ final class PressureWatch: Sendable {
         }
     }
 
-    /// What the descriptors tell; `nil` if the thread is to end.
+    /// Waits for the descriptors or the time. Returns the descriptors with the results; `nil` if the thread must end.
     private func wait(_ descriptors: [pollfd], for time: Duration?) -> [pollfd]? {
         let waited = thread.wait(for: descriptors, until: time.map { .now + max(.zero, $0) })
         return if case .found(let found) = waited { found } else { nil }

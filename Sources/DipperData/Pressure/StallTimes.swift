@@ -1,11 +1,11 @@
-/// How long tasks have waited for memory, as pressure files tell (Linux, Documentation/accounting/psi.rst).
+/// The time that tasks have waited for memory, from a pressure file (Linux, Documentation/accounting/psi.rst).
 struct StallTimes: Equatable, Sendable {
-    /// Time in which at least one task waited.
+    /// The time in which at least one task waited.
     var some: Duration
-    /// Time in which all tasks that were not idle waited.
+    /// The time in which all tasks that were not idle waited.
     var full: Duration
 
-    /// `nil` if the text has another form.
+    /// Parses a pressure file; `nil` if the text has another form.
     init?(_ text: String) {
         var times: [Substring: Duration] = [:]
         for line in text.split(separator: "\n") {
@@ -20,7 +20,7 @@ struct StallTimes: Equatable, Sendable {
         full = times["full"] ?? .zero
     }
 
-    /// In microseconds: some thousand years.
+    /// The largest time that is accepted, in microseconds: about two thousand years.
     private static let most: Int64 = 1 << 56
 
     init(some: Duration, full: Duration) {
@@ -28,7 +28,8 @@ struct StallTimes: Equatable, Sendable {
         self.full = full
     }
 
-    /// What the time since an earlier look tells, by the shares that triggers are set to.
+    /// Returns the sign for the time since an earlier look, by the shares that the triggers use; `nil` if both are
+    /// below.
     func sign(since earlier: StallTimes, over time: Duration, ofMachine: Bool) -> PressureSign? {
         guard time > .zero else { return nil }
         if (full - earlier.full) / time >= StallTrigger.severe.share { return ofMachine ? .machineBlocked : .blocked }
@@ -37,20 +38,22 @@ struct StallTimes: Equatable, Sendable {
     }
 }
 
-/// What the kernel is asked to tell of: so much waiting within so much time.
+/// A trigger that the kernel reports: so much waiting within a window of time.
 struct StallTrigger: Equatable, Sendable {
     var kind: String
     var stall: Duration
-    /// Programs without privileges may only use multiples of two seconds.
+    /// The window; without privileges only multiples of two seconds are allowed.
     var window = Duration.seconds(2)
 
-    /// A tenth of the time some task waits; what systemd takes for its services too.
+    /// The trigger for `moderate`: some task waits a tenth of the time. systemd uses this share for its services as
+    /// well.
     static let moderate = StallTrigger(kind: "some", stall: .milliseconds(200))
-    /// A fifth of the time nothing gets done.
+    /// The trigger for `severe`: no task makes progress in a fifth of the time.
     static let severe = StallTrigger(kind: "full", stall: .milliseconds(400))
 
+    /// The share of the window that is spent waiting.
     var share: Double { stall / window }
 
-    /// As it is written into a pressure file.
+    /// The text to write into a pressure file.
     var text: String { "\(kind) \(Int(stall / .microseconds(1))) \(Int(window / .microseconds(1)))" }
 }

@@ -1,6 +1,6 @@
-/// Percent-encoded bytes (RFC 3986, section 2.1), decoded leniently: what is not an escape stays as it is.
+/// A lenient decoder of percent-encoded bytes (RFC 3986, section 2.1): bytes that are no escape stay as they are.
 enum PercentCoding {
-    /// Undoes one level of encoding; `nil` if there is none.
+    /// Returns the bytes with one level of encoding undone; `nil` if there is none.
     static func decoded(_ bytes: [UInt8]) -> [UInt8]? {
         guard bytes.contains(UInt8(ascii: "%")) else { return nil }
         var result: [UInt8] = []
@@ -20,11 +20,11 @@ enum PercentCoding {
         return result.count == bytes.count ? nil : result
     }
 
-    /// Nobody encodes a name more often.
+    /// The most levels of encoding that are undone. No real name has more.
     static let mostLevels = 4
 
-    /// Undoes all levels of encoding; `nil` if there are more than ``mostLevels``. Each takes a pass over the bytes, and
-    /// `%252525…` has one for every three of them.
+    /// Returns the bytes with all levels of encoding undone; `nil` if there are more than ``mostLevels``. The limit
+    /// bounds the cost: each level takes a pass over the bytes, and `%252525…` has one level for every two bytes.
     static func fullyDecoded(_ bytes: [UInt8]) -> [UInt8]? {
         var bytes = bytes
         for _ in 0..<mostLevels {

@@ -1,5 +1,5 @@
-/// A value whose fields may hold secrets: its description, which leaves them out, is all that is printed of it, by
-/// `print`, by `dump` and by a debugger.
+/// A value whose fields may hold secrets. `print`, `dump` and a debugger print nothing of it but its description, which
+/// leaves the secrets out.
 package protocol RedactedStringConvertible: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
 
 extension RedactedStringConvertible {

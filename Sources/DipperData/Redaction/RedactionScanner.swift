@@ -1,11 +1,12 @@
-/// Reads one line once, from left to right, and leaves out user information and the values of secret names.
+/// A scanner that reads one line once, from left to right, and leaves out user information and the values of secret
+/// names.
 ///
-/// The line need not be a well-formed URL, so nothing is parsed. User information stands between a scheme's colon and
-/// slashes and the last `@` before the next delimiter. A name is what stands before an equals sign, as far back as the
-/// next delimiter; its value ends with its part of the path or query. Parts that are percent-encoded are decoded, and left
-/// out whole if there is a secret in them.
+/// The line need not be a well-formed URL, so the scanner does not parse it. User information stands between a scheme's
+/// colon and slashes and the last `@` before the next delimiter. A name stands before an equals sign and reaches back
+/// to the previous delimiter; its value ends with its part of the path or query. Percent-encoded parts are decoded, and
+/// left out as a whole if they contain a secret.
 struct RedactionScanner {
-    /// Tells whether a line with this byte needs a closer look: URLs without a query seldom have one.
+    /// Returns whether a line with this byte must be scanned.
     static func isSuspicious(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "@"), UInt8(ascii: "="), UInt8(ascii: "%"), UInt8(ascii: ":"): true
@@ -19,7 +20,7 @@ struct RedactionScanner {
         return scanner.output
     }
 
-    /// Nobody encodes a URL in a URL in a URL in a URL.
+    /// The most levels of URLs inside of URLs that are decoded. Deeper parts are left out.
     private static let maximumDepth = 4
     private static let mark = Array(Redaction.mark.utf8)
 
@@ -28,12 +29,12 @@ struct RedactionScanner {
     private let depth: Int
     private var output: [UInt8] = []
     private var position = 0
-    /// Where the part begins that is being read.
+    /// The start of the part that is being read.
     private var partStart = 0
-    /// The line begins like a URL, so that values end and colons have no meaning of their own.
+    /// Whether the line begins like a URL: then values end at delimiters, and colons do not end names.
     private let isURL: Bool
     private var isInQuery = false
-    /// Where the last `@` of the line is. Looked for once: every `://` may have to know.
+    /// The position of the last `@` of the line. Found once, because every `://` may need it.
     private let lastSign: Int?
 
     private init(line: [UInt8], names: SecretNames, depth: Int) {
@@ -52,7 +53,7 @@ struct RedactionScanner {
             while position < line.count, Self.isSlash(line[position]) { position += 1 }
             output += line[..<position]
             if position == scheme, position < line.count, names.contains(line[..<(scheme - 1)]) {
-                // A name and its value, in a key of the caller's own.
+                // A secret name and its value, in a key of the caller's own.
                 output += Self.mark
                 return
             }
@@ -79,7 +80,7 @@ struct RedactionScanner {
 
     // MARK: Parts
 
-    /// Puts out the part that ends here.
+    /// Appends the part that ends here to the output.
     private mutating func endPart() {
         output += isSecretWhenDecoded(line[partStart..<position]) ? Self.mark[...] : line[partStart..<position]
         partStart = position
@@ -99,7 +100,7 @@ struct RedactionScanner {
         partStart = position
     }
 
-    /// Reads a name's end; the value is left out if the name is secret.
+    /// Reads the end of a name, and leaves out the value if the name is secret.
     private mutating func separator() {
         let name = name(before: position)
         endPart()
@@ -107,7 +108,7 @@ struct RedactionScanner {
         position += 1
         partStart = position
         guard names.contains(name) else { return }
-        // In a sentence there may be a space or a quotation mark before the value.
+        // In a sentence, a space or a quotation mark may stand before the value.
         while !isURL, position < line.count, line[position] == UInt8(ascii: " ") || Self.isQuote(line[position]) {
             position += 1
         }
@@ -137,12 +138,12 @@ struct RedactionScanner {
     // MARK: User information
 
     /// Leaves out the user information of the authority that begins here.
-    /// - Parameter hasSlashes: there are slashes before it, as there are in URLs of the web.
+    /// - Parameter hasSlashes: whether slashes stand before the authority, as in URLs of the web.
     private mutating func authority(hasSlashes: Bool) {
         let end = line[position...].firstIndex(where: Self.endsAuthority) ?? line.count
         var sign = line[position..<end].lastIndex(of: UInt8(ascii: "@"))
         if sign == nil, hasSlashes, !hasPlausiblePort(line[position..<end]) {
-            // A password with a slash, a question mark or a number sign.
+            // The password contains a slash, a question mark or a number sign.
             sign = lastSign
         }
         guard let sign, sign > position else { return }
@@ -150,7 +151,7 @@ struct RedactionScanner {
         position = sign
     }
 
-    /// False if what follows the host is not a port.
+    /// Returns `false` if the text behind the host's colon is not a port.
     private func hasPlausiblePort(_ authority: ArraySlice<UInt8>) -> Bool {
         let host = authority.lastIndex(of: UInt8(ascii: "]")) ?? authority.startIndex
         guard let colon = authority[host...].firstIndex(of: UInt8(ascii: ":")) else { return true }
@@ -161,7 +162,7 @@ struct RedactionScanner {
 
     // MARK: Characters
 
-    /// Where what follows the scheme's colon begins; `nil` for text without a scheme (RFC 3986, section 3.1).
+    /// Returns the position behind the scheme's colon; `nil` for text without a scheme (RFC 3986, section 3.1).
     private static func endOfScheme(_ line: [UInt8]) -> Int? {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), let first = line.first, isLetter(first) else {
             return nil

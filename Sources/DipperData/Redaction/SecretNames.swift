@@ -3,17 +3,17 @@
 struct SecretNames: Sendable, Hashable {
     /// The words of each name, in lower case and joined, so that `PassWord` is found as `password`.
     private let joined: Set<String>
-    /// The most words that may have to be joined.
+    /// The most words that are joined for a comparison.
     private let reach: Int
 
     init(standard: [String], further: some Sequence<String>) {
         let names = (standard + further).map { Self.words(of: $0.utf8) }.filter { !$0.isEmpty }
         joined = Set(names.map { $0.joined() })
-        // A name of one word may be written as two.
+        // A name of one word may be written as two words.
         reach = max(2, names.map(\.count).max() ?? 0)
     }
 
-    /// Tells whether a name contains a secret one. A name that is encoded too often to be read counts as one.
+    /// Returns whether a name contains a secret name. A name with too many levels of encoding counts as secret.
     func contains(_ name: some Collection<UInt8>) -> Bool {
         guard let decoded = PercentCoding.fullyDecoded(Array(name)) else { return true }
         let words = Self.words(of: decoded)
@@ -26,8 +26,8 @@ struct SecretNames: Sendable, Hashable {
         }
     }
 
-    /// Splits a name at everything but letters and digits, between letters and digits, and where a capital letter begins
-    /// a word.
+    /// Splits a name at everything but letters and digits, between letters and digits, and where a capital letter
+    /// begins a word.
     private static func words(of name: some Collection<UInt8>) -> [String] {
         var words: [[UInt8]] = []
         var last = Kind.other

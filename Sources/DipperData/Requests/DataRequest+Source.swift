@@ -1,28 +1,29 @@
 import Foundation
 
 extension DataRequest {
-    /// Where bytes come from.
+    /// A source of bytes.
     public enum Source: Sendable {
-        /// A server.
+        /// The server of a URL.
         case url(URL)
-        /// A file, text, memory, or code of the caller's.
+        /// A file, text, memory, or code of the caller.
         case provider(any DataProvider)
 
-        /// The URL, if it is one.
+        /// The URL; `nil` for a provider.
         public var url: URL? { if case .url(let url) = self { url } else { nil } }
-        /// The provider, if it is one.
+        /// The provider; `nil` for a URL.
         public var provider: (any DataProvider)? { if case .provider(let provider) = self { provider } else { nil } }
 
-        /// As an alternative it stands in for one call.
+        /// Whether the source, as an alternative, stands in for one call only.
         var isStandIn: Bool { provider?.isLocal == true }
     }
 
-    /// A copy with URLs to turn to.
+    /// Returns a copy of the request with one option, such as ``alternatives``, set to URLs.
     public func with(_ option: WritableKeyPath<DataRequest, [Source]>, _ urls: [URL]) -> DataRequest {
         with(option, urls.map { .url($0) })
     }
 
-    /// For who has no use for what stands in for a call alone: it would not be kept.
+    /// The request without alternatives that stand in for one call only. Their bytes are not kept, so a call that only
+    /// fills the cache has no use for them.
     package var withoutStandIns: DataRequest {
         hasStandIns ? with(\.alternatives, alternatives.filter { !$0.isStandIn }) : self
     }

@@ -1,31 +1,32 @@
 import Foundation
 
-/// What to fetch, and how: a value.
+/// A request for bytes: what to fetch, and how. A value.
 ///
-/// Everything but the URL has a default, most of them set by the cache's ``DataCache/Configuration``. Options are
+/// Everything but the URL has a default; the cache's ``DataCache/Configuration`` sets most of the defaults. Options are
 /// set as properties, or chained:
 ///
 /// ```swift
 /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"]).with(\.priority, .high)
 /// ```
 public struct DataRequest: Sendable {
-    /// What the cache may answer, and where the answer is kept.
+    /// The rule for which tiers may answer a call, and which tiers keep the answer.
     public enum CachePolicy: Sendable, Hashable, CaseIterable {
-        /// Memory, disk, network; kept in both tiers. What is stored must be fresh, or the server says that it still
-        /// holds (see ``FreshnessPolicy``).
+        /// Reads memory, disk and network; keeps the answer in both tiers. A stored answer must be fresh, or the server
+        /// must confirm that it still holds (see ``FreshnessPolicy``).
         case useCache
-        /// Memory, network; kept in memory. The disk is neither read nor written.
+        /// Reads memory and network; keeps the answer in memory. The disk is neither read nor written.
         case memoryOnly
-        /// Memory, disk, also what is out of date unless the server has forbidden that; else
-        /// ``DipperError/notCached``.
+        /// Reads memory and disk, and also answers with an entry that is out of date unless the server has forbidden
+        /// that. Otherwise the call ends with ``DipperError/notCached``.
         case cacheOnly
-        /// Network; kept in both tiers.
+        /// Reads the network only; keeps the answer in both tiers. The answer of a local provider is kept in memory
+        /// only.
         case ignoreCache
-        /// Memory, network; kept in both tiers.
+        /// Reads memory and network; keeps the answer in both tiers.
         case fromMemoryOrRefresh
-        /// Network; nothing is read and nothing is kept, not even the beginning of a body that breaks off. A download that
-        /// has nothing to do with the cache but its queues, retries and hooks. It shares a fetch with other calls for its
-        /// key: what they want kept is kept.
+        /// Reads the network only and keeps nothing, not even a partial body: a download that uses only the queues,
+        /// retries and hooks of the cache. The call shares a fetch with other calls for its key, and the cache keeps
+        /// the answer if one of those calls wants it kept.
         case bypass
     }
 
@@ -38,65 +39,70 @@ public struct DataRequest: Sendable {
         set { box = RequestHooks.Box(newValue) }
     }
 
-    /// The text the request was made from, if it is not a URL that can be fetched.
+    /// The text or the provider's key that the request was made from; `nil` if it was made from a URL.
     private var unparsed: String?
-    /// What to fetch; `nil` if a provider brings the bytes, or if the text given was not a URL, in which case each call
-    /// ends with ``DipperError/invalidURL``.
+    /// The URL to fetch; `nil` if a provider supplies the bytes, or if the text given was not a URL. In the second case
+    /// each call ends with ``DipperError/invalidURL``.
     public private(set) var url: URL?
-    /// Fields to send. They are part of the default key, but for `Cache-Control` and `Pragma`, which tell the cache what
-    /// will do (RFC 9111, section 5.2.1).
+    /// The header fields to send. They are part of the default key, except `Cache-Control` and `Pragma`, which control
+    /// the cache (RFC 9111, section 5.2.1).
     public var headers: HTTPHeaders = [:]
     /// The entry's key; `nil` for the default key, which is made from URL and headers. The identities of
-    /// ``credentials`` and ``modifier`` are added to either.
+    /// ``credentials`` and ``modifier`` are added to either key.
     public var key: CacheKey?
-    /// The order inside the queue.
+    /// The order of the job inside its queue.
     public var priority = Priority.normal
-    /// The longest the fetch may take from the start of its first attempt, retries and the waits between them
-    /// included; time in the queue, paused, or without a network does not count. `nil` for the cache's default.
+    /// The longest time that the fetch may take, from the start of its first attempt, including retries and the waits
+    /// between them. Time in the queue, paused, or without a network does not count. `nil` uses the cache's default.
     public var timeout: Duration?
-    /// What the cache may answer; `nil` for the cache's default, as for all that follow.
+    /// The policy that says which tiers may answer; `nil` uses the cache's default.
     public var cachePolicy: CachePolicy?
-    /// What decides whether a stored answer may be used without asking the server.
+    /// The policy that decides whether a stored answer may be used without asking the server; `nil` uses the cache's
+    /// default.
     public var freshness: FreshnessPolicy?
-    /// How long the entry, or a picture decoded from it, stays valid in memory, counted from when it entered memory.
-    /// This time may be longer than on disk. If this and the cache's configuration are `nil`, the disk's expiration
-    /// applies.
+    /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
+    /// memory. This time may be longer than on disk. If this and the cache's configuration are `nil`, the disk's
+    /// expiration applies.
     public var memoryExpiration: Expiration?
-    /// How long the entry counts as present on disk.
+    /// The time for which the entry counts as present on disk; `nil` uses the cache's default.
     public var diskExpiration: Expiration?
-    /// What a hit in memory does to the expiration there.
+    /// The effect of a hit in memory on the expiration there; `nil` uses the cache's default.
     public var memoryAccessExtension: AccessExtension?
-    /// What a hit on disk does to the expiration there.
+    /// The effect of a hit on disk on the expiration there; `nil` uses the cache's default.
     public var diskAccessExtension: AccessExtension?
-    /// When to try again. Each call keeps its own policy, also when several share a fetch.
+    /// The rule for retries; `nil` uses the cache's default. Each call keeps its own policy, even if several calls
+    /// share a fetch.
     public var retryPolicy: RetryPolicy?
-    /// The task ends only when the entry is on disk, also if the cache has it already and is still writing it. A disk that
-    /// fails does not fail the task, unless the entry is to be durable: then the task ends with ``DipperError/notWritten``.
+    /// Whether the task ends only when the entry is on disk, even if the cache has the entry already and is still
+    /// writing it.
     ///
-    /// A task that is to be durable brings to the device what the cache has but has not flushed.
+    /// If the disk fails, the task fails only if the entry is to be durable: then it ends with
+    /// ``DipperError/notWritten``. A task whose entry is to be durable also flushes an entry that the cache has but has
+    /// not flushed to the device.
     public var waitsForDiskWrite = false
-    /// When the entry counts as written: once the system has it, or once the device has. To be waited for with
-    /// ``waitsForDiskWrite`` or ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. Of several calls that share a fetch
-    /// one that wants it durable decides.
+    /// The point at which the entry counts as written: once the system has it, or once the device has it. Calls wait
+    /// for that point with ``waitsForDiskWrite`` or ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. If several
+    /// calls share a fetch, the entry is durable if one of them wants it durable.
     public var durability = Durability.relaxed
-    /// Where this call's closures run; `nil` for the cache's queue.
+    /// The queue on which this call's closures run; `nil` uses the cache's queue.
     public var callbackQueue: CallbackQueue?
 
-    /// A request for a URL, with the cache's defaults.
+    /// Creates a request for a URL, with the cache's defaults.
     public init(_ url: URL) {
         self.url = url
         unparsed = nil
     }
 
-    /// A request from text. Text that is not a URL is no error here: the call that uses it ends with
+    /// Creates a request from text. Text that is not a URL is no error here: the call that uses the request ends with
     /// ``DipperError/invalidURL``.
     public init(string: String) {
         url = URL(string: string)
         unparsed = string
     }
 
-    /// A request for what a provider brings, under its key. What is ``DataProvider/isLocal`` is kept in memory only, unless
-    /// ``cachePolicy`` is set.
+    /// Creates a request for the bytes of a provider, under the provider's key. Bytes of a provider that is
+    /// ``DataProvider/isLocal`` are kept in memory only, unless ``cachePolicy`` is set to a policy that keeps them on
+    /// disk (``CachePolicy/useCache`` or ``CachePolicy/fromMemoryOrRefresh``).
     public init(_ provider: any DataProvider) {
         url = nil
         unparsed = provider.cacheKey.string
@@ -105,10 +111,11 @@ public struct DataRequest: Sendable {
         hooks.provider = provider
     }
 
-    /// Brings the bytes in place of a server; `nil` for requests of a URL.
+    /// The provider that supplies the bytes in place of a server; `nil` for requests of a URL.
     public var provider: (any DataProvider)? { hasHooks ? hooks.provider : nil }
 
-    /// The same options for another source, under its own key.
+    /// Returns a request with the same options for another source, under that source's own key. For another origin the
+    /// credentials are removed, and all header fields that may not be sent there.
     func replacing(with source: Source) -> DataRequest {
         var copy = self
         copy.lowDataSource = nil
@@ -125,7 +132,7 @@ public struct DataRequest: Sendable {
         return copy
     }
 
-    /// A copy with one option changed.
+    /// Returns a copy with one option changed.
     public func with<Value>(_ option: WritableKeyPath<DataRequest, Value>, _ value: Value) -> DataRequest {
         var copy = self
         copy[keyPath: option] = value
@@ -140,23 +147,24 @@ public struct DataRequest: Sendable {
         return plain.marked(mark)
     }
 
-    /// Whether the answers are for the holder of this request's hooks, who cannot be known again by another process.
+    /// Whether the answers belong to a hook without a declared identity, which another process could not recognize.
     var isForThisProcess: Bool { box?.hooks.isAnonymous ?? false }
 
-    /// The policy that holds. What is for this process alone does not go to disk.
+    /// Returns the policy that applies. Answers for this process alone do not go to disk.
     func policy(_ byDefault: CachePolicy) -> CachePolicy {
         let policy = cachePolicy ?? byDefault
         guard isForThisProcess, policy == .useCache || policy == .fromMemoryOrRefresh else { return policy }
         return .memoryOnly
     }
 
-    /// The URL without user and fragment, as it is kept with an entry.
+    /// The URL's text without user and fragment, as it is kept with an entry.
     var address: String { url?.withoutFragment ?? unparsed ?? "" }
 
-    /// The request's text, for logs and reports.
+    /// The text of the URL, or the text or provider's key that the request was made from. It may contain secrets; the
+    /// description does not.
     public var urlString: String { url?.absoluteString ?? unparsed ?? "" }
 
-    /// Why this request can never be fetched; `nil` if it can.
+    /// The error with which every call for this request ends; `nil` if the request can be fetched.
     var defect: DipperError? {
         if let key, key.isEmpty { return .emptyKey }
         guard headers.isWellFormed else { return .invalidHeader }
@@ -174,7 +182,8 @@ public struct DataRequest: Sendable {
         return nil
     }
 
-    /// True for what needs no closer look: nearly every URL. Taking a URL apart costs more than a memory hit.
+    /// Returns whether the text is an http or https URL whose host begins with a letter or a digit, as nearly every URL
+    /// is. Such a URL is not taken apart, because that costs more than a memory hit.
     private static func isPlainlyFetchable(_ text: String) -> Bool {
         var rest = text.utf8[...]
         guard rest.starts(with: "http".utf8) else { return false }
@@ -189,7 +198,7 @@ public struct DataRequest: Sendable {
 }
 
 extension DataRequest: RedactedStringConvertible {
-    /// The URL or key without secrets, and the names of the fields.
+    /// The URL or key without secrets, and the names of the header fields.
     public var description: String {
         let fields = headers.isEmpty ? "" : " \(headers)"
         return Redaction.standard.text(urlString.isEmpty ? cacheKey.string : urlString) + fields

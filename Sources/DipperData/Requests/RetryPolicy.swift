@@ -1,17 +1,18 @@
 import Foundation
 
-/// When to try again after a failure that may pass.
+/// The rule for when to try again after a failure that may pass.
 ///
-/// Failures that cannot pass (a 404, a bad certificate) are never retried. While the network is down no attempt
-/// is made and none is counted: the job waits for it to come back, until ``deadline``.
+/// Failures that cannot pass (a 404, a bad certificate) are never retried. While the network is down, the cache makes
+/// and counts no attempt: the job waits for the network to return, until ``deadline``.
 public struct RetryPolicy: Sendable {
-    /// What is known when a retry is to be decided.
+    /// The facts on which a retry is decided.
     public struct Context: Sendable {
-        /// Failed attempts this call has seen, the present one included; at least 1.
+        /// The number of failed attempts that this call has seen at the present source, including the present attempt;
+        /// at least 1.
         public let failures: Int
         /// The failure of the present attempt.
         public let error: DipperError
-        /// Time since the call's first failure.
+        /// The time since the call's first failure at the present source.
         public let elapsed: Duration
     }
 
@@ -24,12 +25,12 @@ public struct RetryPolicy: Sendable {
     }
 
     private let delay: Delay
-    /// Attempts after the first one; `nil` for no limit but the deadline.
+    /// The most attempts after the first one; `nil` for no limit but the deadline.
     public var maxRetries: Int?
-    /// The longest time from the first failure to the last attempt, waiting for the network included.
-    /// `nil` waits for ever.
+    /// The longest time from the first failure to the last attempt, including the wait for the network. `nil` for no
+    /// limit.
     public var deadline: Duration? = .seconds(3_600)
-    /// The longest `Retry-After` that is waited for; a server that asks for more has failed for good.
+    /// The longest `Retry-After` that the cache waits for. If the server asks for more, the call ends.
     public var maxRetryAfter: Duration = .seconds(120)
 
     private init(_ delay: Delay, maxRetries: Int?) {
@@ -37,30 +38,32 @@ public struct RetryPolicy: Sendable {
         self.maxRetries = maxRetries
     }
 
-    /// Exponential back-off from half a second to 30 seconds with full jitter, three retries.
+    /// The default policy: exponential back-off from half a second to 30 seconds with full jitter, and three retries.
     public static let `default` = exponential()
 
-    /// Every failure ends the call, also one for want of a network.
+    /// The policy that never retries: every failure ends the call, including the lack of a network.
     public static let never = RetryPolicy(.never, maxRetries: 0)
 
-    /// The same wait each time.
+    /// Returns a policy with the same wait before each retry.
     public static func fixed(_ delay: Duration, retries: Int? = 3) -> RetryPolicy {
         RetryPolicy(.fixed(delay), maxRetries: retries)
     }
 
-    /// One step longer each time: step, 2 × step, 3 × step.
+    /// Returns a policy whose wait grows by one step each time: step, 2 × step, 3 × step.
     public static func accumulated(_ step: Duration, retries: Int? = 3) -> RetryPolicy {
         RetryPolicy(.accumulated(step), maxRetries: retries)
     }
 
-    /// A random wait between nothing and a bound that doubles each time: base, 2 × base, 4 × base, up to `cap`.
+    /// Returns a policy with a random wait between nothing and a bound that doubles each time: base, 2 × base, 4 ×
+    /// base, up to `cap`.
     public static func exponential(
         base: Duration = .milliseconds(500), cap: Duration = .seconds(30), retries: Int? = 3
     ) -> RetryPolicy {
         RetryPolicy(.exponential(base: base, cap: cap), maxRetries: retries)
     }
 
-    /// The caller's own rule: the wait before the next attempt, or `nil` to give up.
+    /// Returns a policy with the caller's own rule: the closure returns the wait before the next attempt, or `nil` to
+    /// give up.
     public static func custom(_ delay: @escaping @Sendable (Context) -> Duration?) -> RetryPolicy {
         RetryPolicy(.custom(delay), maxRetries: nil)
     }
@@ -70,7 +73,7 @@ public struct RetryPolicy: Sendable {
         if case .never = delay { false } else { true }
     }
 
-    /// The wait before the next attempt, `Retry-After` honoured; `nil` ends the call.
+    /// Returns the wait before the next attempt, which is at least `Retry-After`; `nil` ends the call.
     /// - Parameter unit: a random number in 0..<1 for the jitter.
     func delay(after context: Context, unit: Double) -> Duration? {
         if let maxRetries, context.failures > maxRetries { return nil }

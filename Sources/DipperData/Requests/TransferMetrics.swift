@@ -1,24 +1,25 @@
-/// Times and sizes of one transfer. Times count from its start, and include those before them.
+/// The times and sizes of one transfer. Each time counts from the start of the transfer, and includes the times before
+/// it.
 public struct TransferMetrics: Sendable, Hashable {
-    /// Until the host's address was known.
+    /// The time until the host's address was known.
     public var nameLookup: Duration = .zero
-    /// Until the connection was made; zero on a connection that was there.
+    /// The time until the connection was made; zero if an existing connection was used.
     public var connect: Duration = .zero
-    /// Until TLS was set up; zero without TLS or on a connection that was there.
+    /// The time until TLS was set up; zero without TLS or if an existing connection was used.
     public var tls: Duration = .zero
-    /// Until the first byte of the answer.
+    /// The time until the first byte of the answer.
     public var firstByte: Duration = .zero
-    /// Until the last byte.
+    /// The time until the last byte.
     public var total: Duration = .zero
-    /// Bytes of the body as they came over the network, before content decoding.
+    /// The number of bytes of the body that came over the network, before content decoding.
     public var bytesReceived = 0
-    /// Such as `HTTP/1.1` or `HTTP/2`.
+    /// The HTTP version, such as `HTTP/1.1` or `HTTP/2`; empty if it is not known.
     public var httpVersion = ""
-    /// The connection was there before.
+    /// Whether an existing connection was used.
     public var reusedConnection = false
-    /// Redirects followed.
+    /// The number of redirects followed.
     public var redirects = 0
 
-    /// Nothing measured.
+    /// Creates metrics without any measurement.
     public init() {}
 }

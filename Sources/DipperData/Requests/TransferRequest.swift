@@ -1,31 +1,31 @@
 import Foundation
 
-/// What to move.
+/// A request to a transport: what to transfer, and how.
 public struct TransferRequest: Sendable {
-    /// Where from.
+    /// The URL that the request is sent to.
     public var url: URL
-    /// Such as `GET`.
+    /// The HTTP method, such as `GET`.
     public var method = "GET"
-    /// Fields to send.
+    /// The header fields to send.
     public var headers: HTTPHeaders
-    /// Bytes to send, if any.
+    /// The body to send, if any.
     public var body: Data?
-    /// The pool of connections to use.
+    /// The queue in which the transfer counts. It selects the pool of connections.
     public var queue: FetchQueue
-    /// The transfer starts throttled.
+    /// Whether the transfer starts throttled.
     public var isThrottled: Bool
-    /// Bytes of the body that are here already; the fields ask for those that follow. They count towards the largest
-    /// body.
+    /// The number of bytes of the body that the cache has already. The header fields ask for the bytes after them. They
+    /// count towards the limit for bodies.
     public var offset = 0
-    /// Connections that were kept are not to be used.
+    /// Whether the transfer must not use a kept connection.
     public var needsNewConnection = false
-    /// The body of an answer other than a success is wanted too. Else it is left out.
+    /// Whether the body of an answer other than a success is wanted too. Otherwise it is left out.
     public var keepsErrorBody = false
 
     /// Whether the request goes to the origin that the caller named, so that the client may identify itself there.
     public var isForOwnOrigin = true
 
-    /// A transfer in `fastQueue`, unless said otherwise.
+    /// Creates a GET request, by default in `fastQueue` and not throttled.
     public init(url: URL, headers: HTTPHeaders = [:], queue: FetchQueue = .fast, isThrottled: Bool = false) {
         self.url = url
         self.headers = headers

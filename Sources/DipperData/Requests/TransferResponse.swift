@@ -2,15 +2,15 @@ import Foundation
 
 /// A complete answer, whatever its status.
 public struct TransferResponse: Sendable {
-    /// The status of the answer; informational ones are passed over.
+    /// The status of the answer. Informational answers are skipped.
     public var status: Int
     public var headers: HTTPHeaders
-    /// The body, content codings undone.
+    /// The body, without content codings.
     public var body: Data
-    /// What was measured.
+    /// The measurements of the transfer.
     public var metrics: TransferMetrics
 
-    /// An answer, for transports of one's own.
+    /// Creates an answer, for a transport of the caller's own.
     public init(status: Int = 200, headers: HTTPHeaders = [:], body: Data, metrics: TransferMetrics = .init()) {
         self.status = status
         self.headers = headers

@@ -1,10 +1,10 @@
-/// Names a consumer of fetched bytes that may hold fetches back; never used again.
+/// The identifier of a consumer of fetched bytes that may hold fetches back. It is never reused.
 struct HolderID: Hashable, Sendable {
     let number: UInt64
 }
 
-/// The limits on what may be fetched: the backlog of the disk, the budget of bytes, and consumers that cannot take more.
-/// A value.
+/// The limits on what may be fetched: the backlog of the disk, the budget of bytes, and consumers that cannot take
+/// more. A value.
 struct Intake: Sendable {
     struct Holder: Sendable {
         /// The queue that the holder holds back, with all queues that yield to it.
@@ -14,14 +14,14 @@ struct Intake: Sendable {
 
     private var backlog = Latest(StorageBacklog.none)
     private var isSpent = Latest(false)
-    /// Consumers of fetched bytes. Never many.
+    /// The consumers of fetched bytes. There are never many.
     private(set) var holders: [HolderID: Holder] = [:]
     private var lastHolder: UInt64 = 0
 
     /// Whether the transfers hold as many bytes as they may.
     var isBudgetSpent: Bool { isSpent.value }
 
-    /// Whether what a queue fetches could be kept and taken.
+    /// Returns whether the disk and all consumers can take what a queue fetches.
     func accepts(_ queue: FetchQueue) -> Bool {
         backlog.value <= queue.rule.startsUpTo && !isHeldBack(queue)
     }
@@ -33,7 +33,7 @@ struct Intake: Sendable {
     /// The least urgent queue that no holder holds back; `nil` if all are held back.
     var leastUrgentQueue: FetchQueue? { FetchQueue.byUrgency.reduce(nil) { isHeldBack($1) ? $0 : $1 } }
 
-    // Each function returns whether anything has changed.
+    // Each function that takes a notice or removes a holder returns whether this has changed anything.
 
     mutating func take(_ notice: ByteBudget.Notice) -> Bool { isSpent.take(notice.isSpent, number: notice.number) }
 

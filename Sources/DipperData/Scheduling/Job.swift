@@ -8,10 +8,10 @@ struct TaskIndex: SlotIndex {
     let raw: UInt32
 }
 
-/// Names a job as long as it lives; never used again.
+/// The identifier of a job. It is never reused.
 typealias JobID = SlotID<JobIndex>
 
-/// Names a task as long as it waits; never used again.
+/// The identifier of a task that waits for a job. It is never reused.
 typealias TaskID = SlotID<TaskIndex>
 
 /// The state of a job as its tasks see it.
@@ -25,7 +25,7 @@ enum JobState: Sendable, Hashable {
     case parked
 }
 
-/// How urgent a job is now: its queue, its priority in the queue, and the order among its equals.
+/// The urgency of a job now: its queue, its priority in the queue, and the order among jobs of equal priority.
 struct JobUrgency: Sendable, Hashable {
     let queue: FetchQueue
     let priority: Priority
@@ -35,11 +35,12 @@ struct JobUrgency: Sendable, Hashable {
 
 /// The phase of a job.
 enum JobPhase: Sendable {
-    /// The job is on its way from one phase to the next, within an event.
+    /// The job is between two phases, within an event.
     case unplaced
-    /// The disk tier has been asked; no slot is held. Afterwards the job is queued, in front of its equals or behind them.
+    /// The disk tier has been asked, and the job holds no slot. After the answer the job is queued, in front of its
+    /// equals or behind them.
     case looking(goesToFront: Bool)
-    /// The job waits in its queue for a slot. Among jobs of its level the one with the lowest order has arrived first.
+    /// The job waits in its queue for a slot. Among jobs of equal priority the one with the lowest order arrived first.
     case queued(order: Int64)
     /// The job holds a slot of its queue.
     case running(JobRun)
@@ -47,9 +48,9 @@ enum JobPhase: Sendable {
     case parked(JobWait)
 }
 
-/// What a job does with its slot.
+/// The state of a job that holds a slot.
 struct JobRun: Sendable {
-    /// The number of the job's transfer, lower for those that have begun earlier; `nil` before it has begun.
+    /// The number of the job's transfer, lower for transfers that began earlier; `nil` before the transfer begins.
     var transfer: UInt32?
     var isThrottled = false
 
@@ -59,7 +60,7 @@ struct JobRun: Sendable {
 /// The reason why a job is parked.
 enum JobWait: Sendable {
     case network
-    /// The token tells the timer that ends this wait from those of earlier waits.
+    /// The job waits for a timer. The token tells this timer from those of earlier waits.
     case timer(token: UInt32)
 }
 
@@ -70,22 +71,23 @@ struct Job<Work: Sendable>: SlotElement, Linked {
         case notDone, underWay, missed
     }
 
-    /// `nil` for a blank.
+    /// The key and the work; `nil` for a blank.
     private let content: (key: CacheKey, work: Work)?
     /// The most urgent queue of the tasks.
     var queue: FetchQueue
-    /// The priority that the job is queued by, 0…100.
+    /// The priority level that the job is queued by, 0…100.
     var level: UInt8
     var phase = JobPhase.unplaced
     var lookUp = LookUp.notDone
-    /// Whether the next attempt follows a failure: the tasks hear of it when it starts.
+    /// Whether the next attempt follows a failure. The tasks are told when it starts.
     var isRetry = false
     /// The host group that counts the job while it is queued or running.
     var group: GroupID?
     /// The neighbours in the list of the job's phase.
     var links = SlotLinks<JobIndex>()
-    /// The tasks, oldest first, and what they have in common.
+    /// The tasks, oldest first.
     var tasks = SlotList<TaskIndex>()
+    /// A summary of what the tasks want.
     var wishes = TaskWishes()
 
     init(key: CacheKey, work: Work, queue: FetchQueue, level: UInt8) {
@@ -110,15 +112,15 @@ struct Job<Work: Sendable>: SlotElement, Linked {
         return content.work
     }
 
-    /// What the job does with its slot, if it holds one.
+    /// The state of the job in its slot; `nil` if it holds none.
     var run: JobRun? {
         if case .running(let run) = phase { run } else { nil }
     }
 }
 
-/// One call that waits for a job.
+/// A call that waits for a job.
 struct JobTask<Waiter: Sendable>: SlotElement, Linked {
-    /// `nil` for a blank.
+    /// The waiter and its job; `nil` for a blank.
     private let content: (waiter: Waiter, job: JobID)?
     var queue: FetchQueue
     var level: UInt8

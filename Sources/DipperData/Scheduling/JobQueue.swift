@@ -1,8 +1,8 @@
 typealias Jobs<Work: Sendable> = SlotTable<JobIndex, Job<Work>>
 
-/// One queue: its configuration, the jobs that wait in it, and the jobs that hold its slots.
+/// A queue: its configuration, the jobs that wait in it, and the jobs that hold its slots.
 struct JobQueue {
-    /// Whether a job may run beside the work that its queue yields to.
+    /// The state of a pause, in which one job may run beside the work that its queue yields to.
     enum Pause: Equatable {
         case none
         /// The queue is held up, and the timer with this token runs.
@@ -12,17 +12,18 @@ struct JobQueue {
 
     private(set) var configuration: QueueConfiguration
     private var waiting: QueuedJobs
-    /// The jobs that hold a slot, in the order in which they came into the queue. Never many.
+    /// The jobs that hold a slot, in the order in which they came into the queue. There are never many.
     private(set) var running = SlotList<JobIndex>()
     private(set) var runningCount = 0
-    /// Running jobs that are on the network.
+    /// The number of running jobs that are on the network.
     private(set) var onNetworkCount = 0
     private(set) var throttledCount = 0
-    /// Jobs that are looked up before they are queued.
+    /// The number of jobs that are looked up before they are queued.
     var lookingCount = 0
-    /// Work that is about to come.
+    /// The number of announcements of work that may come.
     var reservations = 0
-    /// Whether work that comes first has been on the network and has not drained since: running jobs are throttled.
+    /// Whether work that comes first has been on the network and its queue has not drained since. Running jobs are
+    /// throttled meanwhile.
     var isYielding = false
     var pause = Pause.none
 
@@ -33,15 +34,15 @@ struct JobQueue {
 
     var queuedCount: Int { waiting.count }
 
-    /// Whether there is work here, or about to come. Parked jobs do not count.
+    /// Whether there is work in this queue, or work is announced. Parked jobs do not count.
     var isBusy: Bool { reservations + lookingCount + waiting.count + runningCount > 0 }
 
-    /// The jobs that may run at a time.
+    /// The number of jobs that may run at a time.
     var slots: Int { max(1, configuration.maxConcurrent) }
 
     var hasRoom: Bool { runningCount < slots && !configuration.isSuspended }
 
-    /// Noted candidates, and hosts that there is storage for; for tests.
+    /// The numbers of noted candidates, and of hosts that there is storage for; for tests.
     var capacity: (candidates: Int, hosts: Int) { waiting.capacity }
 
     // MARK: Queued jobs
@@ -55,7 +56,7 @@ struct JobQueue {
         waiting.remove(job, in: &jobs)
     }
 
-    /// The job that starts next, left in its place; `nil` if none may start.
+    /// Returns the job that starts next and leaves it in its place; `nil` if none may start.
     mutating func next<Work>(in jobs: Jobs<Work>) -> JobIndex? { waiting.next(in: jobs) }
 
     // MARK: Running jobs
@@ -79,7 +80,7 @@ struct JobQueue {
         change(job, to: run, in: &jobs)
     }
 
-    /// Notes that a running job has come to the network, or is throttled or released.
+    /// Notes that a running job has begun its transfer, or has been throttled or released.
     mutating func change<Work>(_ job: JobIndex, to run: JobRun, in jobs: inout Jobs<Work>) {
         guard let old = jobs[job].run else { return }
         onNetworkCount += (run.isOnNetwork ? 1 : 0) - (old.isOnNetwork ? 1 : 0)
@@ -96,14 +97,14 @@ struct JobQueue {
         if pause == .granted(job) { pause = .none }
     }
 
-    /// The first of the running jobs that is throttled.
+    /// Returns the first of the running jobs that is throttled.
     func firstThrottled<Work>(in jobs: Jobs<Work>) -> JobIndex? {
         var next = running.first
         while let job = next, jobs[job].run?.isThrottled == false { next = jobs[job].links.next }
         return next
     }
 
-    /// The transfer that began first.
+    /// Returns the job whose transfer began first.
     func oldestTransfer<Work>(in jobs: Jobs<Work>) -> JobIndex? {
         running.indices(in: jobs)
             .compactMap { job in jobs[job].run?.transfer.map { (job: job, number: $0) } }
@@ -112,14 +113,14 @@ struct JobQueue {
 
     // MARK: Changes
 
-    /// Changes the configuration. Costs a pass over the queue if the limit per host comes or goes.
+    /// Changes the configuration. If the limit per host comes or goes, this goes through the whole queue.
     mutating func configure<Work: SchedulableWork>(_ configuration: QueueConfiguration, in jobs: inout Jobs<Work>) {
         self.configuration = configuration
         if case .waiting = pause, configuration.maxPause == nil { pause = .none }
         waiting.configure(configuration, running: running.indices(in: jobs), in: &jobs)
     }
 
-    /// Brings the lists up to date after jobs have been moved.
+    /// Updates the lists after jobs have been moved to other places.
     mutating func follow<Work>(_ moves: SlotMoves<JobIndex>, in jobs: Jobs<Work>) {
         running.follow(moves)
         waiting.follow(moves, in: jobs)

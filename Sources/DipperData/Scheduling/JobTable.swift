@@ -3,7 +3,7 @@ struct JobTable<Waiter: Sendable, Work: Sendable> {
     var jobs: SlotTable<JobIndex, Job<Work>>
     private(set) var tasks: SlotTable<TaskIndex, JobTask<Waiter>>
     private(set) var keys = KeyTable<JobIndex>()
-    /// Counts the tasks that are gone through, for tests.
+    /// Counts the tasks that are iterated over, for tests.
     var steps: StepCounter?
 
     init(leastCapacity: Int) {
@@ -38,13 +38,13 @@ struct JobTable<Waiter: Sendable, Work: Sendable> {
 
     // MARK: Tasks
 
-    /// The job that a task waits for.
+    /// Returns the job that a task waits for.
     func job(of task: TaskIndex) -> JobIndex {
         guard let job = jobs.index(of: tasks[task].job) else { preconditionFailure("a task outlives its job") }
         return job
     }
 
-    /// The tasks of a job, oldest first.
+    /// Returns the tasks of a job, oldest first.
     func tasks(of job: JobIndex) -> [TaskIndex] {
         let indices = jobs[job].tasks.indices(in: tasks)
         steps?.add(indices.count)
@@ -70,7 +70,7 @@ struct JobTable<Waiter: Sendable, Work: Sendable> {
         jobs[job].wishes.add(tasks[task])
     }
 
-    /// Takes a task out of its job and returns its waiter, so that the caller decides where it is released.
+    /// Removes a task from its job and returns its waiter, so that the caller decides where the waiter is released.
     mutating func remove(_ task: TaskIndex) -> Waiter {
         let job = job(of: task)
         jobs[job].tasks.remove(task, in: &tasks)
@@ -79,16 +79,17 @@ struct JobTable<Waiter: Sendable, Work: Sendable> {
         return removed.waiter
     }
 
-    // MARK: Giving storage back
+    // MARK: Storage
 
-    /// Gives the storage of tasks back that have ended.
+    /// Gives back the storage of tasks that have ended.
     mutating func compactTasks() {
         let moves = tasks.compact()
         for task in tasks.indices { tasks[task].links.follow(moves) }
         for job in jobs.indices { jobs[job].tasks.follow(moves) }
     }
 
-    /// Gives the storage of jobs back that have ended. Lists of jobs must follow the moves.
+    /// Gives back the storage of jobs that have ended.
+    /// - Returns: the moves of the other jobs, which the lists of jobs must follow.
     mutating func compactJobs() -> SlotMoves<JobIndex> {
         let moves = jobs.compact()
         for job in jobs.indices { jobs[job].links.follow(moves) }

@@ -1,4 +1,4 @@
-/// A value that is told by numbered notices. Notices may overtake one another: the one with the highest number holds.
+/// A value that numbered notices set. Notices may overtake one another: the one with the highest number holds.
 struct Latest<Value: Sendable>: Sendable {
     private(set) var value: Value
     private var number: UInt64 = 0
@@ -7,7 +7,7 @@ struct Latest<Value: Sendable>: Sendable {
         self.value = value
     }
 
-    /// Takes the value of a notice, unless a later notice has come before it.
+    /// Takes the value of a notice, unless a notice with a higher number has been taken.
     /// - Returns: whether the value was taken.
     mutating func take(_ value: Value, number: UInt64) -> Bool {
         guard number > self.number else { return false }

@@ -1,8 +1,9 @@
-/// The number of tasks of a job at each priority level. Nearly always all of them have the same level.
+/// The number of tasks of a job at each priority level. Nearly always all tasks have the same level, which is kept
+/// without an array.
 struct LevelCounts: Sendable {
     private var level: UInt8 = 0
     private var count: Int32 = 0
-    /// The other levels and their counts: never more than there are levels.
+    /// The other levels and their counts. There are at most as many as there are levels.
     private var others: [(level: UInt8, count: Int32)] = []
 
     var highest: UInt8 { others.reduce(level) { max($0, $1.level) } }

@@ -27,7 +27,7 @@ struct PerQueue<Value> {
 extension PerQueue: Sendable where Value: Sendable {}
 
 extension FetchQueue {
-    /// The place of the queue in the order of urgency.
+    /// The place of the queue in the order of urgency: 0 is the most urgent.
     var rank: Int {
         switch self {
         case .fast: 0
@@ -39,8 +39,8 @@ extension FetchQueue {
     static var byUrgency: QueuesByUrgency { QueuesByUrgency() }
 }
 
-/// The queues in the order of urgency. Unlike `allCases` it takes no storage: the scheduler goes through it several times
-/// an event.
+/// A sequence of the queues in the order of urgency. Unlike `allCases` it takes no storage, because the scheduler goes
+/// through it several times in an event.
 struct QueuesByUrgency: Sequence, IteratorProtocol {
     private var following: FetchQueue? = .fast
 
@@ -55,7 +55,7 @@ struct QueuesByUrgency: Sequence, IteratorProtocol {
     }
 }
 
-/// The queues of a scheduler. They are in an array, from which a part of a queue is read without a copy of the rest.
+/// The queues of a scheduler, in an array: a part of one queue is read without a copy of the rest.
 struct JobQueues {
     private var queues: [JobQueue]
 

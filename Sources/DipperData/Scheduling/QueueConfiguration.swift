@@ -1,26 +1,33 @@
 /// The limits and the order of one queue. They can be changed while the cache is running.
+///
+/// ```swift
+/// cache.fastQueue.maxConcurrent = 4
+/// cache.fastQueue.order = .lifo
+/// ```
 public struct QueueConfiguration: Sendable, Hashable {
-    /// Which of two equally important jobs starts first.
+    /// The order of jobs of equal priority.
     public enum Order: Sendable, Hashable {
-        /// The job that has waited longest (first in, first out).
+        /// The job that has waited longest starts first (first in, first out).
         case fifo
-        /// The job that was asked for last (last in, first out): fits a list that is being scrolled.
+        /// The job that was asked for last starts first (last in, first out). This fits a list that is being scrolled.
         case lifo
     }
 
-    /// How many jobs may run at a time; at least 1. Lowering the number stops no running job.
+    /// The largest number of jobs that run at a time; at least 1. Lowering it stops no running job.
     public var maxConcurrent: Int
-    /// How many of the running jobs may be for one host; `nil` for no limit of its own.
+    /// The largest number of running jobs for one host; `nil` for no limit per host.
     public var maxPerHost: Int?
-    /// Which of two equally important jobs starts first.
+    /// The order in which jobs of equal priority start.
     public var order: Order
-    /// Whether no job starts. Running jobs go on.
+    /// Whether the queue is suspended: no job starts, and running jobs go on.
     public var isSuspended: Bool
-    /// How long work in `fastQueue` may hold `slowQueue` up; without effect on `fastQueue`. After that time one slow job runs
-    /// beside the urgent ones, then the wait begins anew. `nil`, the default: without limit.
+    /// The longest time that work in `fastQueue` may hold `slowQueue` up; without effect on `fastQueue`. `nil`, the
+    /// default, sets no limit.
+    ///
+    /// After that time one slow job runs beside the urgent ones, then the wait begins anew.
     public var maxPause: Duration?
 
-    /// Creates a configuration; all but the number of jobs has a default.
+    /// Creates a configuration. Everything but the number of jobs has a default.
     public init(
         maxConcurrent: Int, maxPerHost: Int? = nil, order: Order = .fifo, isSuspended: Bool = false,
         maxPause: Duration? = nil
@@ -32,8 +39,8 @@ public struct QueueConfiguration: Sendable, Hashable {
         self.maxPause = maxPause
     }
 
-    /// Eight jobs at a time.
+    /// The default of `fastQueue`: eight jobs at a time.
     public static let fast = QueueConfiguration(maxConcurrent: 8)
-    /// One job at a time.
+    /// The default of `slowQueue`: one job at a time.
     public static let slow = QueueConfiguration(maxConcurrent: 1)
 }

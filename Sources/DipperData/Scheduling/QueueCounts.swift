@@ -1,17 +1,17 @@
-/// The numbers of jobs by what they are doing.
+/// The numbers of jobs in the queues, by what the jobs are doing.
 public struct QueueCounts: Sendable, Hashable {
-    /// Urgent jobs that are looked up on disk or wait for a slot.
+    /// The number of urgent jobs that are looked up on disk or wait for a slot.
     public var fastWaiting = 0
-    /// Urgent jobs that hold a slot.
+    /// The number of urgent jobs that hold a slot.
     public var fastRunning = 0
-    /// Prefetches that wait for their turn.
+    /// The number of prefetches that wait for a slot.
     public var slowWaiting = 0
-    /// Prefetches that hold a slot, paused ones included.
+    /// The number of prefetches that hold a slot, paused ones included.
     public var slowRunning = 0
-    /// Jobs that wait for the network or a back-off.
+    /// The number of jobs that wait for the network or a back-off.
     public var parked = 0
 
-    /// Creates counts, zero unless given.
+    /// Creates counts. Those that are not given are zero.
     public init(
         fastWaiting: Int = 0, fastRunning: Int = 0, slowWaiting: Int = 0, slowRunning: Int = 0, parked: Int = 0
     ) {

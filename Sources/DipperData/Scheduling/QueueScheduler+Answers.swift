@@ -1,13 +1,13 @@
-/// The disk tier, the network and the timers answer.
+/// The answers of the disk tier, the network and the timers.
 extension QueueScheduler {
-    /// What becomes of a job after a failure.
+    /// The reason for parking a job after a failure, and what ends its wait.
     enum Parking: Hashable {
         case untilNetworkReturns
         case backOff(Duration)
     }
 
-    /// The disk tier has answered.
-    /// - Parameter answers: whether what was found will do for a task; the others go on to the network.
+    /// Takes the answer of the disk tier.
+    /// - Parameter answers: returns whether what was found answers a task; the other tasks go on to the network.
     mutating func lookedUp(
         _ id: JobID, hit: Bool, answers: (TaskID, Waiter) -> Bool = { _, _ in true }, into actions: inout [Action]
     ) {
@@ -23,7 +23,7 @@ extension QueueScheduler {
                 isWantedAnew = true
             }
         }
-        // After a hit the tasks that read have ended; whoever reads next asks anew.
+        // After a hit the tasks that read have ended. The next task that reads asks anew.
         table[job].lookUp = hit && !isWantedAnew ? .notDone : .missed
         if settle(job, into: &actions) {
             switch table[job].phase {
@@ -39,8 +39,8 @@ extension QueueScheduler {
         dispatch(into: &actions)
     }
 
-    /// The network has delivered.
-    /// - Parameter answers: whether what came is for a task; for the others the job begins anew.
+    /// Takes the answer of the network.
+    /// - Parameter answers: returns whether the answer is for a task; for the other tasks the job begins anew.
     mutating func finished(
         _ id: JobID, answers: (TaskID, Waiter) -> Bool = { _, _ in true }, into actions: inout [Action]
     ) {
@@ -56,7 +56,7 @@ extension QueueScheduler {
         dispatch(into: &actions)
     }
 
-    /// Sends a running job back to its beginning, for the tasks that its result was not for.
+    /// Starts a running job over, for the tasks that its result was not for.
     private mutating func requeue(_ job: JobIndex, into actions: inout [Action]) {
         queues[table[job].queue].removeRunning(job, in: &table.jobs)
         forgetLookUp(job, into: &actions)
@@ -64,10 +64,13 @@ extension QueueScheduler {
         enter(job, into: &actions)
     }
 
-    /// The network has failed. The named tasks end with the failure, or with what the cache had all the same; the other
-    /// tasks wait with the job, which is parked. Without a parking the failure is final, also for tasks that have joined
-    /// since.
-    /// - Parameter isSilent: whether the tasks are not told, because nothing went wrong.
+    /// Takes a failure of the network. The named tasks end with the failure, or with what the cache has; the other
+    /// tasks wait with the job, which is parked.
+    /// - Parameters:
+    ///   - ending: the tasks that end with the failure.
+    ///   - answered: the tasks that end with what the cache has.
+    ///   - parking: how the job is parked; `nil` if the failure is final, even for tasks that have joined since.
+    ///   - isSilent: whether the tasks are not told, because nothing has gone wrong.
     mutating func failed(
         _ id: JobID, ending: [TaskID], answered: [TaskID] = [], parking: Parking?, isSilent: Bool = false,
         into actions: inout [Action]
@@ -92,7 +95,7 @@ extension QueueScheduler {
         _ job: JobIndex, _ parking: Parking, isSilent: Bool, into actions: inout [Action]
     ) {
         queues[table[job].queue].removeRunning(job, in: &table.jobs)
-        // The tasks that are left may be less urgent than those that went.
+        // The remaining tasks may be less urgent than those that have ended.
         settle(job, into: &actions)
         table[job].isRetry = !isSilent
         parkedCount += 1
@@ -110,7 +113,7 @@ extension QueueScheduler {
         }
     }
 
-    /// The wait of a parked job is over.
+    /// Wakes a parked job, because its wait is over.
     mutating func timerFired(_ id: JobID, token: UInt32, into actions: inout [Action]) {
         guard let job = table.jobs.index(of: id), case .parked(.timer(let current)) = table[job].phase,
             current == token
@@ -119,8 +122,12 @@ extension QueueScheduler {
         dispatch(into: &actions)
     }
 
-    /// The hosts of these jobs can be reached again. The jobs wake one after the other, urgent ones first, the last one
-    /// within a fixed time however many there are.
+    /// Wakes jobs whose hosts can be reached again: one after the other, urgent ones first, and all within a fixed time
+    /// however many there are.
+    /// - Parameters:
+    ///   - spacing: the time between two jobs, which is shortened if there are many.
+    ///   - longest: the time in which all jobs wake.
+    ///   - offset: the time before the first job wakes.
     mutating func networkReturned(
         for ids: [JobID], spacing: Duration, within longest: Duration = .seconds(4), offset: Duration = .zero,
         into actions: inout [Action]

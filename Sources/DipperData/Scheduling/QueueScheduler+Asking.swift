@@ -1,6 +1,6 @@
-/// A call comes in.
+/// New calls.
 extension QueueScheduler {
-    /// Makes the job of a key, or joins it and promotes it if the call is more urgent.
+    /// Adds a call: makes the job of its key, or joins the job and promotes it if the call is more urgent.
     /// - Parameters:
     ///   - reads: whether the disk tier may answer.
     ///   - fetches: whether the network may answer.
@@ -18,10 +18,10 @@ extension QueueScheduler {
         return ids
     }
 
-    /// Announces work that may come in a moment: until it is released, the queues that yield to it start no job.
+    /// Announces work that may come: until the reservation is released, the queues that yield to this one start no job.
     mutating func reserve(_ queue: FetchQueue) { queues[queue].reservations += 1 }
 
-    /// Ends a reservation: the work has come, or will not.
+    /// Ends a reservation, because the work has come or will not come.
     mutating func release(_ queue: FetchQueue, into actions: inout [Action]) {
         queues[queue].reservations -= 1
         dispatch(into: &actions)
@@ -52,7 +52,7 @@ extension QueueScheduler {
         if queue.rule.endsBackOff, case .parked(.timer) = table[job].phase { wake(job, into: &actions) }
     }
 
-    /// Whether the job is queued and asks the disk tier when it has a slot.
+    /// Returns whether the job is queued and asks the disk tier when it has a slot.
     private func looksUpInItsTurn(_ job: JobIndex) -> Bool {
         if case .queued = table[job].phase { !table[job].queue.rule.looksUpFirst } else { false }
     }

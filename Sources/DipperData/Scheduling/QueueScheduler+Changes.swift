@@ -1,6 +1,6 @@
-/// Callers change their mind, and the configuration changes.
+/// Changes of tasks and of the configuration.
 extension QueueScheduler {
-    /// Makes every more urgent task of a job a prefetch, and with them the job.
+    /// Moves the more urgent tasks of a job to a less urgent queue, and the job with them.
     mutating func demote(_ key: CacheKey, to queue: FetchQueue = .slow, into actions: inout [Action]) {
         guard let job = table.job(for: key), queue.yields(to: table[job].queue) else { return }
         for task in table.tasks(of: job) where queue.yields(to: table[task].queue) {
@@ -10,7 +10,7 @@ extension QueueScheduler {
         dispatch(into: &actions)
     }
 
-    /// Makes a task a prefetch; its job follows if no more urgent task waits for it.
+    /// Moves a task to a less urgent queue. The job follows if no more urgent task waits for it.
     mutating func demote(_ id: TaskID, to queue: FetchQueue = .slow, into actions: inout [Action]) {
         guard let task = table.tasks.index(of: id), queue.yields(to: table[task].queue) else { return }
         table.change(task) { $0.queue = queue }
@@ -24,7 +24,7 @@ extension QueueScheduler {
         refreshLevel(table.job(of: task), into: &actions)
     }
 
-    /// Ends a task; its job goes on for the others.
+    /// Ends a task. Its job goes on for the other tasks.
     mutating func cancel(_ id: TaskID, as ending: Ending = .cancelled, into actions: inout [Action]) {
         guard let task = table.tasks.index(of: id) else { return }
         let job = table.job(of: task)
@@ -41,7 +41,7 @@ extension QueueScheduler {
         dispatch(into: &actions)
     }
 
-    /// Ends everything.
+    /// Ends all tasks and jobs.
     mutating func cancelAll(into actions: inout [Action]) {
         for job in table.jobs.indices {
             endAll(job, .cancelled, into: &actions)
@@ -50,7 +50,7 @@ extension QueueScheduler {
         dispatch(into: &actions)
     }
 
-    /// Changes the configuration of a queue. Costs a pass over the queue if the limit per host comes or goes.
+    /// Changes the configuration of a queue. If the limit per host comes or goes, this goes through the whole queue.
     mutating func configure(
         _ queue: FetchQueue, _ configuration: QueueConfiguration, into actions: inout [Action]
     ) {
@@ -58,7 +58,7 @@ extension QueueScheduler {
         dispatch(into: &actions)
     }
 
-    /// A queue has been held up for its `maxPause`.
+    /// Lets one job run in a queue that has been held up for its `maxPause`.
     mutating func pauseElapsed(token: UInt32, into actions: inout [Action]) {
         guard let queue = FetchQueue.byUrgency.first(where: { queues[$0].pause == .waiting(token: token) }) else {
             return

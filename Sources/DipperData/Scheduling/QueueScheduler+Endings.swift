@@ -1,4 +1,4 @@
-/// Tasks end, and jobs that nobody waits for.
+/// The ends of tasks, and of jobs that no task waits for.
 extension QueueScheduler {
     mutating func end(_ task: TaskIndex, _ ending: Ending, into actions: inout [Action]) {
         let queue = table[task].queue
@@ -10,8 +10,8 @@ extension QueueScheduler {
         for task in table.tasks(of: job) { end(task, ending, into: &actions) }
     }
 
-    /// Takes a task out of its job without ending it; the job is settled with the next event.
-    /// - Returns: the queue the task was in.
+    /// Removes a task from its job without ending it. The job is settled with the next event.
+    /// - Returns: the queue that the task was in.
     mutating func leave(_ id: TaskID) -> FetchQueue? {
         guard let task = table.tasks.index(of: id) else { return nil }
         let queue = table[task].queue
@@ -19,8 +19,8 @@ extension QueueScheduler {
         return queue
     }
 
-    /// Ends a job without tasks; otherwise brings its queue and its priority in line with its tasks.
-    /// - Returns: whether the job lives on.
+    /// Ends a job that has no tasks; otherwise adapts its queue and its priority to its tasks.
+    /// - Returns: whether the job goes on.
     @discardableResult
     mutating func settle(_ job: JobIndex, isFinishing: Bool = false, into actions: inout [Action]) -> Bool {
         if let queue = table[job].wishes.queue {
@@ -58,19 +58,19 @@ extension QueueScheduler {
         actions.append(.lookUp(table.jobs.id(of: job), table[job].work))
     }
 
-    /// Brings a look-up that is under way to the urgency that the job has now.
+    /// Moves a look-up that is under way to the urgency that the job has now.
     func moveLookUp(_ job: JobIndex, into actions: inout [Action]) {
         guard table[job].lookUp == .underWay else { return }
         actions.append(.moveLookUp(table.jobs.id(of: job), table[job].work))
     }
 
-    /// Drops a look-up that is under way; who reads next asks anew.
+    /// Drops a look-up that is under way. The next task that reads asks anew.
     mutating func forgetLookUp(_ job: JobIndex, into actions: inout [Action]) {
         if table[job].lookUp == .underWay { actions.append(.dropLookUp(table[job].work)) }
         table[job].lookUp = .notDone
     }
 
-    // MARK: Small parts
+    // MARK: Helpers
 
     mutating func arm(_ job: JobIndex, after delay: Duration, into actions: inout [Action]) {
         lastToken &+= 1

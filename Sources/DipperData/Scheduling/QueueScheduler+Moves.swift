@@ -1,4 +1,4 @@
-/// Jobs go from phase to phase.
+/// Moves of jobs from phase to phase.
 extension QueueScheduler {
     /// Moves a job to another queue and leaves it in its phase. A queued job that has become less urgent comes to the
     /// front; one that has become more urgent begins as a new job would.
@@ -43,8 +43,8 @@ extension QueueScheduler {
 
     // MARK: Starting
 
-    /// Ends an event: starts what may start, throttles and releases what runs, and gives storage back. Places of jobs and
-    /// tasks may have changed afterwards.
+    /// Ends an event: starts the jobs that may start, throttles and releases running jobs, and gives storage back. Jobs
+    /// and tasks may be in other places afterwards.
     mutating func dispatch(into actions: inout [Action]) {
         for queue in FetchQueue.byUrgency {
             while mayStart(queue), let job = queues[queue].next(in: table.jobs) { start(job, into: &actions) }
@@ -56,11 +56,11 @@ extension QueueScheduler {
 
     private func mayStart(_ queue: FetchQueue) -> Bool {
         queues[queue].queuedCount > 0 && queues[queue].hasRoom && !isHeldUp(queue) && intake.accepts(queue)
-            // Over budget one transfer begins, so that something goes on.
+            // When the budget is spent one transfer may still begin, so that work never stops altogether.
             && (!intake.isBudgetSpent || queues[queue].onNetworkCount == 0)
     }
 
-    /// Whether work comes first in another queue.
+    /// Returns whether a queue that this one yields to has work.
     private func isHeldUp(_ queue: FetchQueue) -> Bool {
         FetchQueue.byUrgency.contains { queue.yields(to: $0) && queues[$0].isBusy }
     }
@@ -89,8 +89,8 @@ extension QueueScheduler {
 
     // MARK: Throttling
 
-    /// Brings what a queue does in line with the work that comes first.
-    /// - Parameter only: the one job of all queues that may move bytes; `nil` for no such limit.
+    /// Throttles and releases the jobs of a queue according to the work that comes first.
+    /// - Parameter only: the one job of all queues that may move bytes; `nil` if there is no such limit.
     private mutating func balance(_ queue: FetchQueue, sparing only: JobIndex?, into actions: inout [Action]) {
         if FetchQueue.byUrgency.contains(where: { queue.yields(to: $0) && queues[$0].onNetworkCount > 0 }) {
             queues[queue].isYielding = true
@@ -101,7 +101,7 @@ extension QueueScheduler {
         armPause(queue, into: &actions)
     }
 
-    /// The transfer that goes on where only one may: an urgent one if there is one, then the oldest.
+    /// The transfer that goes on where only one may: the oldest one of the most urgent queue that has transfers.
     private var oldestTransfer: JobIndex? {
         let queue = FetchQueue.byUrgency.first { queues[$0].onNetworkCount > 0 }
         return queue.flatMap { queues[$0].oldestTransfer(in: table.jobs) }
@@ -128,7 +128,7 @@ extension QueueScheduler {
         }
     }
 
-    /// Starts the wait for a pause of the work ahead if the queue is held up, and ends the wait if it is not.
+    /// Starts the timer for a pause if the queue is held up, and ends the wait for a pause if it is not.
     private mutating func armPause(_ queue: FetchQueue, into actions: inout [Action]) {
         if case .granted = queues[queue].pause { return }
         let isWaiting =

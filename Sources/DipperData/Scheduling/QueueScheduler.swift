@@ -1,57 +1,57 @@
-/// Work that a scheduler schedules.
+/// The work that a scheduler schedules.
 protocol SchedulableWork: Sendable {
-    /// The host the work is fetched from: the unit of the limit per host.
+    /// The host that the work is fetched from. The limit per host applies to it.
     var host: String { get }
 }
 
-/// Decides which job runs next. A value: no lock, no clock, no thread, no I/O.
+/// The scheduler, which decides which job runs next. A value: no lock, no clock, no thread, no I/O.
 ///
-/// Events go in, actions come out, appended to an array of the caller's. ``QueueRule`` says which queue yields to which.
+/// Events go in, and actions are appended to an array of the caller's. ``QueueRule`` says which queue yields to which.
 /// Rules:
-/// 1. at most one job per key;
-/// 2. no job starts while work in a queue that comes first is announced, looked up, queued or running; running jobs are
-///    throttled as soon as such work is on the network, until that queue is drained;
-/// 3. jobs start only while their queue has room; a running job that changes its queue keeps running, and of the slow
-///    jobs no more than the queue's number move bytes, the others wait throttled for their turn;
-/// 4. each task ends exactly once;
-/// 5. parked jobs hold no slot and hold no queue up;
-/// 6. no event costs more because more jobs are queued, apart from storage that is given back now and then: each job
-///    that ends pays for a few places of it;
-/// 7. inside a queue the higher priority starts first, then the queue's order decides;
-/// 8. with `maxPause`, one job at a time may run after that wait beside the work that it yields to;
-/// 9. while the budget of bytes is spent one transfer goes on, an urgent one if there is one, and nothing else begins;
-/// 10. while a holder of a queue cannot take more nothing begins there; running jobs go on.
+/// 1. There is at most one job per key.
+/// 2. No job starts while work in a queue that comes first is announced, looked up, queued or running. Running jobs are
+///    throttled as soon as such work is on the network, until its queue is drained.
+/// 3. Jobs start only while their queue has room. A running job that changes its queue keeps running. At most as many
+///    slow jobs as their queue has slots move bytes; the others wait throttled for their turn.
+/// 4. Each task ends exactly once.
+/// 5. Parked jobs hold no slot and hold no queue up.
+/// 6. No event costs more because more jobs are queued, apart from storage that is given back now and then: each job
+///    that ends pays for a few places of it.
+/// 7. Inside a queue the job with the higher priority starts first; among equals the queue's order decides.
+/// 8. With `maxPause`, after that wait one job at a time may run beside the work that it yields to.
+/// 9. While the budget of bytes is spent one transfer goes on, an urgent one if there is one, and nothing else begins.
+/// 10. While a holder of a queue cannot take more, nothing begins in that queue; running jobs go on.
 struct QueueScheduler<Waiter: Sendable, Work: SchedulableWork>: Sendable {
     typealias Action = SchedulerAction<Waiter, Work>
 
     var table: JobTable<Waiter, Work>
     var queues: JobQueues
     var intake = Intake()
-    /// Parked jobs that wait for the network.
+    /// The parked jobs that wait for the network.
     var waitingForNetwork = SlotList<JobIndex>()
     var parkedCount = 0
     /// The number of the latest transfer.
     var lastTransfer: UInt32 = 0
     /// The token of the latest timer.
     var lastToken: UInt32 = 0
-    /// Whether no more calls are taken.
+    /// Whether the scheduler takes no more calls.
     var isClosed = false
-    /// Whether ``SchedulerAction/note(_:_:)`` is wanted.
+    /// Whether the scheduler makes the actions ``SchedulerAction/note(_:_:)``.
     var makesNotes = true
 
-    /// - Parameter leastCapacity: the jobs and tasks whose storage is kept although few of them are left.
+    /// - Parameter leastCapacity: the number of jobs and tasks whose storage is kept even if few of them are left.
     init(fast: QueueConfiguration = .fast, slow: QueueConfiguration = .slow, leastCapacity: Int = 64) {
         table = JobTable(leastCapacity: leastCapacity)
         queues = JobQueues(
             fast: JobQueue(fast, leastCapacity: leastCapacity), slow: JobQueue(slow, leastCapacity: leastCapacity))
     }
 
-    // MARK: What there is
+    // MARK: State
 
-    /// Jobs of any kind.
+    /// The number of jobs, whatever they are doing.
     var jobCount: Int { table.jobs.count }
 
-    /// Jobs by what they are doing.
+    /// The numbers of jobs by what they are doing.
     var counts: QueueCounts {
         QueueCounts(
             fastWaiting: queues[.fast].lookingCount + queues[.fast].queuedCount,
@@ -67,13 +67,13 @@ struct QueueScheduler<Waiter: Sendable, Work: SchedulableWork>: Sendable {
         table.jobs.index(of: id).map { table[$0].work }
     }
 
-    /// The tasks that wait for a job, oldest first.
+    /// Returns the tasks that wait for a job, oldest first.
     func waiters(of id: JobID) -> [(id: TaskID, waiter: Waiter)] {
         guard let job = table.jobs.index(of: id) else { return [] }
         return table.tasks(of: job).map { (table.tasks.id(of: $0), table[$0].waiter) }
     }
 
-    /// How urgent a job is now: where its look-up waits.
+    /// Returns the urgency of a job now, by which its look-up waits.
     func urgency(of id: JobID) -> JobUrgency? {
         guard let index = table.jobs.index(of: id) else { return nil }
         let (queue, level) = (table[index].queue, table[index].level)
@@ -81,7 +81,7 @@ struct QueueScheduler<Waiter: Sendable, Work: SchedulableWork>: Sendable {
             queue: queue, priority: Priority(Double(level) / 100), isLIFO: queues[queue].configuration.order == .lifo)
     }
 
-    /// What the job of a task is doing; `nil` once the task has ended.
+    /// Returns the state of the job of a task; `nil` once the task has ended.
     func state(of id: TaskID) -> JobState? {
         guard let task = table.tasks.index(of: id) else { return nil }
         switch table[table.job(of: task)].phase {

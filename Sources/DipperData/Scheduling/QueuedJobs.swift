@@ -7,19 +7,19 @@ struct GroupIndex: SlotIndex {
 
 typealias GroupID = SlotID<GroupIndex>
 
-/// The queued jobs of one queue, by priority and then by order of arrival, and how many jobs run for each host.
+/// The queued jobs of one queue, by priority and then by order of arrival, and the numbers of running jobs per host.
 ///
-/// Jobs are linked in one list for each of the 101 priority levels. With a limit per host each host has lists of its own,
-/// and a heap of the hosts that may start something tells whose job is next.
+/// Jobs are linked in one list for each of the 101 priority levels. With a limit per host each host has lists of its
+/// own, and a heap of the hosts that may start a job tells whose job is next.
 struct QueuedJobs {
-    /// The jobs of one host, or of all hosts where there is no limit per host.
+    /// The jobs of one host, or of all hosts if there is no limit per host.
     private struct Group: SlotElement {
         /// A list for each level.
         var lists: [SlotList<JobIndex>] = []
         /// A bit for each level that has a job.
         var levels: UInt128 = 0
         var running = 0
-        /// `nil` for the group of all hosts.
+        /// The host; `nil` for the group of all hosts.
         var host: String?
 
         init() {}
@@ -32,10 +32,10 @@ struct QueuedJobs {
         var highestLevel: Int? { levels == 0 ? nil : 127 - levels.leadingZeroBitCount }
     }
 
-    /// The next job of a group at the time it was noted; out of date once the group has another.
+    /// The next job of a group at the time of noting. The candidate is out of date once the group has another next job.
     private struct Candidate: Comparable {
         let level: UInt8
-        /// Lower is earlier, whatever the order of the queue.
+        /// The order among candidates of equal priority, lowest first, for both orders of the queue.
         let rank: Int64
         let group: GroupID
         let job: JobIndex
@@ -70,7 +70,7 @@ struct QueuedJobs {
     mutating func insert<Work: SchedulableWork>(_ job: JobIndex, first: Bool, in jobs: inout Jobs<Work>) {
         let group = join(job, in: &jobs)
         let level = Int(jobs[job].level)
-        // In LIFO order jobs are taken from the end: the latest is in front already.
+        // In LIFO order jobs are taken from the end, so the latest job is in front already.
         if first, order == .fifo {
             jobs[job].phase = .queued(order: firstOrder)
             firstOrder -= 1
@@ -102,7 +102,7 @@ struct QueuedJobs {
         return group
     }
 
-    /// The job that starts next, left in its place; `nil` if none may start.
+    /// Returns the job that starts next and leaves it in its place; `nil` if none may start.
     mutating func next<Work>(in jobs: Jobs<Work>) -> JobIndex? {
         guard maxPerHost != nil else { return next(in: common) }
         while let best = candidates.min {
@@ -121,7 +121,7 @@ struct QueuedJobs {
         return order == .fifo ? groups[group].lists[level].first : groups[group].lists[level].last
     }
 
-    /// The queued jobs in the order of their arrival.
+    /// Returns the queued jobs in the order of their arrival.
     private func all<Work>(in jobs: Jobs<Work>) -> [JobIndex] {
         groups.indices
             .flatMap { groups[$0].lists.flatMap { $0.indices(in: jobs) } }
@@ -134,13 +134,13 @@ struct QueuedJobs {
 
     // MARK: Running jobs
 
-    /// Takes a job out of its list and counts it as running for its host.
+    /// Removes a job from its list and counts it as running for its host.
     mutating func start<Work>(_ job: JobIndex, in jobs: inout Jobs<Work>) {
         groups[group(of: job, in: jobs)].running += 1
         _ = unlink(job, in: &jobs)
     }
 
-    /// Counts a job that runs already.
+    /// Counts a job that is already running.
     mutating func addRunning<Work: SchedulableWork>(_ job: JobIndex, in jobs: inout Jobs<Work>) {
         groups[join(job, in: &jobs)].running += 1
     }
@@ -154,7 +154,7 @@ struct QueuedJobs {
 
     // MARK: Groups
 
-    /// Puts a job into the group that counts it.
+    /// Adds a job to the group that counts it.
     private mutating func join<Work: SchedulableWork>(_ job: JobIndex, in jobs: inout Jobs<Work>) -> GroupIndex {
         var group = common
         if maxPerHost != nil {
@@ -187,7 +187,8 @@ struct QueuedJobs {
         groupsByHost[host] = nil
         groups.remove(group)
         guard groups.isSparse else { return }
-        // The common group was added first, and keeps its place. Jobs and candidates have the names of their groups.
+        // The common group was added first and keeps its place. Jobs and candidates refer to groups by their
+        // identifiers.
         groups.compact()
         groupsByHost = Dictionary(uniqueKeysWithValues: groupsByHost.map { ($0, $1) })
         refillCandidates(in: jobs)
@@ -204,7 +205,8 @@ struct QueuedJobs {
     private mutating func noteCandidate<Work>(of group: GroupIndex, in jobs: Jobs<Work>) {
         guard maxPerHost != nil, mayStart(group), let job = next(in: group) else { return }
         candidates.insert(candidate(job, of: groups.id(of: group), in: jobs))
-        // Candidates that are out of date go when they come up; a queue that starts nothing drops them here.
+        // Candidates that are out of date are dropped when their turn comes. A queue that starts no job drops them
+        // here.
         if candidates.count > 2 * groups.count + 64 { refillCandidates(in: jobs) }
     }
 
@@ -215,7 +217,7 @@ struct QueuedJobs {
 
     // MARK: Changes
 
-    /// Changes the limits and the order. Costs a pass over the queue if the limit per host comes or goes.
+    /// Changes the limits and the order. If the limit per host comes or goes, this goes through the whole queue.
     mutating func configure<Work: SchedulableWork>(
         _ configuration: QueueConfiguration, running: [JobIndex], in jobs: inout Jobs<Work>
     ) {
@@ -229,10 +231,10 @@ struct QueuedJobs {
         for job in queued { insert(job, first: false, in: &jobs) }
     }
 
-    /// Noted candidates, and hosts that there is storage for; for tests.
+    /// The numbers of noted candidates, and of hosts that there is storage for; for tests.
     var capacity: (candidates: Int, hosts: Int) { (candidates.count, groups.capacity) }
 
-    /// Brings the lists up to date after jobs have been moved.
+    /// Updates the lists after jobs have been moved to other places.
     mutating func follow<Work>(_ moves: SlotMoves<JobIndex>, in jobs: Jobs<Work>) {
         for group in groups.indices {
             var levels = groups[group].levels

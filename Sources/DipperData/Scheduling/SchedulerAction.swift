@@ -1,12 +1,12 @@
-/// What the scheduler wants done. The driver carries actions out in order, without holding its lock.
+/// An action that the scheduler asks for. The driver carries actions out in order, without holding its lock.
 enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     /// Ask the disk tier; answer with `lookedUp`.
     case lookUp(JobID, Work)
-    /// Bring the look-up of a job to the urgency that the job has now.
+    /// Move the look-up of a job to the urgency that the job has now.
     case moveLookUp(JobID, Work)
-    /// Drop a look-up whose answer is not wanted any more.
+    /// Drop a look-up whose answer is no longer wanted.
     case dropLookUp(Work)
-    /// Begin only look-ups of this queue and of more urgent ones from now on; none with `nil`.
+    /// From now on begin only look-ups of this queue and of more urgent queues; with `nil`, begin none.
     case beginLookUps(downTo: FetchQueue?)
     /// Begin the transfer of a job that has a slot; answer with `finished` or `failed`.
     case transfer(JobID, Work, queue: FetchQueue, throttled: Bool)
@@ -14,9 +14,9 @@ enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     case setThrottled(Work, Bool)
     /// Note that a parked job has woken and waits for a slot.
     case waitForTurn(Work)
-    /// Bring a running transfer to another queue.
+    /// Move a running transfer to another queue.
     case setQueue(Work, FetchQueue)
-    /// Stop the transfer of a job that nobody waits for any more.
+    /// Stop the transfer of a job that no task waits for any more.
     case abort(Work)
     /// Send `timerFired` with this token after the delay.
     case arm(JobID, Work, after: Duration, token: UInt32)
@@ -26,7 +26,7 @@ enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     case armPause(after: Duration, token: UInt32)
     /// End a task, which is in this queue.
     case end(Waiter, Work, Ending, FetchQueue)
-    /// Tell a task that its job has failed for now and is parked; the task goes on waiting.
+    /// Tell a task that its job has failed for now and is parked. The task goes on waiting.
     case tellFailure(Waiter, Work)
     /// Tell a task that its job is about to try again.
     case tellRetry(Waiter, Work)
@@ -36,13 +36,13 @@ enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     case note(Work, JobNote)
 }
 
-/// How a task ended.
+/// The way in which a task ended.
 enum Ending: Sendable, Hashable {
-    /// With what the disk tier had.
+    /// With what the tiers have.
     case cached
     /// With what the network delivered.
     case fetched
-    /// With what the cache had, although it is out of date: the network has failed.
+    /// With what the cache has, although it is out of date, because the network has failed.
     case keptAnswer
     /// With the job's failure.
     case failed

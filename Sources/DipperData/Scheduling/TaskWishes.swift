@@ -1,8 +1,9 @@
-/// Sums up what the tasks of a job want, so that none of them needs to be looked at when another comes, changes or goes.
+/// A summary of what the tasks of a job want, so that no task needs to be looked at when another one comes, changes or
+/// goes.
 struct TaskWishes: Sendable {
     private var counts = PerQueue<Int32>(fast: 0, slow: 0)
     private var levels = LevelCounts()
-    /// Tasks that the disk tier may answer.
+    /// The number of tasks that the disk tier may answer.
     private var readers: Int32 = 0
 
     /// The most urgent queue of the tasks; `nil` without tasks.

@@ -1,18 +1,20 @@
 import Foundation
 import Synchronization
 
-/// The files of the disk tier: `blobs/ab/NAME`, one record each, written under `staging` and renamed.
+/// The entry files of the disk tier: `blobs/ab/NAME`. Each contains one record, which is written under `staging` and
+/// then renamed.
 final class BlobFiles: Sendable {
     private let root: Folder
     private let blobs: Folder
-    /// `nil` if the store cannot be written.
+    /// The staging folder; `nil` if the store cannot be written.
     let staging: StagingFolder?
-    /// The folder above those of the files is flushed.
+    /// Whether the root folder has been flushed to the device. Once is enough, because `blobs` is created when the
+    /// store is opened.
     private let isRootFlushed = Atomic(false)
-    /// A store that was open here has ended without closing: killed, or by a power cut.
+    /// Whether an earlier store in this folder ended without closing: its process was killed, or the power failed.
     let foundAbandoned: Bool
 
-    /// Creates what is missing.
+    /// Opens the folders and creates those that are missing.
     /// - Throws: `FileError` if the folder cannot be written; then nothing is open.
     init(root: Folder) throws(FileError) {
         self.root = root
@@ -22,7 +24,7 @@ final class BlobFiles: Sendable {
         foundAbandoned = staging.removeAbandoned()
     }
 
-    /// Opens an existing store that cannot be written; every write fails.
+    /// Opens an existing store that cannot be written. Every write fails.
     init(readingOnly root: Folder) throws(FileError) {
         self.root = root
         guard let blobs = try root.folder("blobs") else { throw FileError("open", root.path + "/blobs", ENOENT) }
@@ -33,15 +35,17 @@ final class BlobFiles: Sendable {
 
     var isReadOnly: Bool { staging == nil }
 
-    // MARK: One file
+    // MARK: Single files
 
-    /// The whole file, in memory from `malloc` that the caller takes over; `nil` if there is no such file.
+    /// Returns the bytes of a file; `nil` if there is no such file. The memory is from `malloc`, and the caller takes
+    /// it over.
     func read(_ name: String) throws(FileError) -> FileBytes? {
         guard let shard = try folder(of: name) else { return nil }
         return try FileWriting.read(name, in: shard)
     }
 
-    /// The metadata of a file and its size, without its body; `nil` if there is no file or it is no record.
+    /// Returns the size of a file and the metadata of its record, without the body; `nil` if there is no file or it is
+    /// not a record.
     func readMetadata(_ name: String) -> (size: Int, bytes: [UInt8])? {
         guard let shard = try? folder(of: name), let (file, size) = try? shard.openFile(name) else { return nil }
         defer { close(file) }
@@ -54,7 +58,7 @@ final class BlobFiles: Sendable {
         return (size, bytes)
     }
 
-    /// The row that a file says it has; `nil` if it is no record.
+    /// Returns the row that a file's metadata describes; `nil` if the file is not a record.
     func row(of name: String) -> EntryIndex.Row? {
         guard let file = readMetadata(name),
             let head = file.bytes.withUnsafeBytes({ EntryRecord.decodeMetadata($0) })
@@ -64,7 +68,7 @@ final class BlobFiles: Sendable {
             accessed: head.info.stored, lifetime: head.lifetime)
     }
 
-    /// Whether a file is a record with the right checksum. Reads all of it.
+    /// Returns whether a file is a record with a valid checksum. Reads the whole file.
     func isWhole(_ name: String) -> Bool {
         guard let file = try? read(name) else { return false }
         defer { free(file.bytes) }
@@ -72,7 +76,7 @@ final class BlobFiles: Sendable {
         return EntryRecord.decode(bytes) { _ in Data() } != nil
     }
 
-    /// The size of a file; `nil` if there is none.
+    /// Returns the size of a file in bytes; `nil` if there is none.
     func size(of name: String) -> Int? {
         guard let shard = try? folder(of: name) else { return nil }
         return shard.file(name).map { Int($0.st_size) }
@@ -80,7 +84,7 @@ final class BlobFiles: Sendable {
 
     func exists(_ name: String) -> Bool { size(of: name) != nil }
 
-    /// How the body in a file is compressed; `nil` if there is no file or it is no record.
+    /// Returns how the body in a file is compressed; `nil` if there is no file or it is not a record.
     func coding(of name: String) -> StorageCompression.Coding? {
         (try? folder(of: name)).flatMap { Self.coding(of: name, in: $0) }
     }
@@ -93,7 +97,8 @@ final class BlobFiles: Sendable {
         return footer.withUnsafeBytes { EntryRecord.layout($0, size: size)?.coding }
     }
 
-    /// Writes a record where it is not seen yet. The bytes of a durable one are on the device when this returns.
+    /// Writes a record to the staging folder, where readers do not see it. A durable record is on the device when this
+    /// returns.
     func stage(
         _ name: String, body: Data, trailer: [UInt8], _ durability: Durability = .relaxed
     ) throws(FileError) {
@@ -101,8 +106,8 @@ final class BlobFiles: Sendable {
         try staging.write(name, body: body, trailer: trailer, durability)
     }
 
-    /// Puts the record that was staged in place of the one of that name, in one step. A durable one stays there after a
-    /// power cut when this returns.
+    /// Moves a staged record into place in one step, where it replaces the file of that name. A durable record is still
+    /// there after a power cut when this returns. If the move fails, the staged record is removed.
     func place(_ name: String, _ durability: Durability = .relaxed) throws(FileError) {
         guard let staging else { throw FileError("rename", name, EROFS) }
         do throws(FileError) {
@@ -114,7 +119,7 @@ final class BlobFiles: Sendable {
         if durability == .durable { try flushFolders(of: name) }
     }
 
-    /// Returns when the file of that name, if there is one, will be there after a power cut.
+    /// Flushes the file of that name, if there is one, and its folders to the device.
     func flush(_ name: String) throws(FileError) {
         if let (file, _) = try folder(of: name)?.openFile(name) {
             defer { close(file) }
@@ -123,10 +128,11 @@ final class BlobFiles: Sendable {
         try flushFolders(of: name)
     }
 
-    /// Removes a record that was staged and is not to be put in place.
+    /// Removes a staged record that will not be put in place.
     func unstage(_ name: String) { staging?.discard(name) }
 
-    /// Returns when what has been renamed or removed under this name will stay so after a power cut.
+    /// Flushes the folders of a name to the device, so that a renaming or a removal under that name survives a power
+    /// cut.
     func flushFolders(of name: String) throws(FileError) {
         try folder(of: name)?.flush()
         try blobs.flush()
@@ -135,33 +141,34 @@ final class BlobFiles: Sendable {
         isRootFlushed.store(true, ordering: .relaxed)
     }
 
-    /// True if there was such a file.
+    /// Removes the file of that name. Returns `true` if there was one.
     @discardableResult
     func remove(_ name: String) -> Bool {
         guard let shard = try? folder(of: name) else { return false }
         return shard.remove(name)
     }
 
-    /// Whether the cache can have made the file: its name is a digest, or its bytes end as those of a record do.
+    /// Returns whether the cache can have made the file: its name is a digest, or its bytes end as those of a record
+    /// do.
     func isEntry(_ name: String) -> Bool { KeyDigest.isDigest(name) || coding(of: name) != nil }
 
-    /// The same for a file in another folder of records.
+    /// Returns whether the cache can have made a file in another folder of records.
     static func isEntry(_ name: String, in folder: Folder) -> Bool {
         KeyDigest.isDigest(name) || coding(of: name, in: folder) != nil
     }
 
-    // MARK: All files
+    // MARK: Listing
 
-    /// The names of the two-letter folders that exist, in order.
+    /// Returns the names of the existing two-character folders, sorted.
     func shards() -> [String] { blobs.names().filter { $0.utf8.count == 2 && $0 != ".." }.sorted() }
 
-    /// The names of files that entries can have.
+    /// Returns the names of the files in a shard that entries can have.
     func names(inShard shard: String) -> [String] {
         guard let folder = try? blobs.folder(shard) else { return [] }
         return folder.names().filter { KeyDigest.isPlainFileName($0) && Self.shard(of: $0) == shard }
     }
 
-    /// Where a record lies.
+    /// Returns the path of an entry's file.
     func location(_ name: String) -> String { "\(blobs.path)/\(Self.shard(of: name))/\(name)" }
 
     static func shard(of name: String) -> String {

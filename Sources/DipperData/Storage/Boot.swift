@@ -1,8 +1,8 @@
 import Foundation
 
-/// The time since the machine was started.
+/// The current boot of the machine.
 enum Boot {
-    /// A name that no other start of a machine has; empty if the kernel does not tell.
+    /// The kernel's identifier of the current boot, which no other boot has; empty if the kernel does not provide one.
     static let current: String = {
         let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8)
         return text?.trimmingCharacters(in: .whitespacesAndNewlines) ?? ""

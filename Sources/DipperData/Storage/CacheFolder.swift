@@ -1,17 +1,17 @@
 import Foundation
 
-/// The marker that says that a folder is Dipper's: the file `dipper-cache`, one line with its name and the number of the
+/// The marker file that identifies a folder of Dipper's: `dipper-cache`, one line with its name and the number of the
 /// folder's format.
 ///
-/// The marker is the first file that the cache makes in a folder, whole and in one step, and only if the folder is empty.
-/// A folder without it, one with a marker of another format, and one that belongs to another user are refused: the cache
-/// changes nothing there.
+/// The marker is the first file that the cache creates in a folder, and the cache creates it only in an empty folder.
+/// The cache refuses a folder without a marker, with a marker of another format, or of another user, and changes
+/// nothing there.
 enum CacheFolder {
     static let format = 3
     static let markerName = "dipper-cache"
 
-    /// Opens the folder, and makes and marks it if it is not there or empty.
-    /// - Throws: `FolderRefusal`, or `FileError`.
+    /// Opens the folder. Creates the folder if it is missing, and marks it if it is empty.
+    /// - Throws: `FolderRefusal` or `FileError`.
     static func open(_ path: String) throws -> Folder {
         try make(path)
         let folder = try Folder(path: path)
@@ -19,14 +19,14 @@ enum CacheFolder {
         for _ in 0..<10 {
             if try isMarked(folder) { return folder }
             let names = try folder.listing()
-            // Another process may have marked it meanwhile.
+            // Another process may have marked the folder meanwhile.
             if names.contains(markerName) { continue }
             guard names.allSatisfy({ isUnfinishedMarker($0, in: folder) }) else {
                 throw FolderRefusal(path, .notEmpty)
             }
             do throws(FileError) {
                 try folder.makeFile(markerName, markerText, beside: folder)
-                // Left by processes that were killed here, or by those that find now that the folder is marked.
+                // Killed processes left these files, or processes that are about to find the folder marked.
                 for name in names { folder.remove(name) }
             } catch {
                 if error.code != ENOENT { throw error }
@@ -37,8 +37,8 @@ enum CacheFolder {
 
     private static let markerText = [UInt8]("\(markerName) \(format)\n".utf8)
 
-    /// Whether a process that was killed, or is at it now, can have made the file to mark the folder: its bytes are a
-    /// beginning of the marker's. True also for one that has just gone.
+    /// Returns whether the file can be a marker that another process is writing now, or was writing when it was killed:
+    /// its bytes are the beginning of the marker's. Also `true` for a file that has just disappeared.
     static func isUnfinishedMarker(_ name: String, in folder: Folder) -> Bool {
         guard Folder.isTemporary(name) else { return false }
         if folder.entry(name) == nil { return true }
@@ -48,7 +48,8 @@ enum CacheFolder {
         return size <= bytes.count && pread(file, &bytes, size, 0) == size && markerText.starts(with: bytes[..<size])
     }
 
-    /// - Throws: `FolderRefusal` if the marker is none of ours.
+    /// Returns whether the folder has the marker of this format.
+    /// - Throws: `FolderRefusal` if the marker is not Dipper's or names another format, or `FileError`.
     private static func isMarked(_ folder: Folder) throws -> Bool {
         guard folder.entry(markerName) != nil else { return false }
         guard let (file, size) = try folder.openFile(markerName) else { throw FolderRefusal(folder.path, .notEmpty) }
@@ -64,7 +65,7 @@ enum CacheFolder {
         return true
     }
 
-    /// Makes the folder and those above it that are missing, so that they survive a power cut.
+    /// Creates the folder and its missing parents so that they survive a power cut.
     private static func make(_ path: String) throws(FileError) {
         if mkdir(path, 0o700) != 0 {
             if errno == EEXIST { return }
@@ -74,12 +75,12 @@ enum CacheFolder {
             try make(parent)
             guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw FileError("mkdir", path) }
         }
-        // The folder may be one that others may write but not read.
+        // Flushing the parent needs permission to read it, which the user may lack.
         if let parent = try? Folder(path: (path as NSString).deletingLastPathComponent) { try parent.flush() }
     }
 }
 
-/// Why the cache does not use a folder.
+/// The error thrown if the cache refuses a folder, with the reason.
 struct FolderRefusal: Error, Hashable, CustomStringConvertible {
     enum Reason: Hashable {
         case notEmpty

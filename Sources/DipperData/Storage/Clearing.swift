@@ -1,11 +1,11 @@
 import Foundation
 
-/// Removes everything.
+/// The job that removes all entries and partial bodies.
 struct Clearing: DiskJob {
     private var shards: [String]?
     private var names: [String] = []
     private var last = ""
-    /// Everything is gone.
+    /// Whether everything has been removed.
     private(set) var isDone = false
     private var cleaned = EntryIndex.Totals()
 

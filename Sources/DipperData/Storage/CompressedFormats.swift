@@ -1,13 +1,13 @@
 import Foundation
 
-/// Formats that are compressed in themselves: to compress them again takes time and saves nothing.
+/// The formats that are themselves compressed. Compressing them again takes time and saves nothing.
 enum CompressedFormats {
-    /// Whether a body is of such a format, by its first bytes or by its `Content-Type`.
+    /// Returns whether a body has such a format, by its first bytes or by its `Content-Type`.
     static func contain(_ body: Data, type: String?) -> Bool {
         if let type, contain(type: type) { return true }
         return body.prefix(12).withUnsafeBytes { start in
             beginnings.contains { start.starts(with: $0) }
-                // RIFF, of which WebP is one kind.
+                // WebP is one kind of RIFF.
                 || (start.starts(with: "RIFF".utf8) && start.dropFirst(8).starts(with: "WEBP".utf8))
                 // ISO base media: MP4, AVIF, HEIC.
                 || start.dropFirst(4).starts(with: "ftyp".utf8)
@@ -22,7 +22,7 @@ enum CompressedFormats {
             || name.hasPrefix("application/vnd.openxmlformats-") || name.hasPrefix("application/vnd.oasis.")
     }
 
-    /// Pictures and sounds that are not compressed, or may not be.
+    /// The types of pictures and sounds that are not compressed, or may not be.
     private static let loose: Set<String> = [
         "image/svg+xml", "image/bmp", "image/x-ms-bmp", "image/x-icon", "image/vnd.microsoft.icon", "image/tiff",
         "audio/wav", "audio/x-wav", "audio/vnd.wave", "audio/midi",

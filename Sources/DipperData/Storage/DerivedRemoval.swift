@@ -1,6 +1,6 @@
 import Foundation
 
-/// Removes what was made from an entry.
+/// The job that removes the entries derived from an entry.
 struct DerivedRemoval: DiskJob {
     private let key: CacheKey
     private var areListedGone = false
@@ -15,13 +15,13 @@ struct DerivedRemoval: DiskJob {
         guard let index = tier.opened.index, let files = tier.opened.files, !files.isReadOnly else { return false }
         if !areListedGone {
             let first = key.derivedPrefix
-            // The mark that comes next takes the place of the last one.
+            // `$` follows `#`, so this key comes right after all keys with the prefix.
             let end = String(first.dropLast()) + "$"
             let removed = try index.removeSome(of: .derived(from: first, before: end)) { files.remove($0) }
             areListedGone = removed.entries == 0
             return true
         }
-        // Files that a new index does not list yet.
+        // Files that an unfinished sweep has not listed in the index yet.
         if shards == nil {
             guard let position = try index.sweepPosition(), position.phase == .files else { return false }
             shards = files.shards().filter { $0 > position.last }

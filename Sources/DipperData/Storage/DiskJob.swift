@@ -1,23 +1,23 @@
 import Foundation
 import Synchronization
 
-/// Long work on the disk, done in small steps by the writer's thread, which carries out other changes in between.
-/// A value.
+/// Long work on the disk that the writer thread does in small steps, with other changes in between. A value.
 protocol DiskJob: Sendable {
-    /// Does a little. False once nothing is left to do.
+    /// Does one small step. Returns `false` once nothing is left to do.
     mutating func step(_ tier: DiskTier) throws -> Bool
 }
 
 /// The jobs that have not ended. A value; its owner locks it.
 struct DiskJobs {
-    /// Whether those who wait for the disk wait for a job.
+    /// The kind of a job, which decides who waits for its end: ``DiskTier/synchronize()`` waits for `asked` jobs,
+    /// ``DiskTier/indexOpened()`` for `opening` jobs, and ``DiskTier/reconcile()`` for all jobs.
     enum Kind { case asked, background, opening }
 
     private var open: [(number: UInt64, kind: Kind)] = []
     private var next: UInt64 = 0
-    /// A job that makes room under the limit is under way.
+    /// Whether a job that makes room under the limit is running.
     var isKeepingLimit = false
-    /// A sweep is under way.
+    /// Whether a sweep is running.
     var isSweeping = false
 
     mutating func begin(_ kind: Kind) -> UInt64 {
@@ -37,11 +37,11 @@ struct DiskJobs {
 }
 
 extension DiskTier {
-    /// Another process that holds the index for longer than so many attempts, of two seconds each, is not waited for.
+    /// The largest number of attempts, of two seconds each, to wait for another process that holds the index.
     private static let mostAttempts = 30
 
-    /// Runs a job to its end. `whenDone` is called with it, also if it failed or was not run, from the writer's thread if
-    /// there is one.
+    /// Runs a job to its end, then calls `whenDone` with it, even if the job failed or did not run. The call comes from
+    /// the writer thread, or from the present thread if the writer thread is ending.
     func start<Work: DiskJob>(
         _ job: Work, _ kind: DiskJobs.Kind = .asked, whenDone: @escaping @Sendable (Work) -> Void = { _ in }
     ) {
@@ -63,7 +63,8 @@ extension DiskTier {
         jobs.withLock { $0.end(number) }
     }
 
-    /// The job after its next step, and the number of attempts so far at the one after that; `nil` if it has ended.
+    /// Does the next step of a job. Returns the job and the number of attempts that its following step has made so far;
+    /// `nil` instead of the number if the job has ended.
     private func step<Work: DiskJob>(_ job: Work, attempts: Int) -> (Work, Int?) {
         var job = job
         if opened.isIndexHeld, attempts < Self.mostAttempts {
@@ -82,13 +83,13 @@ extension DiskTier {
     /// Returns when all changes asked for so far have been carried out.
     func synchronize() async { await jobsEnd(.asked) }
 
-    /// Returns when all changes asked for so far have been carried out, and files and index have been compared if that
+    /// Returns when all changes requested so far have been carried out, and files and index have been compared if that
     /// is due, as after a power cut.
     func reconcile() async { await jobsEnd(nil) }
 
     func jobsEnd(_ kind: DiskJobs.Kind?) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            // What was asked for before is in the queue before this.
+            // Changes requested earlier are ahead of this closure in the writer's queue.
             let isRunning = writer.run { self.resume(continuation, upTo: self.jobs.withLock { $0.latest }, kind) }
             if !isRunning { continuation.resume() }
         }

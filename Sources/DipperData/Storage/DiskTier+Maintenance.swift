@@ -1,33 +1,34 @@
 import Foundation
 
-/// What ``DataCache/verify()`` found.
+/// The result of ``DataCache/verify()``.
 public struct StoreReport: Sendable, Hashable {
-    /// Entries that are whole.
+    /// The number of sound entries.
     public var sound = 0
-    /// Bytes of those, as they lie on disk.
+    /// The size of the sound entries on disk, in bytes.
     public var bytes = 0
-    /// Entries whose bytes were not what was written. They have been removed.
+    /// The number of damaged entries, whose bytes were not those that had been written. The cache has removed them.
     public var damaged = 0
-    /// Rows without an entry, left by a write that was cut off. They have been removed.
+    /// The number of index rows without an entry, which interrupted writes left. The cache has removed them.
     public var unfinished = 0
-    /// Files without a row, which are now listed again.
+    /// The number of files that had no index row. The cache has listed them again.
     public var unlisted = 0
-    /// What SQLite found wrong with the index.
+    /// The problems of the index: those that SQLite found, or the error that prevented the check.
     public var indexProblems: [String] = []
 
-    /// Nothing found yet.
+    /// Creates an empty report.
     public init() {}
 
-    /// True if nothing that was written has been harmed.
+    /// Whether nothing that was written is damaged: neither an entry nor the index.
     public var isSound: Bool { damaged == 0 && indexProblems.isEmpty }
 }
 
-/// Listing and verifying. Safe from any thread; changes are made by the writer's.
+/// Listing and verification. All methods are safe on any thread; the writer thread makes the changes.
 extension DiskTier {
-    /// Entries and bytes on disk, those on their way not included.
+    /// The number and the size of the entries on disk, without staged ones.
     var totals: EntryIndex.Totals { (try? presentIndex?.totals()) ?? .init() }
 
-    /// The index, unless the folder has been removed; then it is opened again in the background.
+    /// The index; `nil` if it is not open, if the folder has been removed, or if another process has set the index
+    /// aside. In the latter two cases the writer thread opens the store again.
     private var presentIndex: EntryIndex? {
         let opened = opened
         guard let index = opened.index else { return nil }
@@ -36,8 +37,10 @@ extension DiskTier {
         return nil
     }
 
-    /// Calls back with each entry, in the order of their names. False if that cannot be all of them: the index could not
-    /// be read, or had to be made anew.
+    /// Calls `body` with each entry, in the order of the file names.
+    /// - Returns: `false` if entries may be missing because another process holds the index, because the index could
+    ///   not be read, or because it was damaged and made anew. `true`, without any entry, if there is no index for
+    ///   another reason.
     @discardableResult
     func forEachEntry(_ body: (CachedEntry) -> Void) -> Bool {
         guard let index = presentIndex else { return !opened.isIndexHeld }
@@ -59,18 +62,18 @@ extension DiskTier {
         return present([row]).first.map(CachedEntry.init)
     }
 
-    /// The file that holds the entry, its bytes first; `nil` for entries that are too small to have one, or that lie
-    /// there compressed.
+    /// Returns the file of an entry, which begins with the body. Returns `nil` if there is no entry, if the entry is
+    /// too small to have a file, or if its body is compressed.
     func file(for key: CacheKey) -> URL? {
         let name = options.naming.name(key)
         guard let files = opened.files, files.coding(of: name) == .identity, info(of: key) != nil else { return nil }
         return URL(fileURLWithPath: files.location(name))
     }
 
-    /// Reads every entry and puts right what is not.
+    /// Verifies every entry, removes damaged ones and corrects the index.
     func verify() async -> StoreReport {
         await synchronize()
-        // SQLite looks at all of the index in one go; the writer's thread goes on meanwhile.
+        // SQLite checks the whole index in one call. The writer thread carries out changes meanwhile.
         let (problems, isCounted) = await withCheckedContinuation { continuation in
             DispatchQueue.global().async { continuation.resume(returning: self.checkIndex()) }
         }

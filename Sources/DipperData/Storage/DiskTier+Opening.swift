@@ -1,10 +1,11 @@
 import Foundation
 import GRDB
 
-/// Opening, and opening again when something was lost.
+/// Opening of the store, and reopening when the folder or the index was lost.
 extension DiskTier {
-    /// - Parameter isWaiting: another process that holds the index is waited for a while. Otherwise, as on the caller's
-    ///   thread, the index is opened in the background.
+    /// Opens the folder and the index anew.
+    /// - Parameter isWaiting: whether to wait up to two seconds if another process holds the index. Otherwise, as on
+    ///   the caller's thread, the index is opened later, in the background.
     func reopen(isWaiting: Bool = true) {
         let old = opened
         guard !old.isClosed else { return }
@@ -24,7 +25,7 @@ extension DiskTier {
         }
     }
 
-    /// Returns when the index is open, unless another process holds it for very long.
+    /// Returns when the index is open, or when another process has held it for very long.
     func indexOpened() async { if opened.isIndexHeld { await jobsEnd(.opening) } }
 
     private func open(_ isWaiting: Bool) -> Opened {
@@ -78,7 +79,7 @@ extension DiskTier {
         }
     }
 
-    /// An index has failed. A damaged one is made anew on the writer's thread.
+    /// Handles an error of the index. The writer thread replaces a damaged index by a new one.
     func indexFailed(_ error: any Error) {
         let failure = IndexFailure(error)
         guard [.damage, .suspicion].contains(failure), let failed = (error as? IndexError)?.index else {
@@ -86,11 +87,11 @@ extension DiskTier {
             return
         }
         writer.run {
-            // The first to notice has done it for all.
+            // After an earlier error the index may have been replaced already.
             guard self.opened.index === failed, let file = self.opened.indexFile,
                 let staging = self.opened.files?.staging
             else { return }
-            // Another process may have made the next one.
+            // Another process may have made the next index already.
             if file.isCurrent {
                 guard failure == .damage || !self.isSound(failed) else {
                     return self.complain("the index fails", error)
@@ -111,7 +112,7 @@ extension DiskTier {
         }
     }
 
-    /// The folder may have been removed, or the index set aside by another process.
+    /// Reopens the store if its folder has been removed, or if another process has set the index aside.
     func reopenIfLost() {
         let opened = opened
         if opened.isPresent { return }
@@ -121,8 +122,8 @@ extension DiskTier {
         reopen()
     }
 
-    /// Compares files and index in the background if they may differ: after the machine was started anew, after a store
-    /// ended without closing, and if the index is new or an earlier comparison was not finished.
+    /// Compares files and index in the background if they may differ: after the machine was rebooted, after a store
+    /// ended without closing, if the index is new, and if an earlier comparison was not finished.
     private func sweepIfDue() {
         guard let index = opened.index, let files = opened.files else { return }
         do {
@@ -136,7 +137,8 @@ extension DiskTier {
     }
 }
 
-/// Opens an index that another process holds: done before each step of any job (``DiskTier/start(_:_:whenDone:)``).
+/// The job that opens an index once another process releases it. The opening is done before each step of any job; see
+/// ``DiskTier/start(_:_:whenDone:)``.
 struct IndexOpening: DiskJob {
     mutating func step(_ tier: DiskTier) -> Bool { false }
 }

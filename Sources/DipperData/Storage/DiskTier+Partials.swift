@@ -1,10 +1,10 @@
 import Foundation
 
-/// The beginnings of bodies that were broken off.
+/// Partial bodies, which interrupted transfers leave.
 extension DiskTier {
-    /// Keeps the part of a body that has arrived, in the background; at once for ``partial(of:)``.
-    /// - Parameter claim: the right to do so: work that was given up may end after the entry was removed, or after a whole
-    ///   one was kept.
+    /// Keeps a partial body: at once for ``partial(of:)``, on disk in the background.
+    /// - Parameter claim: the right to keep it. Interrupted work may end after the entry was removed, or after a
+    ///   complete entry was kept.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard options.partialLimit > 0 else { return }
         let kept = PartialChanges.Change.kept(partial, stored: now().timeIntervalSince1970)
@@ -17,7 +17,7 @@ extension DiskTier {
         change(key, to: .dropped) { _ in true }
     }
 
-    /// What was kept for a key, if it can still be continued. Reads a file.
+    /// Returns the partial body of a key, if it can still be continued. Reads a file unless a change is still waiting.
     func partial(of key: CacheKey) -> PartialBody? {
         switch partials.withLock({ $0.changes[key]?.change }) {
         case .kept(let partial, _): return partial
@@ -38,7 +38,7 @@ extension DiskTier {
         let staged = partials.withLock { isAllowed($0) ? $0.set(change, for: key) : nil }
         guard let number = staged?.number else { return }
         let isRunning = writer.run {
-            // A later change has a turn of its own.
+            // A later change of the key has its own place in the queue.
             guard self.partials.withLock({ $0.changes[key]?.number }) == number else { return }
             self.carryOut(change, for: key)
             let done = self.partials.withLock { $0.finish(key, number) }
@@ -69,10 +69,11 @@ extension DiskTier {
     }
 }
 
-/// Changes that have not reached the folder yet, by key: reads look here first. A value; its owner locks it.
+/// The changes to partial bodies that have not reached the folder yet, by key. Reads look here first. A value; its
+/// owner locks it.
 struct PartialChanges {
     enum Change {
-        /// `stored` in seconds since 1970.
+        /// A partial body to keep, with the time at which it was stored, in seconds since 1970.
         case kept(PartialBody, stored: TimeInterval)
         case dropped
 
@@ -83,11 +84,11 @@ struct PartialChanges {
 
     private(set) var changes: Changes = [:]
     private var next: UInt64 = 0
-    /// Bytes of all that waits.
+    /// The size of all waiting partial bodies, in bytes.
     private(set) var bytes = 0
 
-    // Numbers are not used again: changes that are still to be carried out find that they no longer count. What is taken
-    // away is for the caller to release outside its lock.
+    // Numbers are not used again, so that a queued change finds out whether it still counts. The caller releases
+    // removed changes outside its lock.
 
     mutating func set(_ change: Change, for key: CacheKey) -> (number: UInt64, replaced: Change?) {
         next += 1

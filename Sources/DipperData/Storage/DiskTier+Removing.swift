@@ -1,9 +1,9 @@
 import Foundation
 
-/// Removals and evictions, on the writer's thread.
+/// Removals and evictions, which the writer thread carries out.
 extension DiskTier {
-    /// Removes an entry that was found damaged, unless another one has taken its place since: it is looked at again while
-    /// nobody else can change it.
+    /// Removes an entry that was found damaged, unless another one has replaced it since: the entry is checked again
+    /// while nothing else can change it.
     func removeDamaged(_ name: String) {
         do {
             guard try removeIfDamaged(name) else { return }
@@ -13,8 +13,10 @@ extension DiskTier {
         }
     }
 
-    /// - Parameter key: the entry counts as damaged, too, if the index has this key for it and its record another one.
-    /// - Returns: whether it was damaged.
+    /// Removes an entry if it is damaged.
+    /// - Parameter key: a key under which the index lists the entry. The entry also counts as damaged if the index
+    ///   still has this key for it and its record has another one.
+    /// - Returns: `true` if the entry was damaged.
     func removeIfDamaged(_ name: String, of key: String? = nil) throws -> Bool {
         let opened = opened
         guard let files = opened.files, !files.isReadOnly, let index = opened.index else { return false }
@@ -30,15 +32,16 @@ extension DiskTier {
                     files.remove(name)
                 }
             } catch {
-                // It may be read another time.
+                // The file may be readable later.
                 return true
             }
             return small?.withUnsafeBytes(isWhole) ?? false
         }
     }
 
-    /// Removes the least recently used entries once there are too many: what is over the limit at once, then a few at a
-    /// time until there is a tenth of room.
+    /// Removes expired entries, then the least recently used ones, if the entries exceed the size limit. Removes the
+    /// excess at once, up to 4,096 entries in one step, then continues in the background, a few entries at a time,
+    /// until a tenth of the limit is free.
     func keepLimit() {
         let opened = opened
         guard let limit = sizeLimit, let index = opened.index, opened.files?.isReadOnly == false,
@@ -60,17 +63,17 @@ extension DiskTier {
         }
     }
 
-    /// Removes the least recently used entries until no more than this is left, in the background.
+    /// Removes the least recently used entries, in the background, until at most `size` bytes are left.
     func trim(toSize size: Int) {
         let time = now().timeIntervalSince1970
         start(Eviction(.oldest(untilSize: max(0, size), now: time), .overLimit)) { $0.tell(self) }
     }
 
-    /// Removes entries that have expired, in the background.
+    /// Removes expired entries and old partial bodies, in the background.
     func removeExpiredLater() {
         start(Eviction(.expired(at: now().timeIntervalSince1970), .expired)) { job in
             job.tell(self)
-            // Beginnings of bodies have a longest life of their own.
+            // Partial bodies have an age limit of their own.
             self.opened.partials?.trimToLife(now: Date().timeIntervalSince1970)
         }
     }

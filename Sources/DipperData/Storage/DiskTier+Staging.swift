@@ -1,16 +1,16 @@
 import Foundation
 
-/// Changes: staged by callers, seen by reads at once, and carried out by the writer's thread.
+/// Staging of changes: callers stage a change, reads see it at once, and the writer thread carries it out.
 extension DiskTier {
     struct Staged {
         var area = StagingArea()
         var isWriting = false
         var backlog = StorageBacklog.none
         var notices: UInt64 = 0
-        /// The store has been shut down: nothing more is taken.
+        /// Whether the store has been shut down and takes no more changes.
         var isClosed = false
 
-        /// The new backlog if it has changed. It ends only when half of the limit is free again.
+        /// Returns the new backlog if it has changed. A backlog ends only when half of the limit is free again.
         mutating func updateBacklog(limit: Int) -> BacklogNotice? {
             let new: StorageBacklog =
                 switch area.bytes {
@@ -26,13 +26,13 @@ extension DiskTier {
         }
     }
 
-    // MARK: Changing
+    // MARK: Changes
 
-    /// Keeps a record, in place of the one its key had. The beginning of a body that was kept for the key goes.
+    /// Stages a record that replaces the one of its key, and removes the partial body of the key.
     /// - Parameters:
-    ///   - claim: the right to do so, of work that began before.
-    ///   - whenDone: called once: with `true` when the record is on disk, with `false` when it will not be. Whoever
-    ///     writes the next record for the key before this one has been carried out decides for both.
+    ///   - claim: the right of work that began earlier to keep its result.
+    ///   - whenDone: called once, with `true` when the record is on disk, or with `false` if it will not be. If another
+    ///     record for the key is staged before this one has been carried out, the outcome of that one counts for both.
     func write(
         _ record: EntryRecord, _ durability: Durability = .relaxed, claim: Claim? = nil,
         whenDone: (@Sendable (Bool) -> Void)? = nil
@@ -47,12 +47,13 @@ extension DiskTier {
         stage(.remove, for: key, .relaxed, permit: nil, whenDone: nil)
     }
 
-    /// Waits for the write of an entry that the caller has already, and sees to it that there is one where the entry is to
-    /// be durable: what is on disk is brought to the device, and what is not is written.
+    /// Waits for the staged write of an entry that the caller already has. If the entry must be durable and no write is
+    /// staged, flushes the entry on disk to the device, or writes `record` if that fails or the entry is not on disk.
     /// - Parameters:
-    ///   - record: what memory has under the key, looked up after the claim was made; `nil` if it has nothing.
-    ///   - whenDone: called once: with `false` if a durable entry is not on the device. An entry that need not be durable
-    ///     is waited for only while it is staged.
+    ///   - record: the entry that memory has under the key, looked up after the claim was made; `nil` if memory has
+    ///     none.
+    ///   - whenDone: called once, with `false` if a durable entry is not on the device. For an entry that need not be
+    ///     durable, called with the outcome of the staged write, or at once with `true` if none is staged.
     func settle(
         _ key: CacheKey, _ durability: Durability, _ record: EntryRecord?, claim: Claim,
         whenDone: @escaping @Sendable (Bool) -> Void
@@ -65,7 +66,7 @@ extension DiskTier {
             if self.flush(key) { return whenDone(true) }
             guard let record else { return whenDone(false) }
             self.stage(.write(record), for: key, durability, permit: Permit(record.value.info, claim, isLatest: true)) {
-                // A newer entry may have come first.
+                // If this record was refused, a newer entry may have been staged.
                 if $0 || !self.join(key, durability, whenDone) { whenDone($0) }
             }
         }
@@ -80,7 +81,7 @@ extension DiskTier {
 
     private enum Staging {
         case done(replaced: StagingArea.Item?, BacklogNotice?)
-        /// The earlier version is removed instead.
+        /// There is no room for the change; the removal of the earlier version is staged instead.
         case noRoom(replaced: StagingArea.Item?, BacklogNotice?)
         case refused
     }
@@ -92,13 +93,13 @@ extension DiskTier {
         let staging = staged.withLock { staged -> Staging in
             if staged.isClosed || permit?.isGranted(in: .disk, by: history) == false { return .refused }
             var isFull = false
-            // A removal takes little, and must not fail to happen.
+            // A removal takes little memory and must not be refused.
             if case .write = change { isFull = staged.area.isFull(options.stagingLimit * 4, for: change, of: key) }
             let replaced =
                 isFull
                 ? staged.area.add(.remove, for: key)
                 : staged.area.add(change, for: key, durability, whenDone: whenDone)
-            // Under the lock: whoever synchronizes comes behind.
+            // Queued under the lock, so that a later `synchronize()` waits for this change.
             if !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
             let backlog = staged.updateBacklog(limit: backlogLimit)
             return isFull ? .noRoom(replaced: replaced, backlog) : .done(replaced: replaced, backlog)
@@ -117,7 +118,7 @@ extension DiskTier {
         }
     }
 
-    /// Forgets everything, at once for readers.
+    /// Removes everything: at once for readers, on disk in the background.
     func clear() {
         let partials = partials.withLock { $0.removeAll() }
         _ = consume partials
@@ -127,7 +128,8 @@ extension DiskTier {
         }
     }
 
-    /// Forgets what was made from an entry, at once for readers. See ``CacheKey/isDerived(of:)``.
+    /// Removes the entries derived from an entry: at once for readers, on disk in the background. See
+    /// ``CacheKey/isDerived(of:)``.
     func removeDerived(of key: CacheKey) {
         remove(.derived(of: key), DerivedRemoval(of: key)) { _ in }
     }
@@ -136,7 +138,7 @@ extension DiskTier {
         _ scope: StagingArea.Scope, _ job: Work, whenDone: @escaping @Sendable (Work) -> Void
     ) {
         let (dropped, backlog, isClosed) = staged.withLock { staged in
-            // After the store has been shut down nobody would end the removal.
+            // After the store has been shut down, no job would end the removal.
             if staged.isClosed { return (staged.area.drop(scope), nil as BacklogNotice?, true) }
             return (staged.area.beginRemoving(scope), staged.updateBacklog(limit: backlogLimit), false)
         }
@@ -154,7 +156,8 @@ extension DiskTier {
         for item in dropped { for tell in item.whenDone { tell(false) } }
     }
 
-    /// Removes entries stored before the moment, in the background. Readers have been told by ``history``.
+    /// Removes expired entries, and entries and partial bodies stored before `limit`, in the background. ``history``
+    /// hides the latter entries from readers already.
     func remove(storedBefore limit: TimeInterval) {
         let partials = partials.withLock { $0.remove(storedBefore: limit) }
         _ = consume partials
@@ -168,7 +171,7 @@ extension DiskTier {
         start(Flush(limit: limit)) { $0.tell(self) }
     }
 
-    // MARK: The writer's thread
+    // MARK: Writer thread
 
     private func writeStaged() {
         while true {

@@ -2,11 +2,12 @@ import Foundation
 import GRDB
 import Synchronization
 
-/// What the writer's thread does. Nothing here is called from elsewhere.
+/// Writes, on the writer thread. Only ``backlogLimit`` is used on other threads.
 extension DiskTier {
-    /// Carries out a batch of changes: the files of large entries are written; then, in one transaction, they are put in
-    /// place, other files are removed, and all rows are changed; then files that are out of date are removed. So an entry is
-    /// found until the one that takes its place is, and files are in step with rows whoever else writes.
+    /// Carries out a batch of changes. First writes the files of large entries to the staging folder. Then puts these
+    /// files in place, removes other files and changes all rows, in one transaction. Last, removes files that are out
+    /// of date. An entry can therefore be found until the one that replaces it can, and files match rows even if other
+    /// processes write as well.
     /// - Parameter hidden: keys whose versions on disk could not be removed before.
     func carryOut(_ batch: [StagingArea.Item], hidden: Set<CacheKey>) -> StagingArea.Outcome {
         reopenIfLost()
@@ -18,14 +19,14 @@ extension DiskTier {
         }
         var rows: [EntryIndex.Row] = []
         var small: [(item: StagingArea.Item, name: String)] = []
-        // Two keys may share a name by a custom rule: the later one has it.
+        // A custom rule may give two keys one name: the later key has it.
         var large: [String: StagingArea.Item] = [:]
         var removed = Set(hidden.map { options.naming.name($0) })
         let partials = opened.partials
         let time = now().timeIntervalSince1970
         for item in batch {
             let name = options.naming.name(item.key)
-            // What is whole, or is not wanted any more, has no beginning.
+            // A complete entry, or a removed one, has no partial body.
             partials?.remove(name)
             guard case .write(let record) = item.change else {
                 removed.insert(name)
@@ -55,7 +56,7 @@ extension DiskTier {
         let durability: Durability = batch.contains { $0.durability == .durable } ? .durable : .relaxed
         let isCommitted = attempt { index in
             try index.write(durability) {
-                // Emptied, should there be another attempt.
+                // Emptied, because the transaction may be attempted again.
                 while let (name, item) = large.popFirst() {
                     do {
                         try files.place(name, item.durability)
@@ -78,25 +79,27 @@ extension DiskTier {
         outcome.freed = hidden.filter { !isFound($0) }
         outcome.stuck.formUnion(
             batch.filter { outcome.failed.contains($0.number) && isFound($0.key) }.map(\.key))
-        // A file that came back would stand for the small entry. What is found until then is the right one.
+        // After a power cut, an earlier file that reappeared would hide the small entry. Until then readers find the
+        // right entry.
         for (item, name) in small where item.durability == .durable && !flushFolders(of: name, files) {
             outcome.failed.insert(item.number)
         }
         keepLimit()
-        // It may have been removed at once to keep the limit, or by another process.
+        // The entry may have been removed at once, to keep the limit or by another process.
         for item in batch where item.durability == .durable {
             if case .write = item.change, !isFound(item.key) { outcome.failed.insert(item.number) }
         }
         return outcome
     }
 
-    /// The file of a large entry cannot be written: the earlier file must not stand for the entry.
+    /// Records that the file of a large entry cannot be written. The caller removes the earlier file, which must not
+    /// stand for the entry.
     private func fail(_ item: StagingArea.Item, _ error: any Error, _ outcome: inout StagingArea.Outcome) {
         complain("an entry cannot be written and stays in memory only", error)
         outcome.failed.insert(item.number)
     }
 
-    /// Removes files whose entries have become small, unless they have become large again meanwhile.
+    /// Removes the files of entries that have become small, unless an entry has become large again meanwhile.
     private func removeReplaced(
         _ small: [(item: StagingArea.Item, name: String)], _ files: BlobFiles, _ outcome: inout StagingArea.Outcome
     ) {
@@ -109,11 +112,12 @@ extension DiskTier {
                     return .keep
                 }
             }
-        // A file that stays stands for the small entry.
+        // A file that stays hides the small entry.
         if !isDone { outcome.failed.formUnion(replaced.map(\.item.number)) }
     }
 
-    /// Nothing of the batch can be carried out. What was to be replaced or removed must not be found any more.
+    /// Marks all changes of a batch as failed, and removes the files of their keys, because readers must not find
+    /// earlier versions any more.
     private func giveUp(_ batch: [StagingArea.Item], _ outcome: inout StagingArea.Outcome) {
         outcome.failed = Set(batch.map(\.number))
         if let files = opened.files, !files.isReadOnly {
@@ -122,7 +126,7 @@ extension DiskTier {
         outcome.stuck = Set(batch.map(\.key).filter(isFound))
     }
 
-    /// Whether readers would find something under a key.
+    /// Returns whether readers could find something under a key on disk.
     private func isFound(_ key: CacheKey) -> Bool {
         let name = options.naming.name(key)
         if opened.files?.exists(name) == true { return true }
@@ -135,8 +139,8 @@ extension DiskTier {
         }
     }
 
-    /// Brings an entry that lies on disk to the device.
-    /// - Returns: `false` if there is none, or if that fails.
+    /// Flushes an entry on disk to the device.
+    /// - Returns: `false` if there is no such entry, or if flushing fails.
     func flush(_ key: CacheKey) -> Bool {
         let opened = opened
         guard info(of: key) != nil, let files = opened.files, !files.isReadOnly, let index = opened.index else {
@@ -162,14 +166,14 @@ extension DiskTier {
         }
     }
 
-    /// How often another process that holds the index is waited for. Once it has been held for so long, no more time is given
-    /// to the next batches.
+    /// The number of attempts to wait for another process that holds the index: a single one while the tier is stalled,
+    /// so that later changes lose no more time.
     private var attempts: Int { isStalled.load(ordering: .relaxed) ? 1 : mostAttempts }
 
-    /// A cache that is shut down meanwhile waits less.
+    /// The largest number of attempts. A cache that is being shut down makes fewer.
     private var mostAttempts: Int { isClosed ? 5 : 30 }
 
-    /// Opens the index once another process lets go of it.
+    /// Opens the index once another process releases it, if that happens within the attempts.
     private func waitForIndex() {
         var left = attempts
         while opened.isIndexHeld, left > 0 {
@@ -179,7 +183,7 @@ extension DiskTier {
         }
     }
 
-    /// Changes the index. False if that fails, or if another process holds it for too long.
+    /// Changes the index. Returns `false` if that fails, or if another process holds the index for too long.
     private func attempt(_ change: (EntryIndex) throws -> Void) -> Bool {
         guard let index = opened.index else { return false }
         var left = attempts
@@ -199,14 +203,14 @@ extension DiskTier {
         }
     }
 
-    /// While another process holds the index the network goes on, with what fits into memory.
+    /// Sets ``isStalled``. While another process holds the index, transfers go on and entries wait in memory.
     private func setStalled(_ isStalled: Bool) {
         guard self.isStalled.exchange(isStalled, ordering: .relaxed) != isStalled else { return }
         if isStalled { complain("another process holds the index: entries wait in memory", nil) }
         if let backlog = staged.withLock({ $0.updateBacklog(limit: backlogLimit) }) { onBacklog(backlog) }
     }
 
-    /// Bytes that may wait before there is a backlog.
+    /// The number of bytes that may wait before there is a backlog.
     var backlogLimit: Int { isStalled.load(ordering: .relaxed) ? 1 << 50 : options.stagingLimit }
 
     func writeAccesses() {

@@ -4,71 +4,76 @@ import Synchronization
 
 // The disk tier's folder, format version 3:
 //
-//     dipper-cache       the marker: says that the folder is the cache's, and of which format. Made first, in an empty
-//                        folder; a folder without it is not touched (CacheFolder.swift).
-//     blobs/ab/NAME      one record per file (EntryRecord.swift says what is in it), for entries larger than
-//                        `inlineLimit`. The file is the truth: a hit opens it and nothing else.
+//     dipper-cache       the marker: says that the folder is the cache's, and of which format. Created first, in an
+//                        empty folder; the cache does not touch a folder without it (CacheFolder.swift).
+//     blobs/ab/NAME      one record per file (EntryRecord.swift describes it), for entries larger than `inlineLimit`.
+//                        The file decides, not the index: a hit opens it and nothing else.
 //     index.sqlite       application_id "DIPR", user_version 2. Table `small` holds the records of small entries;
 //                        table `entry` one row per entry, small or large, for listing and limits; table `total`
-//                        their number and size, kept by triggers, so that opening costs the same at any size. Index
-//                        `entry_by_origin` finds entries that were made from others, by their keys.
-//     index-2.sqlite     takes the place of an index that was damaged, and so on; the last one counts (IndexFile.swift).
-//     partial/NAME       the beginning of a body that was broken off, as a record (PartialFiles.swift).
-//     staging/ID/        files being written by one process, which holds a lock on `.lock` in it (StagingFolder.swift).
+//                        their number and size, kept by triggers, so that opening costs the same at any size. SQL index
+//                        `entry_by_origin` finds derived entries by their keys.
+//     index-2.sqlite     replaces an index that was damaged, and so on; the highest number counts (IndexFile.swift).
+//     partial/NAME       a partial body, as a record (PartialFiles.swift).
+//     staging/ID/        files being written by one store, which holds a lock on `.lock` in it (StagingFolder.swift).
 //
-// All of it belongs to one user and is for that user alone: folders have mode 0700, files 0600, SQLite's included. No
-// symbolic link in it is followed. Names that the cache cannot have made are neither read nor removed.
+// All files belong to one user and are for that user alone: folders have mode 0700, files 0600, SQLite's included. The
+// cache follows no symbolic link in the folder, and neither reads nor removes files with names that it cannot have
+// made.
 //
-// NAME is the key's SHA-256 unless configured otherwise; "ab" are its first two characters. Records may hold bodies that
-// are compressed; sizes are those on disk, and say which entries are small.
+// NAME is the key's SHA-256 unless configured otherwise; "ab" are its first two characters. Records may hold compressed
+// bodies. Sizes are those on disk, and decide which entries are small.
 //
-// Writing a large entry: (1) the file is written under staging; in one transaction of the index it is (2) renamed into
-//   place, and (3) its row is committed.
-//   Killed before 2: the staging folder's lock is gone; whoever opens the store next removes the folder.
-//   Killed before 3: a file without a row, or with the row of the entry before. Readers find it; the next sweep lists it.
-//   So no file is ever half written under its name.
-// Writing a small entry: row and record are committed in one transaction; a file of that name is removed in the next one,
-//   if the row is still that of a small entry.
-//   Killed in between: the file stands for the entry until the next sweep, which keeps what was stored last.
+// Writing a large entry: (1) the file is written under staging; in one transaction of the index (2) the file is renamed
+//   into place, and (3) its row is committed.
+//   Killed before 2: the lock of the staging folder is released; the next store to open removes the folder.
+//   Killed before 3: a file without a row, or with the row of the earlier entry. Readers find the file; the next sweep
+//   lists it. No file is ever half written under its name.
+// Writing a small entry: row and record are committed in one transaction. The next transaction removes a file of that
+//   name, if the row is still that of a small entry.
+//   Killed in between: readers find the file until the next sweep, which keeps the version that was stored last.
 // Removing: the file, then the row, in one transaction.
 //   Killed in between: a row without a file; the next sweep removes it.
-// Files are renamed and removed only in transactions: of two processes that write one key, or of which one writes and one
-//   removes, whoever comes last finds the file that belongs to the row. What was found damaged is looked at again there.
+// Files are renamed and removed in transactions, unless the index cannot be changed. If two processes write one key, or
+//   one writes and one removes it, the later one therefore finds the file that belongs to the row. An entry that was
+//   found damaged is checked again in a transaction.
 // Nothing is flushed to the device per entry, unless the request asks for it. After a power cut a file may be torn: its
-//   checksum says so, and it is removed. SQLite in WAL mode keeps the index consistent. The index notes for which start of
-//   the machine it has been compared with the files; after another start, and after a process was killed, they are compared
-//   in the background, in small steps: rows and files without the other, and sizes, are put right (Sweep.swift).
+//   checksum is then wrong, and the file is removed. SQLite in WAL mode keeps the index consistent. The index records
+//   the boot of the machine for which it has been compared with the files. After another boot, and after a process was
+//   killed, files and index are compared in the background, in small steps: rows without files, files without rows, and
+//   sizes are corrected (Sweep.swift).
 // Writing a durable entry: its file is flushed before it is renamed, then the folder, then the commit of its row
-//   (`synchronous = FULL`); for a small one the commit, and then the folder from which a file of its name may just have been
-//   removed. Then it counts as written. Whoever waits for a write waits also for the one that takes its place.
-// A write that cannot be made, or for which there is no room among what waits, takes the earlier version away: out of date,
-//   it must not be found. Where not even that can be done, readers of this process pass over it.
-// A lost or damaged index is made anew and filled from the files by a sweep; small entries are lost with it. One of another
-//   program or version is refused like a foreign folder.
-// Several processes may share the folder: files appear and vanish in one step, SQLite locks the rest.
+//   (`synchronous = FULL`). For a small entry the commit is flushed, then the folder from which a file of its name may
+//   just have been removed. Then the entry counts as written. A caller that waits for a write also waits for the one
+//   that replaces it.
+// A write that fails, or for which staging has no room, removes the earlier version, which is out of date and must not
+//   be found. If the removal fails as well, readers of this process ignore the earlier version.
+// A lost or damaged index is made anew and filled from the files by a sweep; its small entries are lost. An index of
+//   another program or version is refused, as a foreign folder is.
+// Several processes may share the folder: files appear and disappear in one step, and SQLite locks the index.
 
-/// The disk tier: what survives the process.
+/// The disk tier, whose entries survive the process.
 ///
-/// Reads are made on the caller's thread. Changes are staged, seen by reads at once, and carried out by a thread of
-/// the tier's own. Nothing here throws: what cannot be read is not there, what cannot be written is not kept, and the
-/// log says so.
+/// Reads run on the caller's thread. Changes are staged, where reads see them at once, and carried out by the tier's
+/// own writer thread. No method throws: an entry that cannot be read counts as absent, an entry that cannot be written
+/// is not kept, and the log reports the failure.
 final class DiskTier: Sendable {
     struct Options: Sendable {
         var folder: String
-        /// The most that all entries together may take, in bytes; `nil` for no limit.
+        /// The largest total size of all entries, in bytes; `nil` for no limit.
         var sizeLimit: Int?
-        /// Records up to this size are kept in the index.
+        /// The size of the largest record that is kept in the index, in bytes.
         var inlineLimit = 2_048
-        /// Bytes that may wait to be written before prefetching pauses; at twice as many nothing is started, and at
-        /// four times as many new entries are not kept on disk, and their earlier versions are removed.
+        /// The number of bytes that may wait to be written before prefetching pauses. At twice as many, nothing is
+        /// started. At four times as many, new entries are not kept on disk, and their earlier versions are removed.
         var stagingLimit = 8 << 20
-        /// The most that the beginnings of broken off bodies may take, in bytes.
+        /// The largest total size of all partial bodies, in bytes.
         var partialLimit = 128 << 20
         var naming = FileNaming.sha256
         var compression = StorageCompression.off
-        /// Names the time since the machine was started: what was not flushed before that may be lost.
+        /// The identifier of the current boot of the machine. Writes from before the boot that were not flushed may be
+        /// lost.
         var boot = Boot.current
-        /// Begins the names of the threads.
+        /// The prefix of the threads' names.
         var name = "dipper"
     }
 
@@ -81,33 +86,35 @@ final class DiskTier: Sendable {
     let accesses = Mutex<[String: TimeInterval]>([:])
     let staged = Mutex(Staged())
     let partials = Mutex(PartialChanges())
-    /// Another process holds the index: nothing can be written for now, and nobody waits for room.
+    /// Whether another process holds the index, so that nothing can be written for now. Nothing waits for room then.
     let isStalled = Atomic(false)
-    /// Long work that is done in steps.
+    /// The jobs that have not ended, which work in steps.
     let jobs = Mutex(DiskJobs())
-    /// Told when staging is filling up and when there is room again.
+    /// Called when staging fills up and when there is room again.
     let onBacklog: @Sendable (BacklogNotice) -> Void
-    /// Told what was removed without having been named; from the writer's thread.
+    /// Called from the writer thread with the number and size of entries that were removed without being named, and the
+    /// reason.
     let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
-    /// What is open; replaced as a whole when the folder or the index has to be made anew.
+    /// The open parts of the store, replaced as a whole when the folder or the index is opened anew.
     struct Opened: Sendable {
         var files: BlobFiles?
         var partials: PartialFiles?
         var index: EntryIndex?
-        /// Tells whether the index at the path is still the one that is open.
+        /// The file of the open index, which tells whether the index at the path is still the same.
         var indexFile: IndexFile?
-        /// Another process holds the index, which is opened once that lets go. Files are read meanwhile.
+        /// Whether another process holds the index. The index is opened once that process releases it; files are read
+        /// meanwhile.
         var isIndexHeld = false
-        /// The index was damaged, and this is a new one.
+        /// Whether the index replaces a damaged one.
         var isIndexNew = false
-        /// A store that was open here has ended without closing.
+        /// Whether an earlier store in this folder ended without closing.
         var foundAbandoned = false
-        /// Why nothing can be kept on disk, if that is so.
+        /// The reason why nothing can be kept on disk; `nil` if there is none.
         var problem: StoreProblem?
         var isClosed = false
 
-        /// Whether the folder and the index are still those that are open.
+        /// Whether the folder and the index at the path are still the open ones.
         var isPresent: Bool { index != nil && indexFile?.isCurrent == true }
     }
 
@@ -115,7 +122,7 @@ final class DiskTier: Sendable {
         var opened = Opened()
         var sizeLimit: Int?
         var lastComplaint: TimeInterval = -.infinity
-        /// Entries stored before this time do not count: they were cleared but could not be removed.
+        /// The time before which stored entries do not count: they were cleared but could not be removed.
         var clearedBefore: TimeInterval = -.infinity
     }
 
@@ -137,9 +144,10 @@ final class DiskTier: Sendable {
         reopen(isWaiting: false)
     }
 
-    // MARK: Reading
+    // MARK: Reads
 
-    /// The entry, unless it is not there, has expired, or fails its checksum; one that fails is removed.
+    /// Returns the entry of a key; `nil` if there is none, if it has expired, or if its checksum is wrong. An entry
+    /// with a wrong checksum is removed.
     func entry(for key: CacheKey) -> EntryRecord? {
         let begun = StoreHistory.now
         let (item, isHidden) = staged.withLock { ($0.area[key], $0.area.isHidden(key)) }
@@ -154,7 +162,7 @@ final class DiskTier: Sendable {
         guard let record = fileRecord(name, opened.files, begun) ?? smallRecord(name, opened.index, begun) else {
             return nil
         }
-        // Two keys may share a name by a custom rule.
+        // A custom rule may give two keys one name.
         guard record.key == key, !isGone(record.value.info.stored) else { return nil }
         if record.lifetime.isExpired(at: time), !wasExtended(name, record.lifetime, time, opened.index) {
             return nil
@@ -165,7 +173,8 @@ final class DiskTier: Sendable {
 
     func contains(_ key: CacheKey) -> Bool { info(of: key) != nil }
 
-    /// What is known of an entry. Reads no more than the head of its file, and does not count as a use.
+    /// Returns the metadata of an entry. Reads no more than the metadata of a large entry's file, and does not count as
+    /// an access.
     func info(of key: CacheKey) -> EntryInfo? {
         let (item, isHidden) = staged.withLock { ($0.area[key], $0.area.isHidden(key)) }
         let time = now().timeIntervalSince1970
@@ -190,12 +199,12 @@ final class DiskTier: Sendable {
         return record.value.info
     }
 
-    /// Whether an entry that lies on disk has been flushed or cleared.
+    /// Returns whether an entry on disk with this time of storage has been flushed or cleared.
     private func isGone(_ stored: TimeInterval) -> Bool {
         stored < history.storedBefore || stored < state.withLock { $0.clearedBefore }
     }
 
-    /// The rows whose entries count.
+    /// Returns the rows whose entries count: those that have not been removed, flushed or cleared.
     func present(_ rows: [EntryIndex.Row]) -> [EntryIndex.Row] {
         let rows = rows.filter { !isGone($0.stored) }
         return staged.withLock { staged in
@@ -243,7 +252,7 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Accesses may have given the entry more time than its record says.
+    /// Returns whether accesses have extended the lifetime of an entry beyond `time`, although its record has expired.
     private func wasExtended(_ name: String, _ lifetime: Lifetime, _ time: TimeInterval, _ index: EntryIndex?) -> Bool {
         guard lifetime.accessExtension != nil else { return false }
         if let access = accesses.withLock({ $0[name] }), lifetime.expires(accessedAt: access) > time { return true }
@@ -259,24 +268,24 @@ final class DiskTier: Sendable {
         if count == 512 { writer.run { self.writeAccesses() } }
     }
 
-    // MARK: Ending
+    // MARK: Shutdown
 
-    /// Writes what is staged and ends the thread.
+    /// Writes the staged changes and ends the writer thread.
     func shutdown() async {
         staged.withLock { $0.isClosed = true }
         await synchronize()
         writer.run {
             self.writeAccesses()
             try? self.opened.index?.close()
-            // Lets go of the staging folder and its lock.
+            // Releases the staging folder and its lock.
             self.replaceOpened(Opened(isClosed: true))
         }
         await writer.shutdown()
     }
 
-    // MARK: What is open
+    // MARK: State
 
-    /// Nothing more is taken.
+    /// Whether the tier has been shut down and takes no more changes.
     var isClosed: Bool { staged.withLock { $0.isClosed } }
 
     var opened: Opened { state.withLock { $0.opened } }
@@ -294,13 +303,14 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Makes the present entries not count, though they could not be removed.
+    /// Hides the present entries from readers, because they could not be removed.
     func hideAll() {
         let end = now().timeIntervalSince1970.nextUp
         state.withLock { $0.clearedBefore = max($0.clearedBefore, end) }
     }
 
-    /// Logs at most once a minute: a full disk fails every write.
+    /// Logs a warning at most once a minute, because a full disk fails every write. Other messages have the level
+    /// `debug`.
     func complain(_ message: Logger.Message, _ error: (any Error)?) {
         let time = now().timeIntervalSince1970
         let isQuiet = state.withLock { state in

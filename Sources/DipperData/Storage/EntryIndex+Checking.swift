@@ -1,18 +1,18 @@
 import Foundation
 import GRDB
 
-/// Checking the index, and bringing it in step with the files.
+/// Checks of the index, and corrections that bring it in step with the files.
 extension EntryIndex {
     // MARK: Damage
 
-    /// Problems that SQLite finds in the file; empty if it is sound.
+    /// Returns the problems that SQLite finds in the file; empty if there are none.
     func integrityProblems() throws -> [String] {
         try read { db in
             try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
         }
     }
 
-    /// Whether the totals are those of the rows, and no record is without its row.
+    /// Returns whether the totals match the rows and every record has a row.
     func isCounted() throws -> Bool {
         try read { db in
             try Bool.fetchOne(
@@ -26,7 +26,7 @@ extension EntryIndex {
         }
     }
 
-    /// Puts sizes and totals right.
+    /// Removes records without a row and corrects the totals.
     func recount() throws {
         try transaction { db in
             try db.execute(
@@ -38,9 +38,9 @@ extension EntryIndex {
         }
     }
 
-    /// Removes the row of an entry, unless it is found whole while nobody else can change the index.
-    /// - Parameter isWhole: called with key and record as far as the index has them.
-    /// - Returns: whether it was not.
+    /// Removes the row of an entry unless the entry is whole, which is checked while nothing else can change the index.
+    /// - Parameter isWhole: called with the key and the record, as far as the index has them.
+    /// - Returns: `true` if the entry was not whole.
     func remove(_ name: String, unless isWhole: (_ key: String?, _ record: Data?) -> Bool) throws -> Bool {
         var isRemoved = false
         try transaction { db in
@@ -55,9 +55,9 @@ extension EntryIndex {
         return isRemoved
     }
 
-    // MARK: Sweeping
+    // MARK: Sweep
 
-    /// How far a sweep has come: in the folders of files, then in the rows.
+    /// The position of a sweep, which goes through the folders of files, then through the rows.
     struct SweepPosition: Hashable, Sendable {
         enum Phase: Int, Sendable { case files, rows }
         var phase = Phase.files
@@ -65,7 +65,7 @@ extension EntryIndex {
         var last = ""
     }
 
-    /// How far the sweep has come; `nil` if none is due.
+    /// Returns the position of the sweep; `nil` if none is due.
     func sweepPosition() throws -> SweepPosition? {
         try read { db in
             try GRDB.Row.fetchOne(db, sql: "SELECT phase, position FROM sweep").map { row in
@@ -85,8 +85,8 @@ extension EntryIndex {
         }
     }
 
-    /// Notes that files and rows are to be compared from the beginning, and for which start of the machine: whoever comes
-    /// next within it goes on.
+    /// Records that files and rows must be compared from the beginning, and for which boot of the machine. The next
+    /// process to open the store during that boot continues the comparison.
     func beginSweep(boot: String) throws {
         try transaction { db in
             try db.execute(sql: "DELETE FROM sweep; DELETE FROM boot")
@@ -96,7 +96,7 @@ extension EntryIndex {
         }
     }
 
-    /// Notes that files and rows have been compared since the machine was started.
+    /// Records that files and rows have been compared since the machine was booted.
     func endSweep(boot: String) throws {
         try transaction { db in
             try db.execute(sql: "DELETE FROM sweep; DELETE FROM boot")
@@ -104,29 +104,30 @@ extension EntryIndex {
         }
     }
 
-    /// The start of the machine since which files and rows have been compared, or for which that has begun.
+    /// Returns the boot of the machine since which files and rows have been compared, or for which the comparison has
+    /// begun.
     func sweptBoot() throws -> String? {
         try read { try String.fetchOne($0, sql: "SELECT id FROM boot") }
     }
 
-    /// The row of an entry whose file is looked at.
+    /// The part of a row that is compared with the entry's file.
     struct Listed {
         var size: Int
         var stored: TimeInterval
         var accessed: TimeInterval
-        /// The record is kept in the index.
+        /// Whether the index contains the record.
         var isSmall: Bool
     }
 
-    /// The change to be made to an entry and its row.
+    /// The change to be made to an entry's row.
     enum Correction {
         case keep
         case remove
         case list(Row)
     }
 
-    /// Compares entries with their rows while nobody else can change the index, and changes the rows.
-    /// - Returns: how many rows were added, and how many removed.
+    /// Compares entries with their rows and changes the rows, while nothing else can change the index.
+    /// - Returns: the number of rows added or replaced, and the number of rows removed.
     @discardableResult
     func compare(
         _ names: [String], _ correct: (String, Listed?) throws -> Correction

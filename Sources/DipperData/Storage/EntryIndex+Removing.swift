@@ -1,28 +1,31 @@
 import Foundation
 import GRDB
 
-/// Choosing and removing entries.
+/// Selection and removal of entries.
 extension EntryIndex {
-    /// Entries to remove that the index itself finds.
+    /// A set of entries to remove, which a query of the index finds.
     enum Selection {
-        /// The least recently used ones, as many as it takes until no more than this is left, in bytes.
-        /// `now` is the time, in seconds since 1970.
+        /// The least recently used entries, as many as must go until at most `untilSize` bytes are left. `now` is the
+        /// current time, in seconds since 1970.
         case oldest(untilSize: Int, now: TimeInterval)
         case expired(at: TimeInterval)
-        /// Entries that were made from others, and whose keys lie in a range.
+        /// Derived entries whose keys lie in a range. The upper end is not part of the range.
         case derived(from: String, before: String)
     }
 
-    /// Removes a few of the entries in one transaction, so that two processes never remove one entry twice.
-    /// - Parameter removeFile: called with each name before its row is removed, while nobody else can change the index.
-    /// - Returns: number and size of the entries removed; none if there are no more.
+    /// Removes some of the selected entries in one transaction, so that two processes never remove the same entry
+    /// twice.
+    /// - Parameter removeFile: called with each name before the row is removed, while nothing else can change the
+    ///   index.
+    /// - Returns: the number and the size of the removed entries; zero if there are no more.
     func removeSome(of selection: Selection, limit: Int = 64, removeFile: (String) -> Void) throws -> Totals {
         var removed = Totals()
         try transaction { db in
             let entries = try self.select(selection, limit, db)
             guard !entries.isEmpty else { return }
             for entry in entries { removeFile(entry.name) }
-            // Rows that were just listed and cannot be removed are damage; removing them would never come to an end.
+            // A row that was just listed but cannot be removed is damage. Without this check, callers that repeat the
+            // removal until nothing is left would never end.
             guard try Self.remove(entries.map(\.name), db) == entries.count else { throw Damage() }
             removed = Totals(bytes: entries.reduce(0) { $0 + $1.size }, entries: entries.count)
         }
@@ -34,7 +37,8 @@ extension EntryIndex {
         case .oldest(let size, let now):
             var excess = try Self.totals(db).bytes - size
             guard excess > 0 else { return [] }
-            // Uses from before the clock was set back count as of now, or their entries would outlive all others.
+            // An access time in the future dates from before the clock was set back. It counts as now; otherwise the
+            // entry would outlive all others.
             try db.execute(sql: "UPDATE entry SET accessed = ?1 WHERE accessed > ?1", arguments: [now])
             let oldest = try Self.names("SELECT name, size FROM entry ORDER BY accessed LIMIT ?", [limit], db)
             return Array(

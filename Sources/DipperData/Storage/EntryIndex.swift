@@ -2,9 +2,11 @@ import Foundation
 import GRDB
 import Synchronization
 
-/// The SQLite side of the disk tier: small records, and what is needed to list entries and keep limits.
+/// The SQLite index of the disk tier: the records of small entries, and the data for listing entries and keeping
+/// limits.
 ///
-/// Not the truth about larger entries, whose files speak for themselves. Throws GRDB's errors.
+/// For larger entries the files decide, not the index. Reads and transactions throw ``IndexError``, which contains
+/// GRDB's error or ``Damage``.
 final class EntryIndex: Sendable {
     struct Totals: Sendable, Hashable {
         var bytes = 0
@@ -19,14 +21,14 @@ final class EntryIndex: Sendable {
         var stored: TimeInterval
         var accessed: TimeInterval
         var lifetime: Lifetime
-        /// The record itself, if it is kept here and not in a file.
+        /// The record of a small entry, which is kept here and not in a file.
         var record: Data?
     }
 
-    /// The file is a database of another program, or of another version of this one.
+    /// The error thrown if the file is a database of another program, or of another version of Dipper.
     struct ForeignDatabase: Error {}
 
-    /// The index says what cannot be: it has been damaged.
+    /// The error thrown if the index contains impossible values, because it has been damaged.
     struct Damage: Error {}
 
     private static let applicationID = 0x4449_5052
@@ -34,16 +36,16 @@ final class EntryIndex: Sendable {
 
     private let pool: DatabasePool
     private let closing = ClosingGate()
-    /// Whether this call made the database.
+    /// Whether the database was empty when this call opened it.
     let isNew: Bool
 
-    // Who holds the lock for longer than that is waited for in several turns.
+    // Callers that must wait longer for the lock try several times.
     private static let patience = "PRAGMA busy_timeout = 2000"
 
     /// - Parameters:
-    ///   - boot: names the time since the machine was started.
-    ///   - isWaiting: another process that holds the index is waited for a while; otherwise the call fails at once. The
-    ///     first to open an index writes to it.
+    ///   - boot: the identifier of the current boot of the machine.
+    ///   - isWaiting: whether to wait up to two seconds if another process holds the index; otherwise the call fails at
+    ///     once. Opening needs the lock because the first process to open an index writes to it.
     init(path: String, boot: String, isWaiting: Bool = true) throws {
         var configuration = Configuration()
         configuration.busyMode = isWaiting ? .timeout(2) : .immediateError
@@ -73,12 +75,12 @@ final class EntryIndex: Sendable {
         try pool.writeWithoutTransaction { try $0.execute(sql: Self.patience) }
     }
 
-    /// Entries that were made from others are found by their keys. There are few of them in a cache of bytes, so that the
-    /// index is of those alone; a query must name the same condition to use it.
+    /// The SQL condition for derived entries, which are found by their keys. A cache of bytes has few of them, so
+    /// `entry_by_origin` contains them alone; a query must contain this condition to use it.
     static let isDerived = "instr(key, x'0A23') > 0"
 
     private static func create(_ db: Database, _ boot: String) throws {
-        // Another process may have come first.
+        // Another process may have created the tables first.
         guard try !db.tableExists("entry") else { return }
         try db.execute(
             sql: """
@@ -118,7 +120,7 @@ final class EntryIndex: Sendable {
         try db.execute(sql: "INSERT INTO boot VALUES (?)", arguments: [boot])
     }
 
-    /// Whether tables, indexes and triggers are as they were made.
+    /// Returns whether tables, indexes and triggers are as they were created.
     func hasOwnSchema() throws -> Bool {
         let all = "SELECT type || ' ' || name || ' ' || ifnull(sql, '') FROM sqlite_master ORDER BY 1"
         let expected = try DatabaseQueue().write { db in
@@ -128,7 +130,8 @@ final class EntryIndex: Sendable {
         return try read { try String.fetchAll($0, sql: all) } == expected
     }
 
-    /// GRDB does not expect a pool to be closed while it is read.
+    /// Reads from the database. The gate delays `close()` until the read has ended, because GRDB does not expect a pool
+    /// to be closed while it is read.
     func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
         do {
             return try closing.whileOpen { try pool.unsafeRead(body) }
@@ -137,17 +140,18 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Brings the log into the database, so that the next one to open it finds nothing to do, and closes it.
+    /// Writes the log into the database, so that the next process to open it finds nothing to do, and closes the
+    /// database.
     func close() throws {
         try? pool.writeWithoutTransaction { db in
-            // Not if that means waiting for another process.
+            // The checkpoint does not wait for other processes.
             try db.execute(sql: "PRAGMA busy_timeout = 0")
             try db.checkpoint(.truncate)
         }
         try closing.alone { try pool.close() }
     }
 
-    // MARK: Reading
+    // MARK: Reads
 
     func totals() throws -> Totals {
         try read(Self.totals)
@@ -169,7 +173,8 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// When the entry expires by now, accesses counted; `nil` if there is no such entry.
+    /// Returns the time at which an entry expires, with its accesses counted: infinite for never, `nil` if there is no
+    /// such entry.
     func expiration(_ name: String) throws -> TimeInterval? {
         try read { db in
             try GRDB.Row.fetchOne(
@@ -198,14 +203,14 @@ final class EntryIndex: Sendable {
             lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)))
     }
 
-    /// Text of any kind, kept as bytes: what is bound as text ends with its first zero.
+    /// Returns the text of a column. Text is stored as bytes, because SQLite ends bound text at its first zero.
     static func text(_ row: GRDB.Row, _ column: Int) -> String? {
         let value: DatabaseValue = row[column]
         if case .blob(let bytes) = value.storage { return String(decoding: bytes, as: UTF8.self) }
         return String.fromDatabaseValue(value)
     }
 
-    /// A count or a size. GRDB's own subscript traps on a value of another type, which damage can bring about.
+    /// Returns a count or a size. GRDB's own subscript traps on a value of another type, which damage can cause.
     static func number(_ row: GRDB.Row, _ column: Int) throws -> Int {
         guard let number = Int.fromDatabaseValue(row[column]), (0...1 << 50).contains(number) else {
             throw Damage()
@@ -213,8 +218,8 @@ final class EntryIndex: Sendable {
         return number
     }
 
-    /// Seconds; `nil` for NULL. What cannot be a time is the fault of its row alone, and counts as long ago; times from so
-    /// far ahead as earlier versions wrote them for "never" stay that.
+    /// Returns a number of seconds; `nil` for NULL. An impossible time is the fault of its row alone and counts as long
+    /// ago. Times far in the future, which earlier versions wrote for "never", stay far in the future.
     private static func time(_ row: GRDB.Row, _ column: Int) -> TimeInterval? {
         let value: DatabaseValue = row[column]
         if value.isNull { return nil }
@@ -222,29 +227,29 @@ final class EntryIndex: Sendable {
         return min(time, 1e15)
     }
 
-    /// A moment that has been. `nil` for NULL.
+    /// Returns a time in the past; `nil` for NULL. A time that would count as never becomes 0.
     private static func moment(_ row: GRDB.Row, _ column: Int) -> TimeInterval? {
         time(row, column).map { $0 < Lifetime.longest ? $0 : 0 }
     }
 
-    /// Entries in the order of their names, some at a time.
+    /// Returns up to `limit` rows that follow a name, in the order of their names.
     func rows(after name: String, limit: Int) throws -> [Row] {
         try read { db in
             let rows = try GRDB.Row.fetchAll(
                 db.cachedStatement(sql: "SELECT \(Self.columns) FROM entry WHERE name > ? ORDER BY name LIMIT ?"),
                 arguments: [name, limit]
             ).map(Self.row)
-            // Whoever goes on from the last one must come to an end.
+            // A caller that continues after the last row must come to an end.
             guard rows.last.map({ $0.name > name }) ?? true else { throw Damage() }
             return rows
         }
     }
 
-    // MARK: Writing
+    // MARK: Writes
 
-    /// Adds rows or puts them in place of those of their names, in one transaction, and removes others.
-    /// - Parameter change: called while nobody else can change the index, to put files in place and to remove others;
-    ///   names the rows to add and those to remove.
+    /// Adds or replaces rows and removes others, in one transaction.
+    /// - Parameter change: called while nothing else can change the index, to put files in place and to remove others.
+    ///   Returns the rows to add or replace, and the names of the rows to remove.
     func write(
         _ durability: Durability = .relaxed, _ change: () throws -> (rows: [Row], removed: [String])
     ) throws {
@@ -281,7 +286,7 @@ final class EntryIndex: Sendable {
         for row in rows { try insert.execute(arguments: arguments(row)) }
     }
 
-    /// A URL that is the key is not written twice.
+    /// Returns the values of a row for SQL. A URL that equals the key is not stored twice.
     private static func arguments(_ row: Row) -> StatementArguments {
         // An empty blob would be bound as NULL.
         let url: (any DatabaseValueConvertible)? =
@@ -305,7 +310,7 @@ final class EntryIndex: Sendable {
         return removed
     }
 
-    /// Notes accesses: name and time.
+    /// Records accesses, each with the name of the entry and the time.
     func touch(_ accesses: [String: TimeInterval]) throws {
         try transaction { db in
             let update = try db.cachedStatement(
@@ -318,12 +323,12 @@ final class EntryIndex: Sendable {
         }
     }
 
-    /// Brings a row to the device with all that was written before it.
+    /// Flushes a row to the device, with everything that was written before it.
     /// - Returns: `false` if there is no such row.
     func flush(_ name: String) throws -> Bool {
         var isThere = false
         try transaction(.durable) { db in
-            // SQLite flushes nothing where nothing has changed.
+            // SQLite flushes only after a change.
             try db.cachedStatement(sql: "UPDATE entry SET accessed = accessed + 0.001 WHERE name = ?")
                 .execute(arguments: [name])
             isThere = db.changesCount == 1
@@ -331,7 +336,7 @@ final class EntryIndex: Sendable {
         return isThere
     }
 
-    /// Flushed to the device before it returns, with all transactions before it, if it is to be durable.
+    /// Runs a transaction. A durable one is on the device when this returns, with all transactions before it.
     func transaction(_ durability: Durability = .relaxed, _ body: (Database) throws -> Void) throws {
         do {
             try write(durability, body)
@@ -352,7 +357,7 @@ final class EntryIndex: Sendable {
     }
 }
 
-/// A failure of an index, which may have been replaced by another one meanwhile.
+/// An error of an index, with the index that threw it, which may have been replaced meanwhile.
 struct IndexError: Error, CustomStringConvertible {
     let cause: any Error
     let index: EntryIndex

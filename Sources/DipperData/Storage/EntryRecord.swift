@@ -1,33 +1,33 @@
 import CXXHash
 import Foundation
 
-// A record is one entry as it lies on disk, in a file of its own or in a row of the index:
+// A record is one entry in its form on disk, in a file of its own or in a row of the index:
 //
 //     body        the entry's bytes, first, so that other programs can open the file; compressed if the version is 3
-//     metadata    see `encodeMetadata`
+//     metadata    see `encodeTrailer`
 //     footer      32 bytes, little-endian:
 //                   0  magic "DIPR"
-//                   4  version of this format, UInt32: 2, or 3 for a body that is compressed
-//                   8  length of the body as it lies here, UInt64
+//                   4  version of this format, UInt32: 2, or 3 for a compressed body
+//                   8  length of the body on disk, UInt64
 //                  16  length of the metadata, UInt32
-//                  20  how the body is compressed, UInt32: 1 for gzip (RFC 1952); zero in version 2
+//                  20  compression of the body, UInt32: 1 for gzip (RFC 1952); zero in version 2
 //                  24  checksum, UInt64
 //
-// The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body as it lies here.
-// It covers every byte, the lengths and the key; gzip has a checksum of its own of what it makes. A record whose footer,
-// lengths or checksums are not right counts as not there.
+// The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body on disk. It
+// covers every byte, the lengths and the key; gzip has its own checksum of the uncompressed body. A record with a wrong
+// footer, length or checksum counts as absent.
 //
-// Both versions may stand side by side; which is written is for `DataCache.Configuration.compression` to say, and both
-// are read whatever it says. To a program that knows but version 2 the others are not there.
+// Records of both versions may exist in one folder. `DataCache.Configuration.compression` decides which one is written;
+// both are always read. For a program that knows only version 2, records of version 3 are absent.
 //
 // Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
-// seconds, NaN for none), generated and fresh until (Float64, seconds since 1970; infinities for ever and never), family
-// (UInt64, see `DataStore.keep`), status (UInt32), key, URL, number of header fields (UInt32), then name and value of each;
-// number of request fields that chose the answer (UInt32, all bits set if there is but one answer), then of each its name,
-// 1 or 0 (UInt32) for whether the request had it, and its value. Version 3 ends with the length of the body before it
-// was compressed (UInt64). Texts as a UInt32 length in bytes and UTF-8.
+// seconds, NaN for none), generated and fresh until (Float64, seconds since 1970; infinities for ever and never),
+// family (UInt64, see `DataStore.keep`), status (UInt32), key, URL, number of header fields (UInt32), then name and
+// value of each; number of request fields that chose the answer (UInt32, all bits set if there is only one answer),
+// then of each its name, 1 or 0 (UInt32) for whether the request had it, and its value. Version 3 ends with the length
+// of the uncompressed body (UInt64). Texts are a UInt32 length in bytes and UTF-8.
 
-/// One entry as it lies on disk.
+/// One entry in its form on disk.
 struct EntryRecord {
     static let footerSize = 32
     private static let magic: UInt32 = 0x5250_4944
@@ -38,14 +38,14 @@ struct EntryRecord {
     var value: StoredData
     var lifetime: Lifetime
 
-    /// The record in two parts: the body as it is to lie on disk, and what follows it.
+    /// Returns the record in two parts: the body as it is to be stored on disk, and the trailer that follows the body.
     func encoded(_ compression: StorageCompression) -> (body: Data, trailer: [UInt8]) {
         guard let compressed = compression.compressed(value) else { return (value.data, encodeTrailer()) }
         return (compressed, encodeTrailer(compressed: compressed, compression.coding))
     }
 
-    /// Metadata and footer: what follows the body.
-    /// - Parameter compressed: the body as it lies on disk, if that is not as it is.
+    /// Returns the trailer, which follows the body: metadata and footer.
+    /// - Parameter compressed: the compressed body; `nil` if the body is stored as it is.
     func encodeTrailer(
         compressed: Data? = nil, _ coding: StorageCompression.Coding = .identity
     ) -> [UInt8] {
@@ -88,7 +88,8 @@ struct EntryRecord {
         return bytes
     }
 
-    /// The lengths of the parts, and how the body is compressed, if these are the last bytes of a record of `size` bytes.
+    /// Returns the lengths of body and metadata, and how the body is compressed, if `tail` holds the last bytes of a
+    /// record of `size` bytes; `nil` otherwise.
     static func layout(
         _ tail: UnsafeRawBufferPointer, size: Int
     ) -> (body: Int, metadata: Int, coding: StorageCompression.Coding)? {
@@ -104,9 +105,11 @@ struct EntryRecord {
         return (Int(body), metadata, coding)
     }
 
-    /// Reads a whole record and checks it. `takeBody` is handed the length of the body once all is well, and turns
-    /// the first bytes into `Data`; it is not called for a body that is compressed.
-    /// - Parameter begun: a moment of ``StoreHistory`` before the bytes were read.
+    /// Decodes a whole record and checks it; returns `nil` if it is not valid.
+    /// - Parameters:
+    ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
+    ///   - takeBody: called with the length of the body after all checks, and returns that many first bytes as `Data`.
+    ///     Not called for a compressed body.
     static func decode(
         _ bytes: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now, takeBody: (Int) -> Data
     ) -> EntryRecord? {
@@ -134,7 +137,7 @@ struct EntryRecord {
             key: head.key, value: StoredData(data: data, info: head.info), lifetime: head.lifetime)
     }
 
-    /// Reads the metadata alone, without checking the body.
+    /// Decodes the metadata alone, without checking the body.
     static func decodeMetadata(_ bytes: UnsafeRawBufferPointer) -> (
         key: CacheKey, info: EntryInfo, lifetime: Lifetime
     )? {
@@ -143,7 +146,7 @@ struct EntryRecord {
     }
 }
 
-/// Reads metadata; every read is checked against the end.
+/// A reader of metadata that checks every read against the end.
 private struct RecordReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
@@ -186,7 +189,7 @@ private struct RecordReader {
         )
     }
 
-    /// The length of a body before it was compressed.
+    /// Reads the length of a body before it was compressed.
     mutating func readCount() -> Int? { read(UInt64.self).flatMap { Int(exactly: $0) } }
 
     private mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {

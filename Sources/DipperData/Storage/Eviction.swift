@@ -1,12 +1,12 @@
 import Foundation
 
-/// Removes entries that the index finds.
+/// The job that removes entries which the index selects.
 struct Eviction: DiskJob {
     private let selection: EntryIndex.Selection
     private let reason: CacheEvent.Cleaning.Reason
-    /// The first step goes on until no more than this is left, in bytes.
+    /// The size to which the job first reduces the store with larger steps, in bytes; `nil` once that is done.
     private var atOnce: Int?
-    /// Removes what has expired first.
+    /// The time as of which the job first removes expired entries; `nil` if that is done or not wanted.
     private var expiry: TimeInterval?
     private let isFirstExpired: Bool
     private var isBegun = false
@@ -27,11 +27,11 @@ struct Eviction: DiskJob {
         guard let index = tier.opened.index, let files = tier.opened.files, !files.isReadOnly else { return false }
         if !isBegun {
             isBegun = true
-            // Who was read lately is not among the oldest, and may not have expired.
+            // Recent accesses, once written, keep entries from being among the oldest and may extend their lifetimes.
             tier.writeAccesses()
             if isFirstExpired { expiry = tier.now().timeIntervalSince1970 }
         }
-        // At most so many times 64 entries in one step.
+        // The number of times that this step removes up to 64 entries.
         var rounds = atOnce == nil ? 1 : 64
         while let time = expiry, rounds > 0 {
             rounds -= 1

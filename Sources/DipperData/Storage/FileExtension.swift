@@ -1,28 +1,30 @@
 import Foundation
 
-/// What the file names of entries end with, so that other programs know what is in them.
+/// The extension of the file names of entries, by which other programs recognise the contents.
 public struct FileExtension: Sendable {
-    /// Without the dot; `nil` for none.
+    /// The function that returns the extension without the dot, or `nil` for none.
     let text: @Sendable (CacheKey) -> String?
 
-    /// That of the URL's path, or of a key of one's own, in lower case: `jpg` for `https://host/a/Cat.JPG?size=2`. None
-    /// if it is not 1 to 8 plain ASCII letters and digits, and none for what was made from another entry.
+    /// The extension of the URL's path, or of a key of the caller's own, in lower case: `jpg` for
+    /// `https://host/a/Cat.JPG?size=2`. An extension that is not 1 to 8 ASCII letters and digits is not used, and
+    /// derived entries have none.
     public static let ofURL = FileExtension { key in
-        // A picture made from another may be of another format.
+        // A picture made from another one may be in another format.
         guard !key.isDerived else { return nil }
-        // Behind the first line of a default key there are no names of files.
+        // Only the first line of a default key can contain a file name.
         let name = lastComponent(key.string.prefix { $0 != "\n" })
         guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return nil }
         return plain(String(name[name.index(after: dot)...]))?.lowercased()
     }
 
-    /// The same for all entries; text that is not 1 to 8 plain ASCII letters and digits is none.
+    /// Returns a rule that gives all entries the same extension. A text that is not 1 to 8 ASCII letters and digits
+    /// means no extension.
     public static func fixed(_ text: String) -> FileExtension {
         let text = plain(text)
         return FileExtension { _ in text }
     }
 
-    /// Of the path, without query and fragment; empty if there is no path.
+    /// Returns the last component of the path, without query and fragment; empty if there is no path.
     private static func lastComponent(_ text: Substring) -> Substring {
         var path = text.prefix { $0 != "?" && $0 != "#" }
         if let authority = path.range(of: "://") {

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Reading and writing whole files.
+/// Reading and writing of whole files.
 enum FileWriting {
-    /// Writes all of both parts; `nil` if that went well.
+    /// Writes both parts completely. Returns the error, or `nil` for success.
     static func write(_ body: Data, _ trailer: [UInt8], to file: Int32, _ name: String) -> FileError? {
         body.withUnsafeBytes { body in
             trailer.withUnsafeBytes { trailer -> FileError? in
@@ -33,7 +33,8 @@ enum FileWriting {
         }
     }
 
-    /// The whole file, in memory from `malloc` that the caller takes over; `nil` if there is no such file.
+    /// Returns the bytes of a file; `nil` if there is no such file. The memory is from `malloc`, and the caller takes
+    /// it over.
     static func read(_ name: String, in folder: Folder) throws(FileError) -> FileBytes? {
         guard let (file, size) = try folder.openFile(name) else { return nil }
         defer { close(file) }
@@ -54,5 +55,5 @@ enum FileWriting {
     }
 }
 
-/// Memory from `malloc`.
+/// Bytes in memory from `malloc`.
 typealias FileBytes = (bytes: UnsafeMutableRawPointer, count: Int)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Removes entries that were stored before a moment.
+/// The job that removes entries and partial bodies stored before `limit`, in seconds since 1970.
 struct Flush: DiskJob {
     let limit: TimeInterval
     private var last = ""

@@ -1,13 +1,13 @@
 import Foundation
 
-/// A folder of the user's, held by its descriptor. What lies in it is reached from there, one name at a time: no
-/// symbolic link is followed, and what belongs to somebody else counts as not there.
+/// A folder of the user, held by its descriptor. Files and subfolders in it are reached from the descriptor, one name
+/// at a time. No symbolic link is followed. Files of other users count as absent; opening another user's folder throws.
 final class Folder: Sendable {
     let descriptor: Int32
-    /// For messages, and for SQLite, which opens files by their paths.
+    /// The path of the folder, for messages and for SQLite, which opens files by their paths.
     let path: String
 
-    /// Opens the folder at a path of the caller's, which may lead through symbolic links.
+    /// Opens the folder at a path, which may lead through symbolic links.
     init(path: String) throws(FileError) {
         descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         self.path = path
@@ -23,17 +23,17 @@ final class Folder: Sendable {
 
     var status: stat {
         var status = stat()
-        // Cannot fail for an open descriptor; zeros belong to nobody's folder.
+        // `fstat` cannot fail for an open descriptor.
         fstat(descriptor, &status)
         return status
     }
 
     var isUsers: Bool { status.st_uid == geteuid() }
 
-    // MARK: Folders in it
+    // MARK: Subfolders
 
-    /// The folder of that name; `nil` if there is none.
-    /// - Throws: `FileError` if the name is that of a link or of anything else, or if the folder is somebody else's.
+    /// Opens the subfolder of that name; returns `nil` if there is none.
+    /// - Throws: `FileError` if the name is that of a link or a file, or if the folder belongs to another user.
     func folder(_ name: String) throws(FileError) -> Folder? {
         let descriptor = openat(self.descriptor, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
         if descriptor < 0, errno == ENOENT { return nil }
@@ -44,7 +44,7 @@ final class Folder: Sendable {
         return folder
     }
 
-    /// The folder of that name, made for its owner alone if there is none.
+    /// Opens the subfolder of that name. Creates it, for its owner alone, if there is none.
     func makeFolder(_ name: String) throws(FileError) -> Folder {
         guard mkdirat(descriptor, name, 0o700) == 0 || errno == EEXIST else {
             throw FileError("mkdir", path + "/" + name)
@@ -53,15 +53,16 @@ final class Folder: Sendable {
         return folder
     }
 
-    /// Removes a folder if it is empty.
+    /// Removes a subfolder if it is empty. Returns `true` if it was removed.
     @discardableResult
     func removeFolder(_ name: String) -> Bool { unlinkat(descriptor, name, AT_REMOVEDIR) == 0 }
 
-    // MARK: Files in it
+    // MARK: Files
 
-    /// Opens a file for reading; `nil` if there is none that is a regular file of the user's. The caller closes it.
+    /// Opens a file for reading; returns `nil` if there is no regular file of the user with that name. The caller
+    /// closes the descriptor.
     func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
-        // What is no regular file might never end, or never begin.
+        // Opening or reading a file that is not a regular one could block forever.
         let file = openat(descriptor, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard file >= 0 else {
             if errno == ENOENT || errno == ELOOP { return nil }
@@ -75,20 +76,21 @@ final class Folder: Sendable {
         return (file, Int(status.st_size))
     }
 
-    /// Opens a file for writing, made for its owner alone and empty. The caller closes it.
+    /// Opens a file for writing. Creates it, for its owner alone, if there is none. The caller closes the descriptor.
+    /// - Parameter flags: `O_WRONLY`, with `O_TRUNC` or `O_EXCL` so that the file is empty.
     func createFile(_ name: String, _ flags: Int32) throws(FileError) -> Int32 {
         let file = openat(descriptor, name, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw FileError("create", path + "/" + name) }
         return file
     }
 
-    /// The status of a file; `nil` if there is none that is a regular file of the user's.
+    /// Returns the status of a file; `nil` if there is no regular file of the user with that name.
     func file(_ name: String) -> stat? {
         guard let status = entry(name), Self.isUsersFile(status) else { return nil }
         return status
     }
 
-    /// The status of a file, folder or link of that name; links are not followed.
+    /// Returns the status of the file, folder or link of that name; `nil` if there is none. Does not follow links.
     func entry(_ name: String) -> stat? {
         var status = stat()
         return fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status : nil
@@ -98,7 +100,7 @@ final class Folder: Sendable {
         status.st_mode & S_IFMT == S_IFREG && status.st_uid == geteuid()
     }
 
-    /// True if there was such a file.
+    /// Removes the file of that name. Returns `true` if there was one.
     @discardableResult
     func remove(_ name: String) -> Bool { unlinkat(descriptor, name, 0) == 0 }
 
@@ -108,14 +110,15 @@ final class Folder: Sendable {
         }
     }
 
-    /// Makes a file in one step, whole and on the device; without effect if the name is taken.
-    /// - Parameter beside: where it is written first.
+    /// Creates a file with its contents, on the device when this returns. Has no effect if the name is taken. The whole
+    /// file appears in one step, except on file systems without hard links.
+    /// - Parameter beside: the folder in which the file is written first.
     func makeFile(_ name: String, _ contents: [UInt8], beside: Folder) throws(FileError) {
         let temporary = "\(Self.temporaryPrefix)\(Self.randomName())"
         try beside.writeFile(temporary, contents)
         defer { beside.remove(temporary) }
         if linkat(beside.descriptor, temporary, descriptor, name, 0) != 0, errno != EEXIST {
-            // Some file systems know no second name of a file.
+            // Some file systems have no hard links.
             guard errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK else {
                 throw FileError("link", path + "/" + name)
             }
@@ -135,13 +138,13 @@ final class Folder: Sendable {
         }
     }
 
-    // MARK: All of it
+    // MARK: Contents
 
-    /// The names in the folder; empty if it cannot be listed.
+    /// Returns the names in the folder; empty if the folder cannot be listed.
     func names() -> [String] { (try? listing()) ?? [] }
 
     func listing() throws(FileError) -> [String] {
-        // A descriptor of its own: the position in a folder is shared by copies.
+        // A new descriptor, because duplicates of one share their position in the folder.
         let copy = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard copy >= 0 else { throw FileError("open", path) }
         guard let directory = fdopendir(copy) else {
@@ -164,9 +167,9 @@ final class Folder: Sendable {
         }
     }
 
-    /// Returns when names made and removed in it will survive a power cut.
+    /// Flushes the folder to the device, so that created and removed names survive a power cut.
     func flush() throws(FileError) {
-        // Some file systems know no such thing for folders.
+        // Some file systems cannot flush folders.
         guard fsync(descriptor) == 0 || errno == EINVAL else { throw FileError("fsync", path) }
     }
 
@@ -174,7 +177,7 @@ final class Folder: Sendable {
 
     static let temporaryPrefix = ".new."
 
-    /// Sixteen hexadecimal digits.
+    /// Returns sixteen random hexadecimal digits.
     static func randomName() -> String {
         let digits = String(UInt64.random(in: .min ... .max), radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
@@ -189,7 +192,7 @@ final class Folder: Sendable {
     }
 }
 
-/// Tells one file from another of the same name.
+/// The identity of a file, which tells it from another file of the same name.
 struct FileIdentity: Hashable, Sendable {
     let device: UInt64
     let inode: UInt64
@@ -199,7 +202,7 @@ struct FileIdentity: Hashable, Sendable {
         inode = UInt64(status.st_ino)
     }
 
-    /// `nil` if there is no file.
+    /// Creates the identity of the file at a path; `nil` if there is none.
     init?(_ path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }

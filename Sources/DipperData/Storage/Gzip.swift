@@ -1,14 +1,14 @@
 import CZlib
 import Foundation
 
-/// Bodies compressed by gzip (RFC 1952) with zlib, whole ones at a time.
+/// Compression and decompression of whole bodies with gzip (RFC 1952), by zlib.
 enum Gzip {
-    /// What zlib takes in one step is counted in 32 bits.
+    /// The largest number of bytes that one call of zlib takes or makes: zlib counts them in 32 bits.
     private static let largestStep = 1 << 30
-    /// Of zlib: a window of 32 KiB, and gzip's own header and trailer around it.
+    /// zlib's parameter for a window of 32 KiB with the header and trailer of gzip.
     private static let windowBits: Int32 = 15 + 16
 
-    /// `nil` if the body does not fit into `limit` bytes, which is found out without making more.
+    /// Returns the compressed body; `nil` if it does not fit into `limit` bytes. Never makes more bytes than that.
     static func compress(_ body: Data, atMost limit: Int) -> Data? {
         body.withUnsafeBytes { input in
             transform(input, room: limit) { stream in
@@ -23,10 +23,10 @@ enum Gzip {
         }
     }
 
-    /// `nil` if these bytes are not one whole stream of exactly `count` bytes. No more memory is taken than that, and
-    /// none if so few bytes cannot hold so many.
+    /// Returns the body; `nil` if the bytes are not one complete stream of exactly `count` bytes. Allocates no more
+    /// memory than `count` bytes, and none if the stream is too short for such a body.
     static func decompress(_ bytes: UnsafeRawBufferPointer, count: Int) -> Data? {
-        // The most that deflate makes of a byte: 258 of two bits.
+        // Deflate makes at most 1,032 bytes of one: two bits can stand for 258 bytes.
         guard count >= 0, count / 1_032 <= bytes.count else { return nil }
         let body = transform(bytes, room: count) { stream in
             inflateInit2_(stream, windowBits, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
@@ -38,13 +38,13 @@ enum Gzip {
         return body?.count == count ? body : nil
     }
 
-    /// Runs all of the input through zlib, to an end that is also the input's; `nil` if there is no such end within
-    /// `room` bytes.
+    /// Runs all of the input through zlib. Returns `nil` unless the stream ends where the input ends, within `room`
+    /// bytes.
     private static func transform(
         _ input: UnsafeRawBufferPointer, room: Int, begin: (z_streamp) -> Int32,
         step: (z_streamp, _ isLast: Bool) -> Int32, end: (z_streamp) -> Int32
     ) -> Data? {
-        // zlib remembers where its stream lies.
+        // zlib keeps the address of its stream, which must not move.
         let stream = z_streamp.allocate(capacity: 1)
         defer { stream.deallocate() }
         stream.initialize(to: z_stream())
@@ -71,7 +71,7 @@ enum Gzip {
                 return nil
             }
         }
-        // The room was a guess; what is kept is not.
+        // The output may be shorter than `room`; the rest of the memory is given back.
         return Data(bytesNoCopy: realloc(output, max(made, 1)) ?? output, count: made, deallocator: .free)
     }
 }

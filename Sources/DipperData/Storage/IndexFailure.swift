@@ -2,15 +2,15 @@ import GRDB
 
 /// The kind of a failure of the index.
 enum IndexFailure {
-    /// Another process or thread holds it: the same may succeed later.
+    /// Another process or thread holds the index. The operation may succeed later.
     case busy
-    /// The machine has failed: disk full, out of memory, no permission.
+    /// The machine has failed: the disk is full, memory is short, or permission is missing.
     case machine
     /// The index belongs to another program or another version.
     case foreign
     /// The index cannot be read, or holds impossible values.
     case damage
-    /// The index may be damaged; opening it anew and checking it tells.
+    /// The index may be damaged. An integrity check decides; an index that cannot even be opened counts as damaged.
     case suspicion
 
     init(_ error: any Error) {
@@ -30,9 +30,9 @@ enum IndexFailure {
         switch error.resultCode {
         case .SQLITE_NOTADB, .SQLITE_CORRUPT: self = .damage
         case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL, .SQLITE_SCHEMA: self = .busy
-        // A missing table, a broken constraint, a value of another type come of a flipped byte or another's hand.
+        // A flipped byte or another program can cause a missing table, a broken constraint or a value of another type.
         case .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_FORMAT, .SQLITE_INTERNAL: self = .suspicion
-        // A read that comes up short may be the file's fault; all others are the machine's.
+        // A short read may mean that the file is damaged. The machine is the cause of all other I/O errors.
         case .SQLITE_IOERR: self = error.extendedResultCode == .SQLITE_IOERR_SHORT_READ ? .suspicion : .machine
         default: self = .machine
         }

@@ -1,9 +1,10 @@
 import Foundation
 
-/// The file of the index: `index.sqlite`, or `index-N.sqlite` after N − 1 of them were damaged. The last one counts.
+/// The file of the index: `index.sqlite`, or `index-N.sqlite` after N − 1 of them were damaged. The file with the
+/// highest number is the current one.
 ///
-/// A damaged index is set aside by making the next one, in one step and whoever comes first: nothing is renamed under
-/// processes that have it open, and no name is used again, which SQLite does not survive.
+/// The cache sets a damaged index aside by creating the next file, in one step; the first process to do so wins. The
+/// cache neither renames a file that other processes have open nor uses a name again, because SQLite survives neither.
 struct IndexFile: Sendable {
     let folder: Folder
     let number: Int
@@ -15,11 +16,11 @@ struct IndexFile: Sendable {
 
     var path: String { folder.path + "/" + Self.name(number) }
 
-    /// The one that counts; made for its owner alone if there is none.
-    /// - Throws: `FolderRefusal` for a link and for somebody else's file, or `FileError`.
+    /// Returns the current index file. Creates one, for its owner alone, if there is none.
+    /// - Throws: `FolderRefusal` for a link and for a file of another user, or `FileError`.
     static func current(in folder: Folder, _ staging: Folder) throws -> IndexFile {
         let names = try folder.listing()
-        // Left by a process that was killed while it marked the folder.
+        // A process that was killed while it marked the folder left this file.
         for name in names where CacheFolder.isUnfinishedMarker(name, in: folder) { folder.remove(name) }
         return try IndexFile(folder, names.compactMap(number(of:)).max() ?? 1, staging)
     }
@@ -37,21 +38,21 @@ struct IndexFile: Sendable {
         lookUp = FileIdentity(folder.path)
     }
 
-    /// Whether the path still leads to it, and no other has taken its place.
+    /// Whether the path still leads to this file and there is no later index.
     var isCurrent: Bool {
         FileIdentity(path) == identity && FileIdentity(folder.path) == lookUp
             && folder.entry(Self.name(number + 1)) == nil
     }
 
-    /// The one that takes its place, made unless another process has made it already. The damaged one stays to be
-    /// looked at until the next is damaged.
+    /// Returns the file that replaces this damaged one; creates it unless another process has done so. The damaged file
+    /// stays for inspection until the next one is damaged or the cache is cleared.
     func next(_ staging: Folder) throws -> IndexFile {
         let next = try IndexFile(folder, number + 1, staging)
         try removeOlder(than: number)
         return next
     }
 
-    /// Removes those that were set aside.
+    /// Removes the index files that were set aside.
     func removeOlder() { try? removeOlder(than: number) }
 
     private func removeOlder(than number: Int) throws {

@@ -1,15 +1,17 @@
 import Foundation
 
-/// An expiration fixed to a moment: what a tier keeps with an entry. Seconds since 1970.
+/// The expiration that a tier keeps with an entry. Times are in seconds since 1970.
 package struct Lifetime: Sendable, Hashable {
-    /// Infinite for never.
+    /// The time at which the entry expires; infinite for never.
     var expires: TimeInterval
-    /// What an access adds: seconds from the access; `nil` leaves the expiration as it is.
+    /// The lifetime that an access gives the entry, in seconds from the access; `nil` if an access leaves the
+    /// expiration as it is.
     var accessExtension: TimeInterval?
 
     static let forever = Lifetime(expires: .infinity, accessExtension: nil)
 
-    /// Three million years. What is further off is never, so that no time is too large for a row of the index.
+    /// The longest finite time, about three million years. A later time counts as never, so that no time is too large
+    /// for a row of the index.
     static let longest: TimeInterval = 1e14
 
     init(expires: TimeInterval, accessExtension: TimeInterval?) {
@@ -26,7 +28,7 @@ package struct Lifetime: Sendable, Hashable {
         let added: TimeInterval? =
             switch accessExtension {
             case .unchanged: nil
-            // "Anew" has a meaning for a span only; a date stays that date.
+            // Only a span can begin anew. A date stays the same.
             case .cacheTime: if case .date = expiration { nil } else { lifetime }
             case .expiration(let expiration): expiration.lifetime(from: now)
             }
@@ -35,7 +37,8 @@ package struct Lifetime: Sendable, Hashable {
 
     func isExpired(at now: TimeInterval) -> Bool { expires <= now }
 
-    /// The expiration after an access; an access never shortens a life that is given by a span.
+    /// Returns the expiration after an access: ``accessExtension`` seconds after the access, or unchanged without one.
+    /// This can be earlier than ``expires``.
     func expires(accessedAt now: TimeInterval) -> TimeInterval {
         accessExtension.map { now + $0 } ?? expires
     }

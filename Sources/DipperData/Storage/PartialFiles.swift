@@ -1,11 +1,11 @@
 import Foundation
 import Synchronization
 
-/// The beginnings of bodies that were broken off: `partial/NAME`, one record each as for whole entries, written under
-/// `staging` and renamed.
+/// The files of partial bodies, which interrupted transfers leave: `partial/NAME`. Each contains one record in the
+/// format of complete entries, which is written under `staging` and then renamed.
 ///
-/// Bounded in size, number and age; the oldest go when the next one is written. Not listed in the index: losing them
-/// costs no more than fetching them again.
+/// Their size, number and age are limited; writing a file removes the oldest ones. The index does not list them,
+/// because losing one costs no more than fetching it again.
 final class PartialFiles: Sendable {
     private let root: Folder
     private let files: BlobFiles
@@ -31,7 +31,8 @@ final class PartialFiles: Sendable {
         return record
     }
 
-    /// Keeps a record, and makes room for it. One that is larger than the limit is not kept.
+    /// Writes a record and makes room for it. A record whose body is larger than `limit` bytes is not kept, and neither
+    /// is the earlier one of that name.
     func write(_ record: EntryRecord, named name: String, limit: Int, now: TimeInterval) throws(FileError) {
         let trailer = record.encodeTrailer()
         let size = record.value.data.count + trailer.count
@@ -60,15 +61,15 @@ final class PartialFiles: Sendable {
         account.withLock { $0?.forget(name) }
     }
 
-    /// Removes what is too old to be of use.
+    /// Removes partial bodies that were written more than seven days ago.
     func trimToLife(now: TimeInterval) { trim(writtenAfter: now - Self.longestLife, now: now) }
 
     func removeAll() { trim(writtenAfter: .infinity, now: 0) }
 
-    /// Removes what was written before a moment.
+    /// Removes partial bodies that were written before `limit`, in seconds since 1970.
     func trim(writtenAfter limit: TimeInterval, now: TimeInterval) {
         guard let folder = try? root.folder(Self.folderName) else { return }
-        // Other processes' files go, too.
+        // Without the account the folder is listed again, so that files of other processes are removed, too.
         account.withLock { $0 = nil }
         let removed = update(folder, now: now) {
             $0.trim(to: .max, count: PartialAccount.mostFiles, writtenAfter: limit)
@@ -76,7 +77,7 @@ final class PartialFiles: Sendable {
         for name in removed { folder.remove(name) }
     }
 
-    /// Changes the account, which is read from the folder first if there is none, or if it has been in use for long.
+    /// Changes the account. If there is none, or if it is out of date, lists the folder first.
     private func update<Result>(
         _ folder: Folder, now: TimeInterval, _ body: (inout PartialAccount) -> Result
     ) -> Result {
@@ -103,14 +104,14 @@ final class PartialFiles: Sendable {
     private static let longestLife: TimeInterval = 7 * 86_400
 }
 
-/// The contents of the folder of partial files, as far as this process knows. A value.
+/// The contents of the folder of partial bodies, as far as this process knows them. A value.
 struct PartialAccount {
-    /// More are not kept, however small they are.
+    /// The largest number of files, however small they are.
     static let mostFiles = 1_024
 
     private var files: [String: (size: Int, written: TimeInterval)] = [:]
     private(set) var size = 0
-    /// Files written since the folder was listed.
+    /// The number of files written since the folder was listed.
     var writes = 0
     private let listedAt: TimeInterval
 
@@ -120,7 +121,8 @@ struct PartialAccount {
 
     var count: Int { files.count }
 
-    /// Whether other processes can hardly have changed much since the folder was listed.
+    /// Returns whether the account is recent enough: since the folder was listed, fewer than 256 files have been
+    /// written and less than ten minutes have passed, so that other processes can hardly have changed much.
     func isCurrent(at time: TimeInterval) -> Bool { writes < 256 && abs(time - listedAt) < 600 }
 
     mutating func note(_ name: String, size: Int, written: TimeInterval) {
@@ -134,7 +136,8 @@ struct PartialAccount {
         if let old = files.removeValue(forKey: name) { size -= old.size }
     }
 
-    /// Forgets files that are too old, then the oldest until no more than this is left, and names them.
+    /// Forgets the files written before `limit`, then the oldest until at most `most` bytes and `count` files are left.
+    /// Returns the names of all forgotten files.
     mutating func trim(to most: Int, count: Int, writtenAfter limit: TimeInterval) -> [String] {
         var removed = files.filter { $0.value.written < limit }.map(\.key)
         for name in removed { forget(name) }

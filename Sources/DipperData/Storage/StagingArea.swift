@@ -1,6 +1,6 @@
 import Foundation
 
-/// Changes on their way to the disk, by key: reads look here first. A value; its owner locks it.
+/// The changes that are not yet on disk, by key. Reads look here first. A value; its owner locks it.
 struct StagingArea {
     enum Change {
         case write(EntryRecord)
@@ -12,26 +12,26 @@ struct StagingArea {
         let number: UInt64
         let change: Change
         var durability = Durability.relaxed
-        /// Called once: with `true` when the entry is on disk, with `false` when it will not be.
+        /// Callbacks, each called once: with `true` when the entry is on disk, or with `false` if it will not be.
         var whenDone: [@Sendable (Bool) -> Void] = []
-        /// The place in the queue, `nil` once the change is being carried out.
+        /// The place in the queue; `nil` once the change is being carried out.
         fileprivate var place: UInt64?
     }
 
-    /// The outcome of a batch on disk.
+    /// The result of carrying out a batch on disk.
     struct Outcome {
-        /// Numbers of items that were not carried out.
+        /// The numbers of the items that were not carried out.
         var failed: Set<UInt64> = []
-        /// Keys whose earlier version could not be removed from the disk either.
+        /// The keys whose earlier version could not be removed from the disk either.
         var stuck: Set<CacheKey> = []
-        /// Keys of ``StagingArea/hidden`` whose earlier version has been removed since.
+        /// The keys of ``StagingArea/hidden`` whose earlier version has been removed since.
         var freed: Set<CacheKey> = []
     }
 
-    /// What a removal takes away.
+    /// The set of entries that a removal covers.
     enum Scope: Hashable {
         case all
-        /// What was made from an entry; see ``CacheKey/isDerived(of:)``.
+        /// The entries derived from an entry; see ``CacheKey/isDerived(of:)``.
         case derived(of: CacheKey)
 
         func covers(_ key: CacheKey) -> Bool {
@@ -46,28 +46,29 @@ struct StagingArea {
     private var queue: [(key: CacheKey, place: UInt64)] = []
     private var head = 0
     private var nextNumber: UInt64 = 0
-    /// Bytes of all changes that wait or are being carried out.
+    /// The estimated memory of all changes that wait or are being carried out, in bytes.
     private(set) var bytes = 0
-    /// Removals under way: everything older that they cover is gone, though it may still be on disk.
+    /// The removals in progress. Older entries that they cover count as removed, even while they are still on disk.
     private var removals: [Scope] = []
-    /// Keys whose version on disk is out of date and could not be removed.
+    /// The keys whose version on disk is out of date and could not be removed.
     private(set) var hidden: Set<CacheKey> = []
 
-    /// Whether the version on disk under the key no longer counts, whatever is staged.
+    /// Returns whether the version on disk no longer counts for the key, whatever is staged.
     func isHidden(_ key: CacheKey) -> Bool { removals.contains { $0.covers(key) } || hidden.contains(key) }
 
     subscript(key: CacheKey) -> Item? { items[key] }
 
-    /// Whether a change would take more than this together with all that waits. One alone is never too much.
+    /// Returns whether a change would take more than `limit` bytes together with all other changes. A change alone is
+    /// never too large.
     func isFull(_ limit: Int, for change: Change, of key: CacheKey) -> Bool {
         let others = bytes - (items[key]?.bytes ?? 0)
         return others > 0 && others + Self.bytes(change, key) > limit
     }
 
-    /// Adds a change in place of the one that waits for its key, if any. Callers that wait for a write wait for the write
-    /// that takes its place, which is durable if one of the two is.
-    /// - Returns: the change that was replaced, for the caller to release outside its lock; its `whenDone` has those
-    ///   that are to be told that their entry will not be on disk.
+    /// Adds a change, which replaces the one that waits for its key. Callers that wait for a replaced write wait for
+    /// the new write, which is durable if one of the two is.
+    /// - Returns: the replaced change, which the caller releases outside its lock. Its `whenDone` contains the
+    ///   callbacks to be told that their entry will not be on disk.
     mutating func add(
         _ change: Change, for key: CacheKey, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil
@@ -81,7 +82,7 @@ struct StagingArea {
             item.whenDone = old.whenDone + item.whenDone
             replaced?.whenDone = []
         }
-        // One place for each key, however often it changes before its turn.
+        // A key has one place, however often it changes before its turn.
         item.place = replaced?.place ?? nextNumber
         if replaced?.place == nil { queue.append((key, nextNumber)) }
         items[key] = item
@@ -89,13 +90,13 @@ struct StagingArea {
         return replaced
     }
 
-    /// Joins those who wait for the write of a key, which becomes durable if they want it.
+    /// Adds a callback to the staged write of a key. The write becomes durable if the caller wants that.
     /// - Returns: `false` if no write of the key waits or is being carried out.
     mutating func join(_ key: CacheKey, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void) -> Bool
     {
         guard let item = items[key], case .write = item.change else { return false }
         if durability == .durable, item.durability != .durable, item.place == nil {
-            // A write that has begun ends as it began: the record is written once more.
+            // A write that has begun cannot become durable any more, so the record is written once more.
             let replaced = add(item.change, for: key, .durable, whenDone: whenDone)
             assert(replaced?.whenDone.isEmpty != false)
             return true
@@ -105,11 +106,11 @@ struct StagingArea {
         return true
     }
 
-    /// The next changes to carry out, oldest first. They stay visible to reads until ``finish(_:_:)``.
+    /// Returns the next changes to carry out, oldest first. They stay visible to reads until ``finish(_:_:)``.
     mutating func nextBatch(count: Int, bytes limit: Int) -> [Item] {
         var batch: [Item] = []
         var size = 0
-        // What was staged after a removal waits for it.
+        // Changes that were staged after a removal wait until it has ended.
         if !removals.isEmpty { return [] }
         while head < queue.count, batch.count < count, size < limit {
             let next = queue[head]
@@ -126,8 +127,8 @@ struct StagingArea {
         return batch
     }
 
-    /// Takes out a batch that has been dealt with, and returns its items, each with whether it was carried out. Items
-    /// that were replaced or removed meanwhile are not among them.
+    /// Removes a batch that has been carried out. Returns its items, each with whether it succeeded, except those that
+    /// were replaced or removed meanwhile.
     mutating func finish(_ batch: [Item], _ outcome: Outcome) -> [(item: Item, isDone: Bool)] {
         hidden.subtract(outcome.freed)
         return batch.compactMap { item in
@@ -140,13 +141,14 @@ struct StagingArea {
         }
     }
 
-    /// Forgets what waits and is covered; until ``endRemoving(_:)`` nothing of it on disk counts.
+    /// Removes the staged changes that a removal covers. Entries on disk that it covers do not count until
+    /// ``endRemoving(_:)``.
     mutating func beginRemoving(_ scope: Scope) -> [Item] {
         removals.append(scope)
         return drop(scope)
     }
 
-    /// Forgets what waits and is covered.
+    /// Removes the staged changes that a removal covers.
     mutating func drop(_ scope: Scope) -> [Item] {
         let dropped = items.values.filter { scope.covers($0.key) }
         for item in dropped {
@@ -164,8 +166,8 @@ struct StagingArea {
         if let index = removals.firstIndex(of: scope) { removals.remove(at: index) }
     }
 
-    /// Turns writes of entries that were stored before the moment into removals of their keys.
-    /// - Returns: the writes that were replaced.
+    /// Replaces staged writes of entries that were stored before `limit` by removals of their keys.
+    /// - Returns: the replaced writes.
     mutating func removeWrites(storedBefore limit: TimeInterval) -> [Item] {
         let old = items.values.filter { item in
             if case .write(let record) = item.change { record.value.info.stored < limit } else { false }
@@ -182,6 +184,6 @@ struct StagingArea {
 }
 
 extension StagingArea.Item {
-    /// An estimate of the memory that the change takes while it waits.
+    /// An estimate of the memory that the change takes while it waits, in bytes.
     var bytes: Int { StagingArea.bytes(change, key) }
 }

@@ -2,17 +2,18 @@ import Foundation
 
 /// A folder under `staging` in which one store writes files before they are renamed into place.
 ///
-/// `staging/ID/.lock` is locked as long as the process lives. Whoever opens the store removes the folders whose lock is
-/// gone, so that no half-written file outlives its writer. The lock is on a file because network file systems lock
-/// nothing else.
+/// The store holds a lock on `staging/ID/.lock` while it is open; the kernel releases the lock of a process that ends.
+/// Opening a store removes the folders whose locks are released, so that no half-written file outlives its writer. The
+/// lock is on a file because network file systems lock nothing else.
 final class StagingFolder: Sendable {
-    /// Where files are written.
+    /// The folder in which files are written.
     let folder: Folder
     private let all: Folder
     private let name: String
     private let lock: Int32
     private static let lockName = ".lock"
 
+    /// Creates a folder with a random name and locks it.
     /// - Throws: `FileError` if the folder cannot be written, or if its file system has no locks.
     init(in all: Folder) throws(FileError) {
         for _ in 0..<100 {
@@ -21,7 +22,7 @@ final class StagingFolder: Sendable {
                 if errno == EEXIST { continue }
                 throw FileError("mkdir", all.path + "/" + name)
             }
-            // Somebody who is cleaning up may take it for abandoned until it is locked.
+            // Until the folder is locked, another store that cleans up may take it for abandoned and remove it.
             guard let folder = try all.folder(name) else { continue }
             let lock = openat(
                 folder.descriptor, Self.lockName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
@@ -56,7 +57,7 @@ final class StagingFolder: Sendable {
         close(lock)
     }
 
-    /// Writes a record that is to have this name in another folder.
+    /// Writes a record that will have this name in another folder.
     func write(_ name: String, body: Data, trailer: [UInt8], _ durability: Durability) throws(FileError) {
         let name = Self.stagedName(name)
         let file = try folder.createFile(name, O_WRONLY | O_TRUNC)
@@ -69,20 +70,21 @@ final class StagingFolder: Sendable {
         }
     }
 
-    /// Moves a record that was written to its folder.
+    /// Moves a written record to its folder.
     func place(_ name: String, in other: Folder) throws(FileError) {
         try folder.rename(Self.stagedName(name), to: other, name)
     }
 
-    /// Removes a record that was written.
+    /// Removes a written record.
     func discard(_ name: String) { folder.remove(Self.stagedName(name)) }
 
-    /// Names of a rule of the caller's could be anybody's: a half-written file has nothing else to be known by.
+    /// Returns the name of a record while it is staged: the SHA-256 of a name that a custom rule made. A half-written
+    /// file can be recognised by its name alone, and a custom name could be any program's.
     private static func stagedName(_ name: String) -> String {
         KeyDigest.isDigest(name) ? name : KeyDigest.sha256(CacheKey(verbatim: name))
     }
 
-    /// Removes the folders of stores that have ended without closing. True if there were any.
+    /// Removes the folders of stores that ended without closing. Returns `true` if there were any.
     func removeAbandoned() -> Bool {
         var found = false
         for other in all.names() where other != name && Folder.isRandomName(other) {
@@ -96,13 +98,13 @@ final class StagingFolder: Sendable {
                 folder.remove(Self.lockName)
                 found = true
             }
-            // Stays if somebody has put files of theirs there.
+            // The folder stays if another program has put files there.
             if all.removeFolder(other) { found = true }
         }
         return found
     }
 
-    /// Removes files that have names which a store gives them here.
+    /// Removes the files with names that a store gives them here.
     private static func empty(_ folder: Folder) {
         for name in folder.names() where KeyDigest.isDigest(name) || Folder.isTemporary(name) {
             folder.remove(name)

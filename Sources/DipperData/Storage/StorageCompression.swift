@@ -1,10 +1,10 @@
 import Foundation
 
-/// Whether bodies are compressed on disk.
+/// The compression of bodies on disk.
 ///
-/// A cache reads what any other has written, whatever both are configured to do.
+/// A cache can read what any other cache has written, whatever compression the two are configured to use.
 public struct StorageCompression: Sendable, Hashable {
-    /// How the bytes of a body lie on disk; the number is that of the format.
+    /// The coding of a body on disk. The raw value is the number in the record format.
     enum Coding: UInt32 {
         case identity = 0
         case gzip = 1
@@ -12,16 +12,16 @@ public struct StorageCompression: Sendable, Hashable {
 
     let coding: Coding
 
-    /// Bodies lie on disk as they are, so that other programs can open the larger ones.
+    /// No compression: bodies are stored as they are, so that other programs can open the files of larger ones.
     public static let off = StorageCompression(coding: .identity)
-    /// Bodies are compressed by gzip (RFC 1952) where that is worth it: from 1 KiB on, unless their first bytes or their
-    /// `Content-Type` tell that they are compressed already, and only if it saves an eighth.
+    /// Compression by gzip (RFC 1952) where it is worthwhile: for bodies of at least 1 KiB, unless the first bytes or
+    /// the `Content-Type` show that they are compressed already, and only if it saves an eighth.
     public static let gzip = StorageCompression(coding: .gzip)
 
-    /// Smaller bodies are written as they are, in bytes.
+    /// The size of the smallest body that is compressed, in bytes.
     static let smallestBody = 1_024
 
-    /// The body as it is to be kept; `nil` if it is to be kept as it is.
+    /// Returns the compressed body; `nil` if the body is to be stored as it is.
     func compressed(_ value: StoredData) -> Data? {
         let body = value.data
         guard coding == .gzip, body.count >= Self.smallestBody,

@@ -1,19 +1,22 @@
 import Foundation
 import Synchronization
 
-/// The removals from a store, as work that began before them must see them, so that nothing that was removed comes back.
+/// The removals from a store, recorded so that work that began before a removal does not bring removed entries back.
 ///
-/// A removal is noted here first, then the tiers are cleaned. A tier asks under its own lock whether it may keep
-/// something (``Permit``): what it takes before the removal is noted is found by the cleaning, and what comes later is
-/// refused.
+/// A removal is recorded here first; then the tiers are cleaned. A tier checks a ``Permit`` under its own lock before
+/// it keeps an entry. The cleaning therefore finds every entry that a tier kept before the removal was recorded, and
+/// the tier refuses every entry that comes later.
 ///
-/// Three rules: what began before everything was removed is not kept; nor is what was stored before the moment of a
-/// flush; and what is being fetched for a key is not kept if the key was removed meanwhile (``Claim``).
+/// Three rules apply:
+/// - An entry is refused if the work for it began before everything was removed.
+/// - An entry is refused if it was stored before the moment of a flush.
+/// - The result of a fetch is refused if its key was removed meanwhile (``Claim``).
 package final class StoreHistory: Sendable {
-    /// Counts removals of everything, in all stores of the process: what is read from one may be kept by another.
+    /// The counter of removals of everything. All stores of the process share it, because an entry that is read from
+    /// one store may be kept by another.
     private static let moments = Atomic<UInt64>(1)
 
-    /// The present moment. It lies before every removal of everything that is still to come.
+    /// The present moment, which lies before every future removal of everything.
     package static var now: UInt64 { moments.load(ordering: .sequentiallyConsistent) }
 
     private let cleared = Atomic<UInt64>(0)
@@ -22,17 +25,17 @@ package final class StoreHistory: Sendable {
 
     package init() {}
 
-    // MARK: Asking
+    // MARK: Queries
 
-    /// Entries stored before this moment are gone. Seconds since 1970.
+    /// The time before which stored entries are gone, in seconds since 1970.
     var storedBefore: TimeInterval { TimeInterval(bitPattern: flushed.load(ordering: .sequentiallyConsistent)) }
 
-    /// Whether an entry, or what was made of it, may still be kept.
+    /// Returns whether an entry, or an object made from it, may still be kept.
     package func admits(_ info: EntryInfo) -> Bool {
         info.begun >= cleared.load(ordering: .sequentiallyConsistent) && info.stored >= storedBefore
     }
 
-    /// Begins work that will bring an entry for the key.
+    /// Creates a claim for work that will bring an entry for the key.
     func claim(_ key: CacheKey) -> Claim {
         let claim = Claim(key, self)
         claims.withLock { $0[key, default: []].append(claim.standing) }
@@ -46,9 +49,9 @@ package final class StoreHistory: Sendable {
         }
     }
 
-    // MARK: Noting
+    // MARK: Changes
 
-    /// Everything is being removed.
+    /// Records that everything is being removed.
     func clear() {
         cleared.store(
             Self.moments.add(1, ordering: .sequentiallyConsistent).newValue, ordering: .sequentiallyConsistent)
@@ -57,12 +60,13 @@ package final class StoreHistory: Sendable {
         }
     }
 
-    /// Entries stored before the moment are being removed.
+    /// Records that entries stored before `limit`, in seconds since 1970, are being removed.
     func flush(storedBefore limit: TimeInterval) {
         setFlushed { max($0, limit) }
     }
 
-    /// Something is being stored now. If that is before the moment of a flush, the clock has been set back.
+    /// Records that an entry is being stored now. A time before the moment of a flush means that the clock was set
+    /// back; the moment is then moved back to that time.
     func store(at now: TimeInterval) {
         if now < storedBefore { setFlushed { min($0, now) } }
     }
@@ -78,14 +82,14 @@ package final class StoreHistory: Sendable {
         }
     }
 
-    /// The entry of a key is being removed.
+    /// Records that the entry of a key is being removed from some tiers.
     func remove(_ key: CacheKey, from tiers: CacheTiers) {
         claims.withLock { claims in
             for standing in claims[key] ?? [] { standing.revoke(tiers) }
         }
     }
 
-    /// A whole entry is being kept under the key.
+    /// Records that a complete entry is being kept under the key.
     func supersede(_ key: CacheKey) {
         claims.withLock { claims in
             for standing in claims[key] ?? [] { standing.supersede() }
@@ -93,10 +97,9 @@ package final class StoreHistory: Sendable {
     }
 }
 
-/// The right of work that is under way to have its result kept under a key. Removals of the key take it away, tier by
-/// tier.
+/// The right of running work to keep its result under a key. Removals of the key revoke this right, tier by tier.
 final class Claim: Sendable {
-    /// The tiers that a claim has lost, and whether a later write has taken its place.
+    /// The state of a claim: the tiers for which it is revoked, and whether a later write has superseded it.
     fileprivate final class Standing: Sendable {
         private let lost = Atomic<UInt8>(0)
         private static let superseded: UInt8 = 0x80
@@ -112,7 +115,7 @@ final class Claim: Sendable {
     }
 
     let key: CacheKey
-    /// When the work began: a moment of ``StoreHistory``.
+    /// The moment of ``StoreHistory`` at which the work began.
     let begun: UInt64
     fileprivate let standing = Standing()
     private let history: StoreHistory
@@ -125,25 +128,25 @@ final class Claim: Sendable {
 
     deinit { history.end(self) }
 
-    /// Whether an entry may be kept in a tier.
+    /// Returns whether the result may be kept in a tier.
     func allows(_ tier: CacheTiers) -> Bool { standing.revoked.isDisjoint(with: tier) }
 
-    /// Whether the beginning of a body may be kept on disk: the entry has not been removed from there, and no whole one
-    /// has been kept since.
+    /// Whether a partial body may be kept on disk: since the claim was made, the entry has not been removed from disk,
+    /// and no complete entry has been kept.
     var allowsPartial: Bool { standing.isWhole }
 
-    /// Whether no other entry has been kept since.
+    /// Whether no other entry has been kept under the key since the claim was made.
     var isLatest: Bool { !standing.isSuperseded }
 
-    /// Whether the entry was removed while the work was under way.
+    /// Whether the entry was removed from any tier while the work was running.
     var isRevoked: Bool { !standing.revoked.isEmpty }
 }
 
-/// Whether something may still be kept: asked by a tier under its own lock.
+/// The check that a tier makes, under its own lock, before it keeps an entry.
 struct Permit: Sendable {
     let info: EntryInfo
     var claim: Claim?
-    /// The entry is an old one, and must not take the place of one that was kept since the claim was made.
+    /// Whether the entry is an older one, which must not replace an entry that was kept after the claim was made.
     var isLatest = false
 
     init(_ info: EntryInfo, _ claim: Claim? = nil, isLatest: Bool = false) {

@@ -1,10 +1,11 @@
-/// Why nothing can be kept on disk.
+/// The reason why nothing can be kept on disk.
 package struct StoreProblem: Sendable, Hashable {
     /// A sentence for a log or a terminal, without its full stop.
     package let description: String
-    /// The cache may not use the folder, whatever it could do there.
+    /// Whether the cache refuses to use the folder, whatever it could do there.
     package let isRefusal: Bool
-    /// Whether the entries that are there can still be read.
+    /// Whether the files of existing entries can be read although nothing can be written. Small entries, which have no
+    /// file, cannot be read then.
     package let isReadable: Bool
 
     init(_ description: String, isRefusal: Bool = false, isReadable: Bool = false) {

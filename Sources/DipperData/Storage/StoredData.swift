@@ -1,6 +1,6 @@
 import Foundation
 
-/// Bytes and what is known of them: what the tiers keep.
+/// The bytes of an entry and its metadata, as the tiers keep them.
 package struct StoredData: Sendable {
     package let data: Data
     package let info: EntryInfo
@@ -10,39 +10,41 @@ package struct StoredData: Sendable {
         self.info = info
     }
 
-    /// The memory that the entry takes, in bytes: data, key and header fields, and an estimate for what surrounds them.
+    /// Returns the memory that the entry takes, in bytes: data, key and header fields, and an estimate for the storage
+    /// around them.
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
-/// What is known of an entry apart from its bytes. A reference, so that a hit copies one pointer.
+/// The metadata of an entry. A reference type, so that a hit copies one pointer.
 package final class EntryInfo: Sendable {
-    /// What the bytes were fetched from, after all redirects; empty for entries added by hand under a key.
+    /// The URL from which the bytes were fetched, after all redirects; empty for entries added by hand under a key.
     let url: String
     package let status: Int
     package let headers: HTTPHeaders
-    /// Seconds since 1970.
+    /// The time at which the entry was stored, in seconds since 1970.
     package let stored: TimeInterval
     let freshness: Freshness
-    /// The request fields that chose this answer; `nil` if there is but one.
+    /// The request fields that chose this answer; `nil` if there is only one answer.
     let variant: Variant?
-    /// Other variants are kept under keys made with it.
+    /// The number that the variants of one answer share. Other variants are kept under keys that contain it.
     let family: UInt64
 
-    /// Brought by something else in place of what failed: handed out, and not kept.
+    /// Whether a local source delivered the entry in place of a source that failed. Such an entry is delivered to the
+    /// caller and is not kept.
     package let isStandIn: Bool
 
-    /// A success, and the only answer there is.
+    /// Whether the status is a success and there is only one answer.
     let isPlain: Bool
 
-    /// When the work began that brought the entry: a moment of ``StoreHistory``.
+    /// The moment of ``StoreHistory`` at which the work for the entry began.
     let begun: UInt64
 
-    /// Bytes of the texts, and of what surrounds each of them.
+    /// The size of the texts, with the estimated storage around each of them, in bytes.
     private let textBytes: Int
 
     /// - Parameters:
-    ///   - freshness: `nil` for bytes that no server has anything to say about.
-    ///   - begun: a moment before the bytes were asked for or read.
+    ///   - freshness: `nil` for bytes whose freshness no server limits; they are always fresh.
+    ///   - begun: a moment before the bytes were requested or read.
     init(
         url: String, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
         freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false,
@@ -67,67 +69,68 @@ package final class EntryInfo: Sendable {
         textBytes = url.utf8.count + fields + (values ?? 0)
     }
 
-    /// Two texts in an array, and the blocks that the texts lie in.
+    /// The estimated storage of two texts in an array, with the blocks that contain them, in bytes.
     private static let fieldCost = 96
 
-    /// An estimate of the memory that the metadata takes with its key, in bytes.
+    /// Returns an estimate of the memory that the metadata and the key take, in bytes.
     func cost(for key: CacheKey) -> Int { key.string.utf8.count + textBytes + 256 }
 
-    /// Returns a copy of the metadata that has these header fields.
+    /// Returns a copy of the metadata with other header fields and another family.
     func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
         EntryInfo(
             url: url, status: status, headers: headers, stored: stored, freshness: freshness, variant: variant,
             family: family, isStandIn: isStandIn, begun: begun)
     }
 
-    /// Whether nothing has changed but the moment.
+    /// Returns whether freshness limit, variant and header fields are the same, apart from `Date` and `Age`.
     func saysTheSame(as other: EntryInfo) -> Bool {
         let isMoment: (HTTPHeaders.Field) -> Bool = { ["date", "age"].contains($0.name.lowercased()) }
         return freshness.until == other.freshness.until && variant == other.variant
             && headers.fields.filter { !isMoment($0) } == other.headers.fields.filter { !isMoment($0) }
     }
 
-    /// Whether this is an answer to a request with these fields.
+    /// Returns whether this is an answer to a request with these header fields.
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 }
 
 /// An entry of the disk tier, without its bytes.
 public struct CachedEntry: Sendable, Hashable {
-    /// What the entry is found by.
+    /// The key of the entry.
     public let key: CacheKey
-    /// What the bytes were fetched from, after all redirects; empty for entries added by hand under a key.
+    /// The URL from which the bytes were fetched, after all redirects; empty for entries added by hand under a key.
     public let url: String
-    /// Bytes on disk, the store's own few included.
+    /// The size of the entry on disk in bytes, including the few bytes that the cache adds.
     public let size: Int
-    /// When it was written.
+    /// The time at which the entry was stored.
     public let stored: Date
-    /// When it was last read, as far as that has been noted; hits are noted in batches.
+    /// The time of the last read that has been recorded. The cache records reads in batches.
     public let accessed: Date
-    /// `nil` for never.
+    /// The time at which the entry expires; `nil` for never.
     public let expires: Date?
 }
 
-/// How the files of entries are named.
+/// The rule for the file names of entries.
 public struct FileNaming: Sendable {
     let name: @Sendable (CacheKey) -> String
 
-    /// The key's SHA-256.
+    /// The rule that names a file with the key's SHA-256.
     public static let sha256 = FileNaming(name: KeyDigest.sha256)
-    /// The key's SHA-256, a dot, and an extension where there is one: for files that other programs are to open. Entries
-    /// that are too small to have a file of their own have no name either; see ``DataCache/file(for:)``.
+    /// Returns the rule that names a file with the key's SHA-256, followed by a dot and an extension if there is one,
+    /// for files that other programs open. Entries that are too small for a file of their own have no file name; see
+    /// ``DataCache/file(for:)``.
     public static func sha256(extension end: FileExtension) -> FileNaming {
         FileNaming { key in
             let digest = KeyDigest.sha256(key)
             return end.text(key).map { "\(digest).\($0)" } ?? digest
         }
     }
-    /// The key's SHA-1.
+    /// The rule that names a file with the key's SHA-1.
     public static let sha1 = FileNaming(name: KeyDigest.sha1)
-    /// The key's MD5.
+    /// The rule that names a file with the key's MD5.
     public static let md5 = FileNaming(name: KeyDigest.md5)
 
-    /// A rule of one's own. A name that could not be a plain file's name is replaced by the key's SHA-256; two
-    /// keys with one name take each other's place, and are never mistaken for each other.
+    /// Returns a rule of the caller's own. The key's SHA-256 replaces a name that cannot be a plain file name. Of two
+    /// keys with the same name, the later entry replaces the earlier one; the cache never returns one for the other.
     public static func custom(_ rule: @escaping @Sendable (CacheKey) -> String) -> FileNaming {
         FileNaming { key in
             let name = rule(key)

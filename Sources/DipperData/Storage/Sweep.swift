@@ -1,9 +1,9 @@
 import Foundation
 
-/// Compares the files with the rows of the index, and puts right what differs: after a power cut, after a process was
-/// killed, and when the index had to be made anew.
+/// The job that compares the files with the rows of the index and corrects differences: after a power cut, after a
+/// process was killed, and when the index had to be made anew.
 ///
-/// How far it has come is noted in the index, so that the next process goes on from there.
+/// A sweep that records its position in the index can be continued by the next process.
 struct Sweep: DiskJob {
     private let index: EntryIndex
     private let isNoted: Bool
@@ -12,14 +12,14 @@ struct Sweep: DiskJob {
     private var names: [String] = []
     private(set) var isDone = false
 
-    /// Files that had no row, and have one now.
+    /// The number of files that had no row and have one now.
     private(set) var unlisted = 0
-    /// Files that were no records, and were removed.
+    /// The number of files that were not records and were removed.
     private(set) var damaged = 0
-    /// Rows that had neither file nor record, and were removed.
+    /// The number of rows that had neither file nor record and were removed.
     private(set) var unfinished = 0
 
-    /// - Parameter isNoted: the position is written to the index, and the sweep ends early if the store is closed.
+    /// - Parameter isNoted: whether the sweep writes its position to the index, and ends early if the store is closed.
     init(_ index: EntryIndex, from position: EntryIndex.SweepPosition = .init(), isNoted: Bool) {
         self.index = index
         self.position = position
@@ -54,7 +54,7 @@ struct Sweep: DiskJob {
         var (unlisted, damaged) = (0, 0)
         try index.compare(Array(some)) { name, listed in
             guard let size = files.size(of: name) else { return .keep }
-            // What was not written any more reads as zeros.
+            // After a power cut, parts of a file that were not written read as zeros, and the file is not a record.
             guard var row = tier.row(of: name, listed, files) else {
                 guard listed != nil || KeyDigest.isDigest(name) else { return .keep }
                 files.remove(name)
@@ -66,7 +66,7 @@ struct Sweep: DiskJob {
                 return .list(row)
             }
             if listed.isSmall, row.stored <= listed.stored {
-                // The small entry has taken its place.
+                // The small entry in the index has replaced the file.
                 files.remove(name)
                 return .keep
             }
@@ -97,10 +97,10 @@ struct Sweep: DiskJob {
 }
 
 extension DiskTier {
-    /// The row that a file says it has; `nil` if it is no record, or a torn one.
+    /// Returns the row that a file's metadata describes; `nil` if the file is not a record or is torn.
     fileprivate func row(of name: String, _ listed: EntryIndex.Listed?, _ files: BlobFiles) -> EntryIndex.Row? {
         guard let row = files.row(of: name) else { return nil }
-        // The metadata may be torn. Only the checksum of the whole tells whether what is unexpected is right.
+        // The metadata may be torn. Unexpected metadata is accepted only if the checksum of the whole file is right.
         let isExpected =
             options.naming.name(CacheKey(verbatim: row.key)) == name
             && (listed.map { $0.stored == row.stored } ?? (row.stored != 0))

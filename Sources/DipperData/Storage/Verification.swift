@@ -1,6 +1,6 @@
 import Foundation
 
-/// Reads every entry, after a sweep, and removes what is damaged.
+/// The job that verifies the store: it runs a sweep, then reads every entry and removes damaged ones.
 struct Verification: DiskJob {
     private(set) var report: StoreReport
     private let isCounted: Bool
@@ -8,8 +8,8 @@ struct Verification: DiskJob {
     private var last = ""
 
     /// - Parameters:
-    ///   - problems: what SQLite finds wrong with the index.
-    ///   - isCounted: the totals of the index are right.
+    ///   - problems: the problems that SQLite finds in the index.
+    ///   - isCounted: whether the totals of the index match its rows.
     init(problems: [String], isCounted: Bool) {
         report = StoreReport()
         report.indexProblems = problems
@@ -61,7 +61,7 @@ struct Verification: DiskJob {
         } else if let small = try index.smallRecord(row.name) {
             record = small.withUnsafeBytes { EntryRecord.decode($0) { _ in Data() } }
         } else {
-            // Another process has removed it, or is about to put its file in place.
+            // Another process has removed the entry, or is about to put its file in place.
             return
         }
         guard let record, record.key.string == row.key else {

@@ -1,7 +1,8 @@
-/// Ends what it was given for when it is let go of.
+/// An observation of changes, which ends when nobody holds it any more.
 public final class ChangeObservation: Sendable {
     private let onEnd: @Sendable () -> Void
 
+    /// Creates an observation.
     /// - Parameter onEnd: called once, when nobody holds the observation any more.
     public init(onEnd: @escaping @Sendable () -> Void) {
         self.onEnd = onEnd
@@ -10,7 +11,7 @@ public final class ChangeObservation: Sendable {
     deinit { onEnd() }
 }
 
-/// Who is to be called at a change. A value; its owner locks it, and callbacks and frees outside the lock.
+/// The closures to call at a change. A value: its owner locks it, and calls and frees the closures outside the lock.
 package struct Observers {
     package typealias Callback = @Sendable () -> Void
 
@@ -22,7 +23,7 @@ package struct Observers {
     package var count: Int { callbacks.count }
     package var all: [Callback] { Array(callbacks.values) }
 
-    /// The number to take it out by.
+    /// Adds a closure, and returns the number by which it is removed.
     package mutating func add(_ call: @escaping Callback) -> Int {
         next += 1
         callbacks[next] = call

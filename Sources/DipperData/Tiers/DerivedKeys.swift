@@ -1,15 +1,15 @@
 import Foundation
 import Synchronization
 
-/// The keys in a memory tier that were made from others, by the key that comes first in them: so that they are found
-/// without looking at all entries.
+/// The keys of derived entries in a memory tier, grouped by the key of the first origin, so that they are found without
+/// looking at all entries.
 ///
-/// A key is added before its entry can be found, and removed after the entry has gone; between the two it may be counted
-/// more than once.
+/// A key is added before its entry can be found, and removed after the entry has gone; between the two, the key may be
+/// counted more than once.
 final class DerivedKeys: Sendable {
     private let groups = Mutex<[Substring: [CacheKey: Int]]>([:])
 
-    /// Without effect on keys that were not made from others.
+    /// Adds the key of a derived entry. Has no effect on other keys.
     func add(_ key: CacheKey) {
         guard let origin = key.firstOrigin else { return }
         groups.withLock { $0[origin, default: [:]][key, default: 0] += 1 }
@@ -26,7 +26,7 @@ final class DerivedKeys: Sendable {
 
     var isEmpty: Bool { groups.withLock { $0.isEmpty } }
 
-    /// Keys of what was made from an entry, some of which may be gone already.
+    /// Returns the keys of the entries derived from an entry, some of which may be gone already.
     func keys(of origin: CacheKey) -> [CacheKey] {
         let group = groups.withLock { $0[origin.firstOrigin ?? origin.string[...]] }
         return group?.keys.filter { $0.isDerived(of: origin) } ?? []
@@ -34,7 +34,7 @@ final class DerivedKeys: Sendable {
 }
 
 extension CacheKey {
-    /// The part before the first mark of a derived entry; `nil` in a key without one.
+    /// The part of the key before its first `\n#`, which marks a derived entry; `nil` in a key without one.
     fileprivate var firstOrigin: Substring? {
         let text = string.utf8
         var rest = text[...]

@@ -1,24 +1,25 @@
 import Foundation
 import Synchronization
 
-/// The place of a node in a ``MemoryShard``, as its table of keys has it.
+/// The index of a node in a ``MemoryShard``, as its table of keys contains it.
 private struct NodeIndex: SlotIndex {
     let raw: UInt32
 }
 
-/// A part of the memory tier: a table of keys, and a list from the most to the least recently used.
+/// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry.
 ///
-/// What a hit reads and changes lies apart from the rest, so that it touches little memory and copies no entry.
+/// The fields that a hit reads and changes are stored apart from the rest, so that a hit touches little memory and
+/// copies no entry.
 final class MemoryShard<Value: Sendable>: Sendable {
-    /// What a hit reads and changes, side by side.
+    /// The fields of an entry that a hit reads and changes, side by side.
     private struct Node: Sendable {
         var key: CacheKey
         var value: Value?
         var stamp: UInt64
         var lifetime: Lifetime
-        /// Towards the more recently used.
+        /// The index of the next more recently used node; -1 for none.
         var newer: Int32 = -1
-        /// Towards the less recently used; the next free node while free.
+        /// The index of the next less recently used node, or of the next free node in a free one; -1 for none.
         var older: Int32 = -1
     }
 
@@ -34,7 +35,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var newest: Int32 = -1
         var oldest: Int32 = -1
         var free: Int32 = -1
-        /// Insertions and removals so far.
+        /// The number of insertions and removals so far.
         var changes: UInt64 = 0
 
         @inline(__always)
@@ -46,7 +47,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
     private let noKey = CacheKey("")
-    /// The stamp of the least recently used entry, to be read without the lock.
+    /// The stamp of the least recently used entry, readable without the lock.
     private let oldest = Atomic<UInt64>(.max)
 
     var oldestStamp: UInt64 { oldest.load(ordering: .relaxed) }
@@ -82,14 +83,15 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    /// Insertions and removals so far, also of keys that were not there.
+    /// The number of insertions and removals so far, including removals of absent keys. Evictions of the oldest entry
+    /// do not count, nor do entries that an access finds expired.
     var changes: UInt64 { state.withLock { $0.changes } }
 
-    /// Notes a change elsewhere: entries that are being read may be out of date.
+    /// Records a change elsewhere: entries that are being read from disk may be out of date.
     func noteChange() { state.withLock { $0.changes += 1 } }
 
-    /// The entry that was there before, and whether the new one is there now: not if something has changed since
-    /// `changes` was as given, or if it is not allowed.
+    /// Inserts an entry, unless the number of changes is no longer `changes` or the insertion is not allowed. Returns
+    /// the entry that was replaced, and whether the new one was inserted.
     func insert(
         _ entry: MemoryEntry<Value>, stamp: UInt64, unlessChangedSince changes: UInt64?, ifAllowed isAllowed: () -> Bool
     ) -> (replaced: MemoryEntry<Value>?, isInserted: Bool) {
@@ -132,7 +134,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         state.withLock { state in state.oldest >= 0 ? take(state.oldest, &state) : nil }
     }
 
-    /// Removes what the condition is true for, given its key, its lifetime and when it was stored.
+    /// Removes the entries for which `condition` is true, given the key, the lifetime and the time of storage.
     func remove(where condition: (CacheKey, Lifetime, TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
             state.changes += 1
@@ -149,9 +151,9 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    // MARK: Under the lock
+    // MARK: Locked operations
 
-    /// Takes an entry out and hands it over, so that the caller releases it outside the lock.
+    /// Removes an entry and returns it, so that the caller releases it outside the lock.
     private func take(_ index: Int32, _ state: inout State) -> MemoryEntry<Value>? {
         guard let value = exchange(&state.nodes.start[Int(index)].value, with: nil) else { return nil }
         state.table.remove(state.nodes.start[Int(index)].key.hashCode, NodeIndex(raw: UInt32(index)))

@@ -1,21 +1,22 @@
 import Foundation
 import Synchronization
 
-/// The memory tier: the least recently used entry goes first, limited by cost and by number.
+/// The memory tier, limited by cost and by number of entries. It evicts the least recently used entry first.
 ///
-/// Entries are spread over shards, each with a lock of its own, so that threads do not wait for one another.
-/// Every access stamps its entry with its number; an eviction takes the oldest of all shards' oldest entries, so
-/// that the order is that of one list.
+/// Entries are spread over shards, each with a lock of its own, so that threads do not wait for one another. Every
+/// access stamps its entry with the number of the access. An eviction takes the entry with the lowest stamp of all
+/// shards, so that the order is that of one list.
 final class MemoryTier<Value: Sendable>: Sendable {
     struct Limits: Sendable, Hashable {
-        /// The most that all entries together may cost, in bytes.
+        /// The largest total cost of all entries, in bytes.
         var cost: Int
-        /// The most entries; `nil` for no limit.
+        /// The largest number of entries; `nil` for no limit.
         var count: Int?
-        /// A single entry may take no more than this share of `cost`.
+        /// The divisor of `cost` that gives the largest cost of a single entry.
         static var largestShare: Int { 10 }
 
-        /// What holds while memory is short. Made of what was set, so that nothing adds up and nothing is left behind.
+        /// Returns the limits that apply under memory pressure. They are derived from the configured limits each time,
+        /// so that changes of the pressure do not add up.
         func during(_ pressure: MemoryPressure) -> Limits {
             switch pressure {
             case .normal: self
@@ -25,7 +26,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
-    /// What was set, and how short memory is.
+    /// The configured limits and the present memory pressure.
     private struct Bounds {
         var given: Limits
         var pressure = MemoryPressure.normal
@@ -46,8 +47,9 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     /// - Parameters:
     ///   - history: the removals that entries with a permit must respect.
-    ///   - now: the time that lifetimes are measured by.
-    ///   - onCleaned: told what was removed without having been named, from the thread that caused it.
+    ///   - now: the clock by which lifetimes are measured.
+    ///   - onCleaned: called with the number and size of entries that were removed without being named, and the reason,
+    ///     on the thread that caused the removal.
     init(
         limits: Limits, history: StoreHistory = StoreHistory(), now: @escaping @Sendable () -> Date,
         onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)? = nil
@@ -62,13 +64,14 @@ final class MemoryTier<Value: Sendable>: Sendable {
     var totalCost: Int { cost.load(ordering: .relaxed) }
     var entryCount: Int { count.load(ordering: .relaxed) }
 
-    /// The value, which becomes the most recently used; `nil` if there is none or it has expired.
+    /// Returns the value of a key, which becomes the most recently used; `nil` if there is none or it has expired.
     @inline(__always)
     func value(for key: CacheKey) -> Value? {
         part(of: key) { copy $0 }
     }
 
-    /// The same for a part of the value, so that a hit copies no more than is wanted.
+    /// Returns a part of the value of a key, so that a hit copies no more than is wanted. The value becomes the most
+    /// recently used; `nil` if there is none or it has expired.
     @inline(__always)
     func part<Part: Sendable>(of key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
         let found = shard(of: key).access(
@@ -84,20 +87,25 @@ final class MemoryTier<Value: Sendable>: Sendable {
         shard(of: key).contains(key, now: now().timeIntervalSince1970)
     }
 
-    /// Keeps a value in place of the one its key had. A value that costs more than a tenth of the limit is not
-    /// kept, and neither is the old one.
+    /// Keeps a value in place of the one its key had.
+    ///
+    /// A value is not kept if it costs more than a tenth of the configured limit or more than the present limit, if it
+    /// has expired, or while memory pressure is severe. The old value is then removed as well, unless `changes` is
+    /// given.
     /// - Parameters:
-    ///   - permit: the right to do so; entries without one count as stored now.
-    ///   - changes: what ``changes(of:)`` said before the value was read elsewhere: if something has changed
-    ///   since, the value may be out of date and is not kept.
-    ///   - isWanted: asked in the moment of the change: if it is false nothing changes. Reads values and does nothing else.
+    ///   - permit: the right to keep the value; entries without one count as stored now.
+    ///   - changes: the result of ``changes(of:)`` before the value was read elsewhere. If something has changed since,
+    ///     the value may be out of date and is not kept.
+    ///   - isWanted: called in the moment of the change, under a lock; if it returns `false`, nothing changes. It may
+    ///     only read values.
     func insert(
         _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, permit: Permit? = nil,
         unlessChangedSince changes: UInt64? = nil, if isWanted: () -> Bool = { true }
     ) {
         let bounds = bounds.withLock { $0 }
         let now = now().timeIntervalSince1970
-        // The share is one of what was set: what is worth keeping is not another while memory is short.
+        // The share is one of the configured limit, so that the size of a value worth keeping does not depend on memory
+        // pressure.
         guard entryCost <= min(bounds.given.cost / Limits.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
@@ -106,7 +114,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
         let entry = MemoryEntry(
             key: key, value: value, cost: entryCost, lifetime: lifetime, stored: permit?.info.stored ?? now)
-        // Before it can be found, so that whoever removes what was made from an entry misses nothing.
+        // Added before the entry can be found, so that a removal of derived entries misses none.
         derived.add(key)
         let (replaced, isInserted) = shard(of: key).insert(
             entry, stamp: stamp(), unlessChangedSince: changes,
@@ -118,7 +126,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         enforceLimits(.overLimit)
     }
 
-    /// A number that changes with every insertion and removal that may concern the key.
+    /// Returns a number that changes with every insertion and removal that may concern the key.
     func changes(of key: CacheKey) -> UInt64 { shard(of: key).changes }
 
     func remove(_ key: CacheKey) {
@@ -129,14 +137,15 @@ final class MemoryTier<Value: Sendable>: Sendable {
         tell(removeAll { _, _, _ in true }, .cleared)
     }
 
-    /// Removes what was made from an entry. Takes as long as there are such things, however many other entries there are.
+    /// Removes the entries derived from an entry. The time it takes depends on how many of these there are, not on the
+    /// number of other entries.
     func removeDerived(of key: CacheKey) {
-        // What is being read elsewhere may be one of them.
+        // An entry that is being read elsewhere may be a derived one.
         for shard in shards { shard.noteChange() }
         for key in derived.keys(of: key) { remove(key) }
     }
 
-    /// Removes what has expired, and what was stored before the moment given.
+    /// Removes expired entries, and entries stored before `limit`, in seconds since 1970.
     func removeExpired(storedBefore limit: TimeInterval = -.infinity) {
         let now = now().timeIntervalSince1970
         var removed = removeAll { _, lifetime, stored in lifetime.isExpired(at: now) || stored < limit }
@@ -154,25 +163,27 @@ final class MemoryTier<Value: Sendable>: Sendable {
         }
     }
 
-    /// Changes the limits; what is too much goes at once.
+    /// Changes the limits and removes excess entries at once.
     func setLimits(_ new: Limits) {
         bounds.withLock { $0.given = new }
         enforceLimits(.overLimit)
     }
 
-    /// Follows how short memory is: half of the limits hold while pressure is moderate, none of them while it is severe.
+    /// Adapts the limits to memory pressure: half of them apply while pressure is moderate, and nothing is kept while
+    /// it is severe.
     func setPressure(_ pressure: MemoryPressure) {
         bounds.withLock { $0.pressure = pressure }
         enforceLimits(.memoryPressure)
     }
 
-    /// To the limits as they are by now: they may have changed since the caller looked.
+    /// Removes entries that exceed the present limits, which may have changed since the caller read them.
     private func enforceLimits(_ reason: CacheEvent.Cleaning.Reason) {
         let limits = bounds.withLock { $0.present }
         trim(toCost: limits.cost, count: limits.count, reason)
     }
 
-    /// Removes the least recently used entries until no more than this is left. The limits stay.
+    /// Removes the least recently used entries until at most `maximum` bytes and `maximumCount` entries are left. The
+    /// limits stay as they are.
     func trim(
         toCost maximum: Int, count maximumCount: Int? = nil, _ reason: CacheEvent.Cleaning.Reason = .overLimit
     ) {
@@ -205,19 +216,19 @@ final class MemoryTier<Value: Sendable>: Sendable {
         shards[Int(truncatingIfNeeded: key.hashCode >> 60)]
     }
 
-    /// A number higher than all before it.
+    /// Returns a number that is higher than all before it.
     @inline(__always)
     private func stamp() -> UInt64 {
         accesses.add(1, ordering: .relaxed).newValue
     }
 }
 
-/// What the memory tier keeps for a key.
+/// An entry as the memory tier keeps it.
 struct MemoryEntry<Value: Sendable>: Sendable {
     let key: CacheKey
     let value: Value
     let cost: Int
     var lifetime: Lifetime
-    /// Seconds since 1970.
+    /// The time at which the entry was stored, in seconds since 1970.
     let stored: TimeInterval
 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A memory tier for what is made of bytes: objects, each with what is known of the bytes it was made of.
+/// A memory tier for objects made from bytes, each with the metadata of its bytes.
 package final class ObjectTier: Sendable {
     package struct Entry: Sendable {
         package let object: any AnyObject & Sendable
@@ -14,10 +14,10 @@ package final class ObjectTier: Sendable {
 
     private let memory: MemoryTier<Entry>
 
-    /// Keeps the tier's limits in step with the memory there is.
+    /// The observation that adapts the tier's limits to memory pressure.
     private let following: ChangeObservation
 
-    /// - Parameter limit: in bytes.
+    /// - Parameter limit: the largest total cost, in bytes.
     init(
         limit: Int, count: Int?, history: StoreHistory, now: @escaping @Sendable () -> Date, pressure: PressureRelay,
         onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
@@ -29,9 +29,9 @@ package final class ObjectTier: Sendable {
 
     package func entry(for key: CacheKey) -> Entry? { memory.value(for: key) }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
-    /// Keeps an object, unless the bytes it was made of have been flushed or cleared since.
-    /// - Parameter isWanted: asked in the moment of the change, so that what was inserted after a removal stays. Reads values
-    ///   and does nothing else.
+    /// Keeps an object, unless the bytes it was made from have been flushed or cleared since.
+    /// - Parameter isWanted: called in the moment of the change, under a lock, so that an object that was inserted
+    ///   after a removal stays. If it returns `false`, nothing changes. It may only read values.
     package func insert(
         _ entry: Entry, for key: CacheKey, cost: Int, lifetime: Lifetime, if isWanted: () -> Bool = { true }
     ) {
@@ -41,7 +41,7 @@ package final class ObjectTier: Sendable {
     }
 
     package func remove(_ key: CacheKey) { memory.remove(key) }
-    /// Removes what was made of the bytes of a key, but for the object under that key itself.
+    /// Removes the objects derived from the bytes of a key, but not the object under that key itself.
     package func removeDerived(of key: CacheKey) { memory.removeDerived(of: key) }
     package func removeAll() { memory.removeAll() }
     package func removeExpired(storedBefore limit: TimeInterval) { memory.removeExpired(storedBefore: limit) }

@@ -1,19 +1,24 @@
-/// Which addresses may be connected to. Asked after each name has been looked up, for every connection, so also
-/// after a redirect and when a name changes its address between two requests.
+/// A rule that says which addresses may be connected to.
 ///
-/// With a proxy the address is the proxy's: what lies behind it is the proxy's to refuse.
+/// The transport applies the rule to each address before it opens a connection, so also after a redirect and when a
+/// name changes its address between two requests. With a proxy the rule sees the proxy's address only: the proxy itself
+/// must refuse the addresses behind it.
 public struct AddressPolicy: Sendable {
     let allows: @Sendable (IPAddress) -> Bool
     var isAny = false
 
-    /// Every address.
+    /// A policy that allows every address.
     public static let any = AddressPolicy(allows: { _ in true }, isAny: true)
 
-    /// Only addresses that are open to everyone: no loopback, private or link-local ones. For programs that fetch
-    /// what strangers name, who might otherwise look into the network behind the firewall.
+    /// A policy that allows only addresses that are open to everyone: no loopback, private or link-local ones.
+    ///
+    /// Use this policy in programs that fetch URLs from strangers, who might otherwise reach the network behind the
+    /// firewall.
     public static let publicOnly = AddressPolicy { $0.isPublic }
 
-    /// A rule of one's own. Called on a thread of the transport's; must not block.
+    /// Creates a policy with a rule of your own.
+    /// - Parameter allows: returns whether an address may be connected to. A thread of the transport calls this
+    ///   closure, so it must not block.
     public static func custom(_ allows: @escaping @Sendable (IPAddress) -> Bool) -> AddressPolicy {
         AddressPolicy(allows: allows)
     }

@@ -1,21 +1,21 @@
 import Foundation
 import ProcessShims
 
-/// One piece of memory for ``ByteBuffer``.
+/// One block of memory for ``ByteBuffer``.
 ///
-/// Large pieces are mappings of their own, which go back to the system when they are freed. From `malloc` they would stay
-/// with the process: the first large piece that is freed teaches glibc to serve all of that size from its heap (the
-/// dynamic `M_MMAP_THRESHOLD` of mallopt(3)), where any small piece behind them keeps them.
+/// A large block is a mapping of its own, so that freeing it returns its memory to the system. `malloc` would keep the
+/// memory in the process: after the first large block is freed, glibc serves blocks of that size from its heap (the
+/// dynamic `M_MMAP_THRESHOLD` of mallopt(3)), where any small block behind them keeps them from being returned.
 struct BufferMemory: ~Copyable {
-    /// From here on, in bytes, a piece is a mapping.
+    /// The size from which a block is a mapping, in bytes.
     static let smallestMapped = 256 << 10
 
     private(set) var start: UnsafeMutableRawPointer
-    /// In bytes; of a mapping whole pages.
+    /// The size of the block in bytes; a mapping has whole pages.
     private(set) var capacity: Int
     private var isMapped: Bool
 
-    /// `nil` if there is no memory.
+    /// Allocates a block of at least the wanted number of bytes; `nil` if there is no memory.
     init?(_ wanted: Int) {
         let wanted = max(1, wanted)
         isMapped = wanted >= Self.smallestMapped
@@ -30,8 +30,8 @@ struct BufferMemory: ~Copyable {
         if isMapped { munmap(start, capacity) } else { free(start) }
     }
 
-    /// Has room for so many bytes afterwards, and keeps those that fit, perhaps elsewhere. False, and nothing has changed,
-    /// if there is no memory.
+    /// Changes the size of the block, which may move it. The first `count` bytes are kept, as far as they fit.
+    /// - Returns: `false`, and nothing has changed, if there is no memory.
     mutating func resize(_ wanted: Int, keeping count: Int) -> Bool {
         let wanted = max(1, wanted)
         switch (isMapped, wanted >= Self.smallestMapped) {
@@ -51,7 +51,7 @@ struct BufferMemory: ~Copyable {
         return true
     }
 
-    /// `nil` for more than there are addresses.
+    /// Returns the size rounded up to whole pages; `nil` if the sum overflows.
     private static func wholePages(_ count: Int) -> Int? {
         let (sum, overflows) = count.addingReportingOverflow(page - 1)
         return overflows ? nil : sum / page * page

@@ -1,11 +1,11 @@
 import Foundation
 
-/// Bytes that grow at the end, and become a `Data` without being copied.
+/// A byte buffer that grows at its end and becomes a `Data` without a copy.
 ///
-/// A snapshot shares the bytes that are there: appending never changes them, and moves them only for as long as nobody
-/// holds a snapshot.
+/// A snapshot shares the buffer's bytes. Appending never changes these bytes, and moves them only while there is no
+/// snapshot.
 struct ByteBuffer: ~Copyable {
-    // The memory never changes below the count that a snapshot was made with, and is freed with its last owner.
+    // Bytes below the count of a snapshot never change, and the memory is freed with its last owner.
     private final class Storage: @unchecked Sendable {
         private var memory: BufferMemory
         var start: UnsafeMutableRawPointer { memory.start }
@@ -28,7 +28,7 @@ struct ByteBuffer: ~Copyable {
 
     init() {}
 
-    /// Makes room for so many bytes in all; false if there is no memory for them.
+    /// Makes room for `wanted` bytes in all. Returns `false` if there is no memory for them.
     mutating func reserve(_ wanted: Int) -> Bool {
         let isAlone = isKnownUniquelyReferenced(&storage)
         guard let current = storage else {
@@ -37,14 +37,14 @@ struct ByteBuffer: ~Copyable {
         }
         guard wanted > current.capacity else { return true }
         if isAlone { return current.resize(wanted, keeping: count) }
-        // Somebody looks at the bytes: they stay where they are.
+        // A snapshot shares the bytes, so they stay where they are.
         guard let moved = Storage(capacity: wanted) else { return false }
         moved.start.copyMemory(from: current.start, byteCount: count)
         storage = moved
         return true
     }
 
-    /// False, and nothing has changed, if there is no memory for more.
+    /// Appends bytes. Returns `false`, and nothing has changed, if there is no memory for them.
     mutating func append(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let source = bytes.baseAddress, bytes.count > 0 else { return true }
         let (needed, overflows) = count.addingReportingOverflow(bytes.count)
@@ -59,10 +59,11 @@ struct ByteBuffer: ~Copyable {
         return true
     }
 
-    /// The bytes so far, shared and not copied. They must not be changed in place.
+    /// Returns the bytes so far without a copy. They must not be changed in place.
     func snapshot() -> Data { storage.map { $0.data(count: count) } ?? Data() }
 
-    /// Hands the bytes over and is empty afterwards; `nil` if they would have to be copied, and there is no memory.
+    /// Returns the bytes and empties the buffer. Copies them only if a snapshot shares them; `nil` if there is no
+    /// memory for that copy.
     mutating func takeData() -> Data? {
         defer {
             storage = nil
@@ -70,13 +71,13 @@ struct ByteBuffer: ~Copyable {
         }
         let isAlone = isKnownUniquelyReferenced(&storage)
         guard let current = storage, count > 0 else { return Data() }
-        // Whoever gets the bytes may change them, which somebody else's snapshot must not see.
+        // The caller may change its bytes, and a snapshot must not see that.
         guard isAlone else {
             guard let copy = Storage(capacity: count) else { return nil }
             copy.start.copyMemory(from: current.start, byteCount: count)
             return copy.data(count: count)
         }
-        // What was reserved in vain goes back.
+        // Returns reserved memory that is not used.
         if current.capacity > count + count / 8 + 64 { _ = current.resize(count, keeping: count) }
         return current.data(count: count)
     }

@@ -1,25 +1,26 @@
 import CCurl
 
-/// Status and fields of an answer as libcurl hands them over, line by line.
+/// The status and the fields of an answer, which libcurl delivers line by line.
 struct CurlAnswer {
     private(set) var status = 0
     private(set) var fields = HTTPHeaders()
-    /// The announced length of the body, if that is the length it has here.
+    /// The announced length of the body in bytes; `nil` if the server has not announced one, or the answer has a
+    /// content coding.
     private(set) var length: Int?
-    /// Bytes of all lines, those of informational answers included.
+    /// The number of bytes of all lines, informational answers included.
     private(set) var size = 0
-    /// The empty line behind the fields has come.
+    /// Whether the empty line after the fields has arrived.
     private(set) var isComplete = false
-    /// The body is not as long as its length says, once it is decoded.
+    /// Whether the answer has a content coding, so that its `Content-Length` is not the length of the decoded body.
     private(set) var isCoded = false
-    /// The head says two things at once, or nothing that can be understood.
+    /// Whether the `Content-Length` values contradict each other, are not numbers, or are too many to read.
     private(set) var isMalformed = false
     private var isInformational = false
-    /// The last line was a field that has been taken.
+    /// Whether the last line was a valid field, which a folded line may continue.
     private var canContinue = false
 
-    /// Takes a line, line break included. Of several at once, as libcurl may hand them over, each counts by itself: a
-    /// value must never hold a line break.
+    /// Takes a line, line break included. libcurl may deliver several lines at once: each is read as a line of its own,
+    /// because a value must not contain a line break.
     mutating func take(_ lines: UnsafeRawBufferPointer) {
         var rest = lines[...]
         while let end = rest.firstIndex(of: 0x0A), end + 1 < rest.endIndex {
@@ -33,7 +34,7 @@ struct CurlAnswer {
         size += line.count
         let isNext = isComplete ? isInformational : fields.isEmpty
         if isNext, line.starts(with: "HTTP/".utf8) {
-            // After an informational answer only the last one counts.
+            // A status line after an informational answer begins a new answer. Only the last answer counts.
             let size = size
             self = CurlAnswer()
             self.size = size
@@ -41,7 +42,7 @@ struct CurlAnswer {
             isInformational = status.first == UInt8(ascii: "1") && !status.starts(with: "101".utf8)
             return
         }
-        // What follows a body are trailers, which are not fields of the answer.
+        // Lines after the body are trailers, which are not fields of the answer.
         guard !isComplete, let first = line.first else { return }
         if Self.isLineBreak(first) {
             complete()
@@ -52,7 +53,8 @@ struct CurlAnswer {
         }
     }
 
-    /// False if the line is no field. Two parsers may take such a line for two things: it counts for nothing.
+    /// Takes a field. Returns `false` for a line that is not a well-formed field: parsers disagree about such lines, so
+    /// it is ignored.
     private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Bool {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return false }
         let name = String(decoding: line[..<colon], as: UTF8.self)
@@ -65,7 +67,7 @@ struct CurlAnswer {
     private mutating func complete() {
         isComplete = true
         isCoded = fields["Content-Encoding"] != nil
-        // Lengths that differ, or are none, cannot be recovered from (RFC 9112, section 6.3).
+        // Different or malformed lengths are an error that cannot be recovered from (RFC 9112, section 6.3).
         let list = fields.fieldList("Content-Length")
         let lengths = Set(list.members)
         isMalformed = list.isCut || lengths.count > 1 || !lengths.allSatisfy { $0.utf8.allSatisfy(\.isDigit) }
@@ -77,7 +79,7 @@ struct CurlAnswer {
         status = code
         var announced: curl_off_t = -1
         _ = dipper_curl_get_off(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced)
-        // With a content coding the length is that of the coded bytes.
+        // With a content coding the announced length counts the coded bytes.
         length = announced >= 0 && !isCoded ? Int(announced) : nil
     }
 

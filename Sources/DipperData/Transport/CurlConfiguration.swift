@@ -20,50 +20,54 @@ public struct CurlConfiguration: Sendable {
     /// The longest duration of one transfer; `nil` for no limit. A longer transfer is aborted with a transient failure.
     /// Time in which the transfer is paused does not count.
     public var transferTimeLimit: Duration? = .seconds(3_600)
-    /// The largest body taken, in bytes after content decoding.
+    /// The largest body that is accepted, in bytes after content decoding.
     public var maximumBodySize = 1 << 30
-    /// The largest body taken of an answer that came compressed, in bytes after decoding: a few kilobytes can stand
-    /// for gigabytes.
+    /// The largest body that is accepted from a compressed answer, in bytes after decoding. A few kilobytes can decode
+    /// to gigabytes.
     public var maximumDecodedSize = 64 << 20
-    /// Whether bodies with a content coding are decoded, and such codings asked for. If not, they come as they are sent,
-    /// for the caller to decode or to pass on; what may be sent is for a request's `Accept-Encoding` to say.
+    /// Whether the transport asks for content codings and decodes them. If not, bodies arrive as the server sends them,
+    /// and the request's `Accept-Encoding` tells the server which codings it may use.
     public var decodesContent = true
-    /// The most bytes that the header section may take, informational answers before it included.
+    /// The largest header section that is accepted, in bytes. Informational answers before the final one count.
     public var maximumHeaderSize = 256 << 10
     /// The addresses that may be connected to.
     public var addressPolicy = AddressPolicy.any
-    /// A file of certificates in PEM form to trust in place of the system's.
+    /// The path of a PEM file with certificates to trust in place of the system's.
     public var caBundle: String?
-    /// The only public keys that a server may have: SHA-256 of the key in base64, as in RFC 7469. Empty for any key
-    /// that the certificate authorities vouch for; a pinned key must be vouched for as well.
+    /// The only public keys that a server may have: base64 of the key's SHA-256, as in RFC 7469. If empty, the
+    /// transport accepts every key that a certificate authority has signed. A pinned key must be signed as well.
     public var pinnedPublicKeys: [String] = []
-    /// The path of a PEM file with the client certificate. The certificate is offered to the origin of the request, and
-    /// not to other origins after a redirect or to an alternative, unless ``clientCertificateOrigins`` lists them.
+    /// The path of a PEM file with the client certificate. The transport offers the certificate to the origin of the
+    /// request. It does not offer it to other origins, such as those of a redirect or of an alternative, unless
+    /// ``clientCertificateOrigins`` lists them.
     public var clientCertificate: String?
     /// The only origins to which ``clientCertificate`` is offered, such as `https://api.example.com`; `nil` for the
     /// origin of each request.
     public var clientCertificateOrigins: [URL]?
-    /// The file of the certificate's private key, in PEM form.
+    /// The path of a PEM file with the private key of ``clientCertificate``.
     public var clientKey: String?
-    /// The password of that key, if it has one.
+    /// The password of ``clientKey``, if it has one.
     public var clientKeyPassword: String?
-    /// Such as `http://proxy:3128`; `nil` for what the environment says (`http_proxy` and so on).
+    /// The URL of a proxy, such as `http://proxy:3128`. `nil` for the proxies of the environment (`http_proxy` and so
+    /// on), which are used only if ``addressPolicy`` is ``AddressPolicy/any``. Hosts in `no_proxy` are reached without
+    /// a proxy in either case.
     public var proxy: String?
-    /// The `User-Agent` field, unless a request has its own.
+    /// The value of the `User-Agent` field, unless a request has its own.
     public var userAgent = "Dipper"
-    /// Connections each queue keeps open for use again.
+    /// The number of connections that each queue keeps open for reuse.
     public var keptConnections = 64
 
-    /// Limits fit for the open web.
+    /// Creates a configuration with limits for the open web.
     public init() {}
 
-    /// Whether the client shows who it is to the server of a request, if that asks.
+    /// Returns whether the client certificate is offered to the server of a request.
     func offersIdentity(to request: TransferRequest) -> Bool {
         guard let clientCertificateOrigins else { return request.isForOwnOrigin }
         return clientCertificateOrigins.contains { Redirect.isSameOrigin($0, request.url) }
     }
 
-    /// The proxy that libcurl is given: a proxy of the environment's would connect where the address policy forbids it.
+    /// The proxy setting for libcurl. With an address policy, the proxies of the environment are not used: a proxy
+    /// could connect to addresses that the policy forbids.
     var proxySetting: String? { proxy ?? (addressPolicy.isAny ? nil : "") }
 }
 

@@ -1,7 +1,7 @@
 import CCurl
 import Foundation
 
-/// libcurl's result codes as ``DipperError``.
+/// The translation of libcurl's result codes into ``DipperError``.
 enum CurlErrors {
     static func error(_ code: CURLcode, _ handle: UnsafeMutableRawPointer, of transfer: CurlTransfer) -> DipperError {
         if transfer.isTooLarge { return .tooLarge }
@@ -15,8 +15,10 @@ enum CurlErrors {
         return classify(code, osError: Int32(osError), isClear: isClear).with(detail: CurlLibrary.describe(code))
     }
 
-    /// A peer that hangs up amid the handshake, or a way that breaks, has refused nothing. libcurl has one code for both; what
-    /// it says of a handshake that ended without an alert differs with the TLS library.
+    /// Whether libcurl's error text says that the connection ended during the TLS handshake without an alert.
+    ///
+    /// A peer that hangs up, or a network that fails, during the handshake has not refused TLS. libcurl has one code
+    /// for a refusal and for a broken handshake, and its text for the latter depends on the TLS library.
     static func isBrokenHandshake(_ text: String) -> Bool {
         ["unexpected eof", "SSL_ERROR_SYSCALL", "SSL_ERROR_ZERO_RETURN", "reset by peer", "non-properly terminated"]
             .contains { text.contains($0) }
@@ -33,7 +35,7 @@ enum CurlErrors {
             .timedOut
         case CURLE_PARTIAL_FILE:
             .truncated
-        // Without TLS and without a failure of the socket's it is the chunks that are broken.
+        // Without TLS and without a socket error, the chunked coding is malformed.
         case CURLE_RECV_ERROR where isClear && osError == 0:
             .malformedResponse
         case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_HTTP2, CURLE_HTTP2_STREAM:
@@ -44,14 +46,14 @@ enum CurlErrors {
             CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_INVALIDCERTSTATUS,
             CURLE_SSL_CRL_BADFILE, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND:
             .tlsRejected
-        // Which is what libcurl says of a line that is too long for it.
+        // libcurl reports a line that is too long for its buffer as CURLE_OUT_OF_MEMORY or as 100 (CURLE_TOO_LARGE).
         case CURLE_FILESIZE_EXCEEDED, CURLE_OUT_OF_MEMORY, CURLcode(rawValue: 100):
             .tooLarge
         case CURLE_URL_MALFORMAT:
             .invalidURL
-        // The scheme has been looked at before: an unsupported protocol is HTTP/0.9.
+        // Only http and https URLs get here: libcurl reports HTTP/0.9 as an unsupported protocol.
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING, CURLE_WRITE_ERROR,
-            // A trailer that is none.
+            // libcurl's code for a malformed trailer.
             CURLE_BAD_FUNCTION_ARGUMENT:
             .malformedResponse
         default:

@@ -1,8 +1,8 @@
 import CCurl
 
-/// Reads what libcurl measured.
+/// The measurements of libcurl.
 enum CurlMetrics {
-    /// Bytes of fields and bodies so far, in both directions.
+    /// Returns the number of bytes of fields and bodies so far, in both directions.
     static func moved(_ handle: UnsafeMutableRawPointer) -> Int {
         var (down, up): (curl_off_t, curl_off_t) = (0, 0)
         _ = dipper_curl_get_off(handle, CURLINFO_SIZE_DOWNLOAD_T, &down)
@@ -12,7 +12,8 @@ enum CurlMetrics {
         return Int(down) + Int(up) + head
     }
 
-    /// - Parameter earlier: how long the transfer had been under way when it was given to libcurl.
+    /// Reads the metrics of a transfer.
+    /// - Parameter earlier: the time from the first beginning of the transfer to the last.
     static func read(_ handle: UnsafeMutableRawPointer, earlier: Duration) -> TransferMetrics {
         func number(_ info: CURLINFO) -> Int {
             var value: curl_off_t = 0
@@ -24,7 +25,7 @@ enum CurlMetrics {
             _ = dipper_curl_get_long(handle, info, &value)
             return value
         }
-        /// A moment that libcurl has measured; zero if it never came.
+        /// Returns a time that libcurl has measured; zero if the event did not happen.
         func moment(_ info: CURLINFO) -> Duration {
             let time = number(info)
             return time > 0 ? earlier + .microseconds(time) : .zero

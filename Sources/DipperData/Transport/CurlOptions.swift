@@ -3,8 +3,8 @@ import Foundation
 
 /// The options that all transfers of a pool share, and libcurl's callbacks.
 enum CurlOptions {
-    /// False if this libcurl does not know an option that is not to be done without: what a caller asks for, such as a
-    /// pinned key, must not be left out silently.
+    /// Sets the options that all transfers share. Returns `false` if this libcurl does not know a required option: an
+    /// option that the caller asks for, such as a pinned key, must not be dropped silently.
     static func set(
         _ configuration: CurlConfiguration, sockets: CurlSockets, on handle: UnsafeMutableRawPointer
     ) -> Bool {
@@ -18,17 +18,17 @@ enum CurlOptions {
         set(CURLOPT_NOPROGRESS, 1)
         set(CURLOPT_BUFFERSIZE, 64 << 10)
         set(CURLOPT_PROTOCOLS_STR, "http,https")
-        // Where a redirect leads is decided by the cache.
+        // The cache decides about redirects.
         set(CURLOPT_FOLLOWLOCATION, 0)
         set(CURLOPT_LOW_SPEED_LIMIT, max(0, configuration.lowSpeedLimit))
         set(CURLOPT_LOW_SPEED_TIME, max(1, configuration.lowSpeedTime.milliseconds / 1_000))
-        // The pool's own table keeps addresses; libcurl's holds them no longer than it takes to connect.
+        // HostResolver keeps the addresses; libcurl's own cache needs to hold them only while it connects.
         set(CURLOPT_DNS_CACHE_TIMEOUT, 5)
         // The empty list means every coding that this libcurl can decode.
         set(CURLOPT_ACCEPT_ENCODING, configuration.decodesContent ? "" : nil)
-        // Without HTTP/2 in libcurl it stays with HTTP/1.1.
+        // A libcurl without HTTP/2 uses HTTP/1.1.
         _ = dipper_curl_set_long(handle, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
-        // Older versions are not to be spoken, whatever the system allows.
+        // Older TLS versions are refused, even if the system's configuration allows them.
         set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_PROXY_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_USERAGENT, configuration.userAgent.isHeaderValue ? configuration.userAgent : nil)
@@ -36,9 +36,9 @@ enum CurlOptions {
         set(
             CURLOPT_PINNEDPUBLICKEY,
             configuration.pinnedPublicKeys.map { "sha256//" + $0 }.joined(separator: ";").nonEmpty)
-        // Which proxy is taken, and for which hosts none, is decided by ``ProxySettings``, and not by libcurl as well.
+        // ProxySettings decides which requests use a proxy; libcurl must not apply the environment's exceptions again.
         set(CURLOPT_NOPROXY, "")
-        // What a proxy says of the tunnel is not the answer.
+        // The proxy's answer to CONNECT is not the server's answer.
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         check(dipper_curl_set_off(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(configuration.maximumBodySize)))
         check(dipper_curl_set_data_fn(handle, CURLOPT_WRITEFUNCTION, takeBody))
@@ -52,7 +52,7 @@ enum CurlOptions {
         return isSet
     }
 
-    /// The identity that the client shows where it is asked for one; none if it is not to be shown.
+    /// Sets the client certificate and its key, or removes them from the handle if they are not to be offered.
     static func setIdentity(
         _ configuration: CurlConfiguration, isOffered: Bool, on handle: UnsafeMutableRawPointer
     ) -> Bool {
@@ -66,7 +66,7 @@ enum CurlOptions {
         }
     }
 
-    /// The options that hand the callbacks their transfer.
+    /// Sets the transfer that libcurl passes to the callbacks.
     static func setContext(_ context: UnsafeMutableRawPointer?, on handle: UnsafeMutableRawPointer) {
         let options = [
             CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA, CURLOPT_PREREQDATA,
@@ -92,7 +92,8 @@ enum CurlOptions {
         return transfer.takeHeaderLine(UnsafeRawBufferPointer(start: data, count: length)) ? length : 0
     }
 
-    /// libcurl would look up a name now, on a thread that it waits for: the pool does that instead.
+    /// Refuses name resolution by libcurl, whose resolver thread it would wait for; the pool looks up the names
+    /// instead.
     private static let mayResolve: curl_resolver_start_callback = { _, _, context in
         guard let transfer = CurlOptions.transfer(context) else { return 1 }
         return transfer.mayResolve() ? 0 : 1
@@ -113,7 +114,7 @@ enum CurlOptions {
         return close(socket)
     }
 
-    /// The connection is there, and the request is about to be sent.
+    /// Tells the transfer that the connection is established, just before libcurl sends the request.
     private static let connected: curl_prereq_callback = { context, peer, _, peerPort, localPort in
         guard let transfer = CurlOptions.transfer(context), let peer,
             transfer.connected(from: .init(local: localPort, peer: peerPort, address: String(cString: peer)))

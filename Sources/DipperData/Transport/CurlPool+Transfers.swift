@@ -1,12 +1,12 @@
 import CCurl
 import Foundation
 
-/// Transfers begin and end. All on the pool's thread.
+/// The beginning and the end of transfers. Only the pool's thread calls these methods.
 extension CurlPool {
     func begin(_ transfer: CurlTransfer) {
         guard !transfer.isOver else { return }
         let request = transfer.request
-        // What would break out of its line in the request.
+        // Refuses names and values that would break out of their line in the request.
         guard request.method.isHeaderName, request.headers.isWellFormed else {
             return transfer.end(.failure(.invalidHeader))
         }
@@ -25,12 +25,13 @@ extension CurlPool {
         else { return stop(transfer, .transport.with(detail: "libcurl refuses the transfer")) }
     }
 
-    /// False if libcurl does not take what the request needs.
+    /// Sets the options of one transfer. Returns `false` if libcurl refuses one.
     private func setUp(
         _ handle: UnsafeMutableRawPointer, for transfer: CurlTransfer, connectTimeout: Duration
     ) -> Bool {
         let request = transfer.request
-        // Over TLS wait for the first connection, which HTTP/2 may let all share. Without TLS it never does.
+        // With TLS, libcurl waits for the first connection, which all transfers share if it speaks HTTP/2. Without TLS
+        // there is no HTTP/2.
         let shares = queue == .fast && request.url.scheme?.lowercased() == "https"
         addFields(of: request, to: transfer)
         addAddresses(to: transfer)
@@ -39,7 +40,7 @@ extension CurlPool {
         let codes = [
             dipper_curl_set_string(handle, CURLOPT_URL, request.url.absoluteString),
             dipper_curl_set_string(handle, CURLOPT_PROXY, transfer.route.proxy),
-            // Zero would mean libcurl's own five minutes.
+            // Zero would select libcurl's default of five minutes.
             dipper_curl_set_long(handle, CURLOPT_CONNECTTIMEOUT_MS, max(1, connectTimeout.milliseconds)),
             dipper_curl_set_long(handle, CURLOPT_PIPEWAIT, shares ? 1 : 0),
             dipper_curl_set_long(handle, CURLOPT_FRESH_CONNECT, transfer.needsNewConnection ? 1 : 0),
@@ -59,7 +60,7 @@ extension CurlPool {
         }
     }
 
-    /// Hands libcurl the addresses that are known. Where it needs others it asks; see ``CurlTransfer/mayResolve()``.
+    /// Gives libcurl the addresses that are known. libcurl asks for missing ones: see ``CurlTransfer/mayResolve()``.
     private func addAddresses(to transfer: CurlTransfer) {
         for name in transfer.route.names {
             guard let addresses = transfer.addresses[name.host] ?? resolver.addresses(of: name.host) else { continue }
@@ -71,7 +72,7 @@ extension CurlPool {
 
     private func setMethod(_ request: TransferRequest, on handle: UnsafeMutableRawPointer) -> Bool {
         let isPlain = request.method == "GET" && request.body == nil
-        // The first undoes what the handle's last request has left.
+        // HTTPGET resets what the previous request has left on the handle.
         var codes = [
             dipper_curl_set_long(handle, CURLOPT_HTTPGET, 1),
             dipper_curl_set_string(handle, CURLOPT_CUSTOMREQUEST, isPlain ? nil : request.method),
@@ -95,9 +96,9 @@ extension CurlPool {
         return nil
     }
 
-    // MARK: Names
+    // MARK: Name look-ups
 
-    /// Has the names looked up that libcurl needs; the transfer begins anew with them.
+    /// Starts to look up the names that libcurl needs; the transfer begins again when their addresses are known.
     private func lookUp(_ transfer: CurlTransfer) {
         guard transfer.beginLookup() else {
             return transfer.end(.failure(.hostNotFound.with(detail: "libcurl does not take the addresses")))
@@ -113,7 +114,7 @@ extension CurlPool {
         }
     }
 
-    /// True if all names are known, and the transfer may begin.
+    /// Takes the result of a look-up. Returns `true` if all names are known and the transfer may begin.
     func lookedUp(_ transfer: CurlTransfer, _ name: String, _ answer: HostLookups.Answer) -> Bool {
         guard looking[ObjectIdentifier(transfer)] != nil, transfer.missingNames.first?.host == name else {
             return false
@@ -138,12 +139,13 @@ extension CurlPool {
 
     func pause(_ transfer: CurlTransfer, _ handle: UnsafeMutableRawPointer, _ isThrottled: Bool) {
         let code = curl_easy_pause(handle, isThrottled ? CURLPAUSE_RECV : CURLPAUSE_CONT)
-        // Going on, libcurl hands over what it has kept. If that is not wanted the transfer is over, and only this call
-        // says so. Before there is a connection there is nothing to pause: ``CurlOptions`` does that with the first byte.
+        // When a transfer resumes, libcurl delivers the bytes it has kept. If the transfer refuses them it is over, and
+        // only this return code says so. Before there is a connection libcurl has nothing to pause
+        // (CURLE_BAD_FUNCTION_ARGUMENT): `CurlOptions` pauses the transfer at its first byte.
         if code != CURLE_OK, code != CURLE_BAD_FUNCTION_ARGUMENT { ended(transfer, handle, code) }
     }
 
-    // MARK: The end
+    // MARK: Completion
 
     func takeEnded() -> Bool {
         var any = false
@@ -170,7 +172,7 @@ extension CurlPool {
         let metrics = metrics(of: transfer)
         transfer.readStatus()
         if code == CURLE_OK || transfer.hasSaidEnough {
-            // The status is still to be read from the handle.
+            // `end` still reads the status from the handle, so the handle is released afterwards.
             transfer.end(.success(()), metrics: metrics)
             release(transfer)
         } else {
@@ -180,7 +182,7 @@ extension CurlPool {
         }
     }
 
-    /// Ends a transfer, wherever it is.
+    /// Ends a transfer with an error, whether it runs, waits for a look-up or has not begun.
     func stop(_ transfer: CurlTransfer, _ error: DipperError) {
         let metrics = metrics(of: transfer)
         looking[ObjectIdentifier(transfer)] = nil
@@ -210,7 +212,7 @@ extension CurlPool {
         transfer.headerList = nil
         transfer.addressList = nil
         CurlOptions.setContext(nil, on: handle)
-        // A handle keeps the body that it has sent.
+        // A handle keeps the body it has sent, so it is freed.
         let isKept = idleHandles.count < 64 && transfer.request.body == nil
         if isKept { idleHandles.append(handle) } else { curl_easy_cleanup(handle) }
     }

@@ -3,8 +3,8 @@ import Foundation
 import Synchronization
 
 /// A libcurl multi handle and the thread that drives it.
-// The libcurl handles belong to the pool's thread; other threads only post commands, and wake it by the one call
-// that libcurl allows from elsewhere.
+// The libcurl handles belong to the pool's thread. Other threads only post commands and wake that thread with
+// `curl_multi_wakeup`, the one call that libcurl allows from other threads.
 final class CurlPool: @unchecked Sendable {
     enum Command {
         case start(CurlTransfer)
@@ -19,7 +19,7 @@ final class CurlPool: @unchecked Sendable {
 
     private struct Inbox {
         var commands: [Command] = []
-        /// The thread sleeps, or is about to, and must be woken.
+        /// Whether the thread sleeps, or is about to, and must be woken.
         var isSleeping = false
         var isEnded = false
     }
@@ -29,20 +29,20 @@ final class CurlPool: @unchecked Sendable {
     let proxies: ProxySettings
     let resolver: HostResolver
     let sockets = CurlSockets()
-    /// What was learned of the ways to hosts, by host.
+    /// The measured properties of the paths to hosts, by host.
     var paths: [String: NetworkPath] = [:]
     let multi: UnsafeMutableRawPointer
     private let inbox = Mutex(Inbox())
     private let thread = Mutex<JoinableThread?>(nil)
     var active: [UnsafeMutableRawPointer: CurlTransfer] = [:]
-    /// Transfers that have not begun because they may not use the link.
+    /// Throttled transfers that have not begun.
     private var held: [ObjectIdentifier: CurlTransfer] = [:]
-    /// Transfers that wait for the address of a name.
+    /// Transfers that wait for the addresses of a name.
     var looking: [ObjectIdentifier: CurlTransfer] = [:]
     var idleHandles: [UnsafeMutableRawPointer] = []
-    /// When to look again for connections on which nothing will arrive.
+    /// The time of the next check for connections on which nothing can arrive.
     private var nextLook: ContinuousClock.Instant?
-    /// When to look again for transfers whose time is up.
+    /// The time of the next check for transfers that are too slow or take too long.
     private var nextCheck = ContinuousClock.now
     private let start = ContinuousClock.now
 
@@ -57,14 +57,14 @@ final class CurlPool: @unchecked Sendable {
         guard let multi = curl_multi_init() else { preconditionFailure("no memory for libcurl") }
         self.multi = multi
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, configuration.keptConnections)
-        // A slow transfer has its connection to itself: pausing one holds no other up.
+        // A slow transfer has a connection of its own, so that pausing it delays no other transfer.
         let multiplexing = Int(queue == .fast ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING)
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_PIPELINING, multiplexing)
         thread.withLock { $0 = JoinableThread(name: name) { self.run() } }
     }
 
     deinit {
-        // Not before: until here somebody may be about to wake the thread.
+        // Not earlier: until here another thread may be about to wake the pool's thread.
         curl_multi_cleanup(multi)
     }
 
@@ -88,7 +88,7 @@ final class CurlPool: @unchecked Sendable {
         await thread?.join()
     }
 
-    // MARK: The thread
+    // MARK: Thread
 
     private func run() {
         var isEnding = false
@@ -100,7 +100,7 @@ final class CurlPool: @unchecked Sendable {
             curl_multi_perform(multi, &running)
             let ended = takeEnded()
             checkTimes()
-            // What an end brings about is started before the thread sleeps.
+            // The commands that the end of a transfer causes are carried out before the thread sleeps.
             if ended || isEnding { continue }
             let commands = takeCommands(sleeping: true)
             if commands.isEmpty {
@@ -114,17 +114,17 @@ final class CurlPool: @unchecked Sendable {
         close()
     }
 
-    /// How long the thread may sleep, in milliseconds.
+    /// The longest time that the thread may sleep, in milliseconds.
     private var patience: Int32 {
         let isTimed = !active.isEmpty || !looking.isEmpty
         guard let due = [nextLook, isTimed ? nextCheck : nil].compactMap({ $0 }).min() else { return 60_000 }
         return Int32(clamping: max(0, ContinuousClock.now.duration(to: due).milliseconds))
     }
 
-    /// Time on the pool's clock.
+    /// The time since the pool was created.
     var time: Duration { ContinuousClock.now - start }
 
-    /// Ends transfers that are too slow, and look-ups that take too long.
+    /// Ends transfers that are too slow or take too long, and look-ups that take too long.
     private func checkTimes() {
         let now = ContinuousClock.now
         guard now >= nextCheck else { return }
@@ -152,11 +152,11 @@ final class CurlPool: @unchecked Sendable {
         }
     }
 
-    /// True if the thread is to end.
+    /// Carries out a command. Returns `true` if the thread must end.
     private func carryOut(_ command: Command) -> Bool {
         switch command {
         case .start(let transfer):
-            // A throttled transfer does not even ask before it may.
+            // A throttled transfer sends nothing before it may use the link.
             beginIfAllowed(transfer)
         case .cancel(let transfer):
             held[ObjectIdentifier(transfer)] = nil
@@ -182,7 +182,8 @@ final class CurlPool: @unchecked Sendable {
         transfer.throttle(isThrottled)
         if let handle = transfer.handle {
             if isThrottled, queue == .fast, transfer.isMultiplexed, transfer.canBeContinued {
-                // Its bytes would go on coming beside the urgent ones; the rest is asked for later.
+                // On a shared connection its bytes would keep arriving beside the urgent ones. A later request asks for
+                // the rest.
                 stop(transfer, .connectionLost.with(detail: "gave way to urgent work"))
             } else {
                 pause(transfer, handle, isThrottled)

@@ -1,26 +1,27 @@
 import CCurl
 import Foundation
 
-/// The sockets of a pool. Used on the pool's thread alone.
-// libcurl's callbacks reach it by address; the pool keeps it until libcurl has closed every socket.
+/// The open sockets of a pool. Only the pool's thread uses this object.
+// libcurl's callbacks hold its address; the pool keeps it alive until libcurl has closed every socket.
 final class CurlSockets: @unchecked Sendable {
     private struct Socket {
-        /// As soon as the connection is known by them.
+        /// The ports of the connection; `nil` until a transfer has asked for its socket.
         var ports: Ports?
-        /// The last answer was in HTTP/1.
+        /// Whether the last answer was in HTTP/1.
         var speaksHTTP1 = false
-        /// The receive buffer has been fixed.
+        /// Whether the size of the receive buffer is fixed.
         var isLimited = false
-        /// Since when its link has been down, as far as was looked.
+        /// The time at which a check first found its link down; `nil` while the link is up.
         var standsStillSince: ContinuousClock.Instant?
     }
 
     private var open: [Int32: Socket] = [:]
     private var byPorts: [Ports: Int32] = [:]
-    /// Open ones that are not known by their ports yet: those being connected.
+    /// The open sockets whose ports are not known yet.
     private var nameless: Set<Int32> = []
-    /// Counts the sockets that are gone through to find a connection, for tests.
+    /// Counts the sockets that a search for a connection looks at, for tests.
     var steps: StepCounter?
+    /// The time that a link may be down before its connections are shut down.
     private static let patience = Duration.milliseconds(1_500)
 
     func add(_ socket: Int32) {
@@ -35,15 +36,15 @@ final class CurlSockets: @unchecked Sendable {
         if let ports = old.ports, byPorts[ports] == socket { byPorts[ports] = nil }
     }
 
-    /// Tells a connection from others of the machine.
+    /// The ports and the peer's address, which identify a connection of this machine.
     struct Ports: Hashable {
         let local: Int32
         let peer: Int32
-        /// The peer's, as text.
+        /// The address of the peer as text.
         let address: String
     }
 
-    /// The open socket of a connection.
+    /// Returns the open socket of a connection.
     func socket(with ports: Ports) -> Int32? {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
@@ -60,22 +61,23 @@ final class CurlSockets: @unchecked Sendable {
         return socket
     }
 
-    /// The last answer on a kept connection was in HTTP/1: nothing comes before the next is asked for.
+    /// Returns whether the last answer on the connection was in HTTP/1. On such a connection the server sends nothing
+    /// before the next request.
     func speaksHTTP1(_ socket: Int32) -> Bool { open[socket]?.speaksHTTP1 ?? false }
 
     func note(_ socket: Int32, speaksHTTP1: Bool) { open[socket]?.speaksHTTP1 = speaksHTTP1 }
 
-    /// Something has arrived and has not been read.
+    /// Returns whether bytes have arrived that have not been read.
     static func hasInput(_ socket: Int32) -> Bool {
         dipper_curl_has_input(socket) != 0
     }
 
-    /// Fixes the receive buffer, so that the kernel does not make it larger by itself.
+    /// Fixes the size of the receive buffer, so that the kernel does not enlarge it.
     func limit(_ socket: Int32, to size: Int) {
         guard open[socket] != nil else { return }
         var size = Int32(clamping: size)
         setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
-        // A buffer that grows under a connection does not raise the limit that the connection began with.
+        // A larger buffer alone does not raise the window limit that the connection began with.
         if size > ReceiveWindow.smallest {
             size += size / 4
             setsockopt(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, &size, socklen_t(MemoryLayout<Int32>.size))
@@ -83,24 +85,25 @@ final class CurlSockets: @unchecked Sendable {
         open[socket]?.isLimited = true
     }
 
-    /// Leaves the receive buffer to the kernel again.
+    /// Lets the kernel manage the receive buffer again.
     func unlimit(_ socket: Int32) {
         guard open[socket]?.isLimited == true else { return }
         open[socket]?.isLimited = false
         var nothing: Int32 = 0
         let length = socklen_t(MemoryLayout<Int32>.size)
         if setsockopt(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, &nothing, length) == 0 { return }
-        // An older kernel: as much as it gives.
+        // Kernels before Linux 5.14 do not know SO_BUF_LOCK. There the buffer gets the largest size that the kernel
+        // allows.
         var size = Int32(ReceiveWindow.largest)
         setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, length)
     }
 
-    /// The round trip that the kernel has measured, in seconds; `nil` before it has.
+    /// Returns the round trip that the kernel has measured, in seconds; `nil` before the first measurement.
     static func roundTrip(_ socket: Int32) -> Double? {
         info(socket).flatMap { $0.tcpi_rtt > 0 ? Double($0.tcpi_rtt) * 1e-6 : nil }
     }
 
-    /// About how many bytes the kernel lets the sender have under way.
+    /// Returns about how many bytes the kernel lets the sender have in flight.
     static func window(_ socket: Int32) -> Int? { info(socket).map { Int($0.tcpi_rcv_ssthresh) } }
 
     private static func info(_ socket: Int32) -> tcp_info? {
@@ -111,8 +114,9 @@ final class CurlSockets: @unchecked Sendable {
 
     static func isLoopback(_ socket: Int32) -> Bool { localAddress(socket)?.isLoopback ?? false }
 
-    /// Breaks connections on which nothing will arrive: those whose own address the machine has no more, and those whose
-    /// link has been down for a while. Returns when to look again, if there are others whose link is down.
+    /// Shuts down connections on which nothing can arrive: those whose local address the machine has lost, and those
+    /// whose link has been down for ``patience``.
+    /// - Returns: when to check again; `nil` if no other connection's link is down.
     func dropOrphans() -> ContinuousClock.Instant? {
         guard let (addresses, working) = Self.ownAddresses() else { return nil }
         var first: ContinuousClock.Instant?
@@ -140,7 +144,7 @@ final class CurlSockets: @unchecked Sendable {
 
     private static func port(_ socket: Int32, _ name: Name) -> Int32? {
         withName(of: socket, name) { address in
-            // At the same place in the addresses of both families.
+            // The port is at the same place in the addresses of both families.
             address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
                 Int32(in_port_t(bigEndian: $0.pointee.sin_port))
             }
@@ -162,7 +166,7 @@ final class CurlSockets: @unchecked Sendable {
     /// IFF_UP and IFF_RUNNING of <net/if.h>, which are an enumeration in some headers and macros in others.
     private static let running: UInt32 = 0x1 | 0x40
 
-    /// The machine's addresses, and those of links that are up.
+    /// Returns all addresses of the machine, and those of links that are up.
     private static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
         var first: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&first) == 0 else { return nil }

@@ -1,8 +1,9 @@
 import CCurl
 import Foundation
 
-/// One transfer by libcurl. All but ``Transfer``'s calls happen on its pool's thread.
-// The mutable parts belong to the pool's thread; other threads only post commands.
+/// One transfer by libcurl. Other threads may call the methods of ``Transfer``; all else belongs to the pool's thread.
+// The mutable state is used on the pool's thread only, because the methods of `Transfer` post commands to that thread.
+// A pool that has ended takes no transfer: `CurlPool.post(_:)` then ends a new transfer on the thread that starts it.
 final class CurlTransfer: Transfer, @unchecked Sendable {
     let request: TransferRequest
     let pool: CurlPool
@@ -10,25 +11,27 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     var handle: UnsafeMutableRawPointer?
     var headerList: UnsafeMutablePointer<curl_slist>?
-    /// Addresses handed to libcurl.
+    /// The addresses that libcurl is given for the names on the route.
     var addressList: UnsafeMutablePointer<curl_slist>?
-    /// Where libcurl writes what went wrong.
+    /// The memory into which libcurl writes its error text.
     let errorBuffer = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
-    /// How the request gets there, and the addresses of the names on the way, as far as they are known.
+    /// The proxy to use and the names to look up.
     let route: NetworkRoute
+    /// The addresses of the names on the route that are known so far.
     var addresses: [String: [HostAddress]] = [:]
-    /// libcurl has asked for the addresses of a name.
+    /// Whether libcurl has asked for the addresses of a name.
     private(set) var needsAddresses = false
-    /// How often it has.
+    /// The number of look-ups begun because libcurl asked for addresses.
     private(set) var lookups = 0
-    /// The look-up that it waits for.
+    /// The look-up that the transfer waits for.
     var ticket: HostLookups.Ticket?
-    /// Until when the connection must be there.
+    /// The time by which the connection must be established.
     var connectDeadline: ContinuousClock.Instant?
-    /// When it was first given to libcurl, and when last.
+    /// The time at which libcurl was given the transfer for the first time.
     var firstBegun: ContinuousClock.Instant?
+    /// The time at which libcurl was given the transfer for the last time.
     var begun: ContinuousClock.Instant?
-    /// From the moment at which the request was sent.
+    /// The limit of speed and duration; `nil` until a connection is there and the request is about to be sent.
     var speed: SpeedLimit?
     var isThrottled: Bool
     private(set) var queue: FetchQueue
@@ -40,7 +43,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     private var isAddressRefused = false
     private var mayConnectSomewhere = false
     private var socket: Int32?
-    /// The connections that were kept cannot be trusted.
+    /// Whether the transfer must not use a kept connection.
     private(set) var needsNewConnection: Bool
     private var flow: SlowFlow?
 
@@ -59,26 +62,28 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     deinit { errorBuffer.deallocate() }
 
-    // MARK: From any thread
+    // MARK: Commands
 
     func cancel() { pool.post(.cancel(self)) }
     func setThrottled(_ isThrottled: Bool) { pool.post(.setThrottled(self, isThrottled)) }
     func setQueue(_ queue: FetchQueue) { pool.post(.setQueue(self, queue)) }
     func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) { pool.post(.copyBody(self, reply)) }
 
-    // MARK: The connection
+    // MARK: Connection
 
-    /// The names on the way whose addresses are missing.
+    /// The names on the route whose addresses are not known.
     var missingNames: [NetworkRoute.Name] { route.names.filter { addresses[$0.host] == nil } }
 
-    /// Whether libcurl may look up a name by itself: one that takes no time.
+    /// Returns whether libcurl may resolve a host by itself: only if the route has no names, so that resolving is
+    /// instant. Otherwise notes that libcurl needs addresses.
     func mayResolve() -> Bool {
         if route.names.isEmpty { return true }
         needsAddresses = true
         return false
     }
 
-    /// Forgets the addresses that libcurl did not take, or no longer has; false if that happens again and again.
+    /// Forgets the known addresses, which libcurl did not accept or has dropped, and counts a new look-up. Returns
+    /// `false` after too many look-ups.
     func beginLookup() -> Bool {
         needsAddresses = false
         addresses = [:]
@@ -88,14 +93,14 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private static let mostLookups = 4
 
-    /// A link-local address is of a link, which libcurl's list cannot name.
+    /// Sets the link of a link-local address, because libcurl's address list cannot hold it.
     func setScope(of address: UnsafeMutablePointer<curl_sockaddr>) {
         guard !addresses.isEmpty, let ip = IPAddress(dipper_curl_address(address)), ip.isLinkLocal else { return }
         let known = addresses.values.joined().first { $0.scope != 0 && IPAddress($0.text) == ip }
         if let known { dipper_curl_set_scope(address, known.scope) }
     }
 
-    /// libcurl's text for the failure.
+    /// The text of libcurl for the failure.
     var errorText: String { String(cString: errorBuffer) }
 
     func mayConnect(to address: UnsafePointer<curl_sockaddr>) -> Bool {
@@ -105,18 +110,19 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return allowed
     }
 
-    /// No address of the host may be connected to.
+    /// Whether the address policy has refused every address that libcurl tried.
     var isRefused: Bool { isAddressRefused && !mayConnectSomewhere }
 
-    /// The connection is there, new or used before; false if nothing is to be asked on it.
+    /// Records that the connection is established, new or reused. Returns `false` if the request must not be sent on
+    /// it.
     func connected(from ports: CurlSockets.Ports) -> Bool {
-        // Of a connection that is used again libcurl names the ports only, not the socket.
+        // For a reused connection libcurl reports the ports only, not the socket.
         socket = pool.sockets.socket(with: ports)
         defer { startClock() }
         guard let socket else { return true }
         var connections = 0
         if let handle { _ = dipper_curl_get_long(handle, CURLINFO_NUM_CONNECTS, &connections) }
-        // What has come unasked must not be taken for the answer.
+        // Bytes that arrive before the request must not be taken for its answer.
         if connections == 0, pool.sockets.speaksHTTP1(socket), CurlSockets.hasInput(socket) {
             needsNewConnection = true
             return false
@@ -134,7 +140,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if !isThrottled { speed?.run(at: pool.time) }
     }
 
-    /// Whether the transfer is as fast as it must be; `nil` if it is.
+    /// Returns the error for a transfer that is too slow or takes too long; `nil` if it keeps to the limits.
     func tooSlow(at now: Duration) -> DipperError? {
         guard let handle, speed != nil else { return nil }
         let configuration = pool.configuration
@@ -147,7 +153,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         }
     }
 
-    /// The transfer lets go of its connection, which may be used again.
+    /// Releases the connection, which another transfer may reuse.
     func disconnect() {
         if let socket, let version = httpVersion {
             pool.sockets.note(socket, speaksHTTP1: version < CURL_HTTP_VERSION_2_0)
@@ -165,7 +171,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         }
     }
 
-    /// The transfer counts in another queue from now on: its window follows, if the connection is its own.
+    /// Moves the transfer to a queue. The receive window follows if no other transfer shares the connection.
     func move(to queue: FetchQueue) {
         guard queue != self.queue else { return }
         self.queue = queue
@@ -174,10 +180,10 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         followQueue()
     }
 
-    /// Several transfers may share the connection, so that it cannot be held back for one of them.
+    /// Whether several transfers may share the connection. A shared connection is not slowed down for one of them.
     var isMultiplexed: Bool { httpVersion.map { $0 >= CURL_HTTP_VERSION_2_0 } ?? false }
 
-    /// `nil` before the answer has begun.
+    /// The HTTP version in libcurl's numbers; `nil` before the answer begins.
     private var httpVersion: Int? {
         var version = 0
         guard let handle, dipper_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version) == CURLE_OK, version > 0 else {
@@ -186,7 +192,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return version
     }
 
-    /// What has come so far can be continued by another request.
+    /// Whether another request can continue the received part of the body.
     var canBeContinued: Bool {
         answer.status == 200 && body.count > 0 && body.count < answer.length ?? .max
             && PartialBody.validator(in: answer.fields) != nil
@@ -198,9 +204,10 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         flow?.interrupt()
     }
 
-    // MARK: The answer
+    // MARK: Answer
 
-    /// A line of the header section, line break included; false if there have been too many.
+    /// Takes a line of the header section, line break included. Returns `false` if the section is too large or
+    /// malformed.
     func takeHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
         answer.take(line)
         guard answer.size <= pool.configuration.maximumHeaderSize else {
@@ -210,10 +217,10 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return !answer.isMalformed
     }
 
-    /// Takes a piece of the body; false if it is not wanted.
+    /// Takes a piece of the body. Returns `false` if the transfer must end.
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if answer.status == 0 { readStatus() }
-        // The body of an error is read so that the connection can be used again, unless that takes longer than a new
+        // The body of an error is read so that the connection can be reused. A long body costs more time than a new
         // connection.
         if !(200...299).contains(answer.status), !request.keepsErrorBody {
             errorBytes += bytes.count
@@ -232,6 +239,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return true
     }
 
+    /// The most bytes of body that this transfer may receive, after content decoding.
     private var limit: Int {
         let configuration = pool.configuration
         let whole =
@@ -240,30 +248,30 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         return whole - offset
     }
 
-    /// Bytes that the answer continues: none if it is a whole one.
+    /// The position in the whole body at which this answer's body begins: zero unless the status is 206.
     private var offset: Int { answer.status == 206 ? request.offset : 0 }
 
     private static let longestErrorBody = 64 << 10
 
-    /// The answer is an error, and what is missing of it is not wanted: its status is enough.
+    /// Whether the answer is an error whose status is known and whose body is not wanted.
     var hasSaidEnough: Bool {
         answer.isComplete && answer.status >= 300 && !request.keepsErrorBody && !isTooLarge && !answer.isMalformed
     }
 
-    /// What has come of the body, and where it belongs; `nil` if there is nothing to look at.
+    /// The received part of the body and its position in the whole body; `nil` if there is nothing to show.
     var bodySoFar: (bytes: Data, offset: Int)? {
         let isWanted = !isOver && body.count > 0 && (answer.status == 200 || answer.status == 206)
         return isWanted ? (body.snapshot(), offset) : nil
     }
 
-    // MARK: The end
+    // MARK: Completion
 
-    /// Ends the transfer and tells so, once.
+    /// Ends the transfer and reports the result, the first time it is called.
     func end(_ result: Result<Void, DipperError>, metrics: TransferMetrics = .init()) {
         guard !isOver else { return }
         isOver = true
         var result = result
-        // To libcurl a connection that is closed amid the fields ends the answer.
+        // libcurl reports success if the connection closes within the header section.
         if case .success = result, !answer.isComplete {
             result = .failure(.connectionLost.with(detail: "the header section is incomplete"))
         }
@@ -283,7 +291,7 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
         if let handle { answer.readStatus(handle) }
     }
 
-    /// The answer, with the body; `nil` if there is no memory for it.
+    /// Takes the body out of the transfer and returns it with the answer; `nil` if there is no memory for the body.
     private func response(_ metrics: TransferMetrics) -> TransferResponse? {
         body.takeData().map {
             TransferResponse(status: answer.status, headers: answer.fields, body: $0, metrics: metrics)

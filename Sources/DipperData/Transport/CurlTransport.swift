@@ -14,13 +14,15 @@ public final class CurlTransport: Transport {
     private let proxies: ProxySettings
     private let resolver: HostResolver
 
+    /// Creates a transport and starts its threads.
     /// - Parameters:
-    ///   - configuration: limits and options, for both queues.
-    ///   - name: begins the names of its threads.
+    ///   - configuration: the limits and options, for both queues.
+    ///   - name: the prefix of the names of the transport's threads.
     public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
         self.init(configuration, name: name, resolver: HostResolver())
     }
 
+    /// Creates a transport with a resolver of the caller's.
     /// - Parameter resolver: looks up the names of hosts.
     init(_ configuration: CurlConfiguration, name: String = "dipper", resolver: HostResolver) {
         CurlLibrary.prepare
@@ -67,7 +69,7 @@ public final class CurlTransport: Transport {
 }
 
 enum CurlLibrary {
-    /// libcurl wants to be set up once, before any thread uses it.
+    /// Sets up libcurl, once. libcurl requires this before any thread uses it.
     static let prepare: Void = {
         let result = curl_global_init(Int(CURL_GLOBAL_ALL))
         precondition(result == CURLE_OK, "libcurl cannot be set up")

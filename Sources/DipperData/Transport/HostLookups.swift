@@ -1,29 +1,31 @@
 import DequeModule
 
-/// An address that a host's name stands for.
+/// An address of a host.
 struct HostAddress: Sendable, Hashable {
-    /// Without a zone.
+    /// The address as text, without a zone.
     let text: String
-    /// The number of the link that a link-local address is of; zero if there is none.
+    /// The index of the link of a link-local address; zero for other addresses.
     var scope: UInt32 = 0
 }
 
-/// Which names of hosts are being looked up and which are known: a value that starts no thread and asks nobody.
+/// The names of hosts that are known or being looked up: a value that starts no threads and asks no name servers.
 ///
-/// A name is looked up once for all who ask. Nobody can stop a look-up that hangs: it keeps its thread, whoever is still
-/// interested, so the number of threads is bounded, and further names wait for one. Names that are known do not.
+/// All callers that ask for one name share one look-up. A look-up that hangs cannot be stopped and keeps its thread,
+/// even if no caller waits for it any more. So the number of threads is bounded, and further names wait for a thread.
+/// Names that are known do not wait.
 struct HostLookups {
     typealias Answer = Result<[HostAddress], DipperError>
     typealias Reply = @Sendable (Answer) -> Void
 
-    /// The outcome of asking for a name.
+    /// The result of asking for a name.
     enum Asked {
         case known([HostAddress])
-        /// The reply comes; `startsThread` if the caller is to start one more thread that calls ``next()``.
+        /// The caller has joined a look-up and gets a reply later. If `startsThread` is set the caller must start one
+        /// more thread that calls ``next()``.
         case joined(Ticket, startsThread: Bool)
     }
 
-    /// Whose interest a reply is.
+    /// The identity of one reply that a caller waits for.
     struct Ticket: Sendable, Hashable {
         fileprivate let lookup: Int
         fileprivate let number: Int
@@ -32,14 +34,14 @@ struct HostLookups {
     private struct Lookup {
         let name: String
         var replies: [Int: Reply] = [:]
-        /// The network has changed since: others ask anew.
+        /// Whether the network has changed since the look-up began: later callers start a new look-up.
         var isOutdated = false
     }
 
     private let mostThreads: Int
     private let timeToLive: Duration
     private var lookups: [Int: Lookup] = [:]
-    /// The look-ups to join, by name.
+    /// The look-ups that callers can join, by name.
     private var current: [String: Int] = [:]
     private var queue = Deque<Int>()
     private var known: [String: (addresses: [HostAddress], until: Duration)] = [:]
@@ -51,11 +53,12 @@ struct HostLookups {
         self.timeToLive = timeToLive
     }
 
-    /// The known addresses of a name; `nil` if they have to be looked up.
+    /// Returns the known addresses of a name; `nil` if the name must be looked up.
     func addresses(of name: String, at now: Duration) -> [HostAddress]? {
         known[name].flatMap { now < $0.until ? $0.addresses : nil }
     }
 
+    /// Asks for a name: returns known addresses, or adds the reply to a look-up.
     mutating func ask(_ name: String, at now: Duration, reply: @escaping Reply) -> Asked {
         if let addresses = addresses(of: name, at: now) { return .known(addresses) }
         lastNumber += 1
@@ -71,12 +74,12 @@ struct HostLookups {
         return .joined(ticket, startsThread: startsThread)
     }
 
-    /// Nobody is to be told any more. The reply is to be let go of without a lock.
+    /// Removes a reply and returns it, so that the caller can release it outside its lock.
     mutating func forget(_ ticket: Ticket) -> Reply? {
         lookups[ticket.lookup]?.replies.removeValue(forKey: ticket.number)
     }
 
-    /// The next look-up of a thread; `nil` if the thread is to end.
+    /// Returns the next look-up for a thread; `nil` if the thread must end.
     mutating func next() -> (lookup: Int, name: String)? {
         while let number = queue.popFirst() {
             guard let lookup = lookups[number] else { continue }
@@ -87,7 +90,7 @@ struct HostLookups {
         return nil
     }
 
-    /// A look-up has ended. Returns whom to tell.
+    /// Ends a look-up and returns the replies to call with its answer.
     mutating func finished(_ number: Int, _ answer: Answer, at now: Duration) -> [Reply] {
         guard let lookup = lookups[number] else { return [] }
         remove(number)
@@ -99,7 +102,8 @@ struct HostLookups {
         return Array(lookup.replies.values)
     }
 
-    /// The system gives no thread. Returns whom to tell that there will be no answer.
+    /// Records that a thread could not be started. Returns the replies to call with a failure if no other thread is
+    /// left.
     mutating func threadFailed() -> [Reply] {
         threads -= 1
         guard threads == 0 else { return [] }
@@ -109,7 +113,7 @@ struct HostLookups {
         return replies
     }
 
-    /// The network has changed: what is known, and what is being asked, may be wrong now.
+    /// Forgets the known addresses, because the network has changed. New callers do not join look-ups that are running.
     mutating func networkChanged() {
         known = [:]
         for number in current.values where !queue.contains(number) { lookups[number]?.isOutdated = true }

@@ -2,16 +2,20 @@ import CCurl
 import Foundation
 import Synchronization
 
-/// Looks up the addresses of hosts on threads of its own, so that a name server that does not answer holds up nobody but
-/// those who wait for it. Cancelling a look-up is instant: its thread is left to itself.
+/// A resolver that looks up the addresses of hosts on threads of its own.
+///
+/// A name server that does not answer delays only the callers that wait for it. Cancelling a look-up is instant: its
+/// thread finishes by itself.
 final class HostResolver: Sendable {
     private let lookups: Mutex<HostLookups>
     private let lookUp: @Sendable (String) -> HostLookups.Answer
     private let start = ContinuousClock.now
 
+    /// Creates a resolver.
     /// - Parameters:
-    ///   - mostThreads: the most look-ups that go on, or hang, at a time.
-    ///   - timeToLive: how long addresses are used without asking again. The system does not tell how long they hold.
+    ///   - mostThreads: the most look-ups that run, or hang, at a time.
+    ///   - timeToLive: how long addresses are used without a new look-up. The system does not report how long they are
+    ///     valid.
     ///   - lookUp: asks the system; may block.
     init(
         mostThreads: Int = 32, timeToLive: Duration = .seconds(60),
@@ -23,13 +27,14 @@ final class HostResolver: Sendable {
 
     private var now: Duration { ContinuousClock.now - start }
 
-    /// The known addresses of a host, without waiting.
+    /// Returns the known addresses of a host without waiting; `nil` if the host must be looked up.
     func addresses(of host: String) -> [HostAddress]? {
         lookups.withLock { $0.addresses(of: host, at: now) }
     }
 
-    /// Replies once from any thread, or at once from this one; never after ``forget(_:)`` unless it has begun to.
-    /// - Returns: what to give to ``forget(_:)``; `nil` if the reply was given.
+    /// Looks up a host. Replies once, on any thread, or on this one before the method returns. After ``forget(_:)`` the
+    /// reply is not called, unless it was about to be called already.
+    /// - Returns: the ticket for ``forget(_:)``; `nil` if the reply has been given.
     func resolve(_ host: String, _ reply: @escaping HostLookups.Reply) -> HostLookups.Ticket? {
         switch lookups.withLock({ $0.ask(host, at: now, reply: reply) }) {
         case .known(let addresses):
@@ -44,6 +49,7 @@ final class HostResolver: Sendable {
         }
     }
 
+    /// Withdraws a reply.
     func forget(_ ticket: HostLookups.Ticket) {
         let reply = lookups.withLock { $0.forget(ticket) }
         withExtendedLifetime(reply) {}
@@ -59,10 +65,10 @@ final class HostResolver: Sendable {
     }
 }
 
-/// The system's own way from names to addresses: its files, its name servers and whatever else it is set up to ask.
+/// The system's name resolution: its files, its name servers and all else that it is configured to ask.
 enum SystemHosts {
     static func lookUp(_ host: String) -> HostLookups.Answer {
-        // libcurl has no room for longer ones, and no name that is asked for is longer.
+        // A name in DNS has at most 253 bytes, and libcurl has no room for longer ones.
         guard !host.isEmpty, host.utf8.count < 254 else { return .failure(.hostNotFound) }
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC

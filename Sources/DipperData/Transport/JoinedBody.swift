@@ -1,8 +1,9 @@
 import Foundation
 import Synchronization
 
-/// The beginning of a body that an earlier attempt has left, with what one transfer adds to it: for those who look at the
-/// bytes before all are there. Only what is new is copied.
+/// A body made of the beginning that an earlier attempt received and the bytes that the current transfer adds.
+///
+/// Previews of a body that is still incomplete use it. Each call copies only the new bytes.
 final class JoinedBody: Sendable {
     private let beginning: Data
     private let bytes = Mutex(ByteBuffer())
@@ -11,8 +12,9 @@ final class JoinedBody: Sendable {
         self.beginning = beginning
     }
 
-    /// - Parameter rest: all that the transfer has brought so far.
-    /// - Returns: the whole, which must not be changed in place; `nil` if there is no memory for it.
+    /// Returns the beginning followed by the bytes of the transfer.
+    /// - Parameter rest: all bytes that the transfer has received so far.
+    /// - Returns: bytes that must not be changed in place; `nil` if there is no memory for them.
     func joined(_ rest: Data) -> Data? {
         bytes.withLock { bytes in
             if bytes.count == 0, !Self.append(beginning, to: &bytes) { return nil }

@@ -1,20 +1,21 @@
 import CCurl
 import Foundation
 
-/// How a request gets to its server: by which proxy, and which names must be looked up for that.
+/// The route of a request: its proxy, and the names that must be looked up.
 struct NetworkRoute: Sendable {
-    /// A name that libcurl will want the addresses of.
+    /// A name whose addresses libcurl needs.
     struct Name: Sendable, Hashable {
         let host: String
         let port: Int
     }
 
-    /// As libcurl takes it; empty for none.
+    /// The proxy in libcurl's form; empty for none.
     let proxy: String
-    /// Without those that are addresses, and those that stand for this machine.
+    /// The names to look up, without literal addresses and names of this machine.
     let names: [Name]
 
-    /// - Parameter proxy: the proxy to take; `nil` for none.
+    /// Creates the route to a URL.
+    /// - Parameter proxy: the proxy to use; `nil` for none.
     init(to url: URL, by proxy: String?) {
         self.proxy = proxy ?? ""
         let target = Self.name(in: url.absoluteString)
@@ -26,7 +27,7 @@ struct NetworkRoute: Sendable {
         let scheme = parts.count > 1 ? parts[0].lowercased() : "http"
         let relay = Self.name(
             in: parts.count > 1 ? proxy : "http://" + proxy, defaultPort: scheme == "https" ? 443 : 1_080)
-        // These proxies take addresses, not names.
+        // The client resolves the target's name for SOCKS4 and SOCKS5 proxies, which take addresses only.
         let resolvesHere = scheme == "socks4" || scheme == "socks5"
         names = Self.toLookUp(resolvesHere ? [relay, target] : [relay])
     }
@@ -38,7 +39,7 @@ struct NetworkRoute: Sendable {
         }
     }
 
-    /// The host as libcurl itself reads it, in small letters.
+    /// Returns the host and port of a URL as libcurl reads them, the host in lower case.
     private static func name(in url: String, defaultPort: Int? = nil) -> Name? {
         guard let parts = curl_url() else { return nil }
         defer { curl_url_cleanup(parts) }
@@ -60,6 +61,6 @@ struct NetworkRoute: Sendable {
         return String(cString: text)
     }
 
-    /// CURLU_PUNYCODE, which headers before 7.88 do not have.
+    /// `CURLU_PUNYCODE`, which is missing from headers before libcurl 7.88.
     private static let punycode: UInt32 = 1 << 12
 }

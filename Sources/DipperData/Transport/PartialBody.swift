@@ -1,19 +1,19 @@
 import Foundation
 
-/// The beginning of a body whose rest can be asked for (RFC 9110, section 14).
+/// The beginning of a body whose rest can be requested (RFC 9110, section 14).
 struct PartialBody: Sendable {
     let bytes: Data
-    /// The fields of the answer it began with.
+    /// The fields of the answer that began the body, with the updates of later parts.
     let headers: HTTPHeaders
-    /// What it is the beginning of: the URL that answered, after all redirects.
+    /// The URL that answered, after all redirects.
     let url: String
-    /// The strong validator that what follows must have as well.
+    /// The strong validator that the rest must have as well.
     let validator: String
 
-    /// The length of the whole, if the server said.
+    /// The length of the whole body in bytes, if the server announced it.
     var total: Int? { headers["Content-Length"].flatMap { Int($0) } }
 
-    /// What an answer that was broken off leaves; `nil` if there is nothing that could be continued for sure.
+    /// Creates the beginning from an interrupted answer; `nil` if the body cannot be continued safely.
     init?(_ response: TransferResponse, of url: String) {
         guard response.status == 200, !response.body.isEmpty, let validator = Self.validator(in: response.headers)
         else {
@@ -23,12 +23,12 @@ struct PartialBody: Sendable {
         if let total, bytes.count >= total { return nil }
     }
 
-    /// The validator by which the rest of a body can be asked for; `nil` if it cannot.
+    /// Returns the validator with which the rest of a body can be requested; `nil` if it cannot be requested.
     static func validator(in headers: HTTPHeaders) -> String? {
         guard headers["Content-Encoding"] == nil, headers["Accept-Ranges"]?.lowercased() != "none",
             let validator = Validators.rangeValidator(of: headers)
         else { return nil }
-        // Variants may share a date; a strong tag is of one alone.
+        // Variants may share a date, but a strong tag belongs to one variant alone.
         return headers["Vary"] == nil || EntityTag(validator).isStrong ? validator : nil
     }
 
@@ -39,7 +39,7 @@ struct PartialBody: Sendable {
         self.validator = validator
     }
 
-    /// The fields that ask for what follows. Its coding must be that of what is here: none.
+    /// The fields that request the rest, without a content coding, because these bytes have none.
     var fields: [HTTPHeaders.Field] {
         [
             .init("Range", "bytes=\(bytes.count)-"), .init("If-Range", validator),
@@ -47,7 +47,7 @@ struct PartialBody: Sendable {
         ]
     }
 
-    /// Whether the answer continues these bytes.
+    /// Returns whether an answer continues these bytes.
     func isContinued(by response: TransferResponse) -> Bool {
         guard
             Continuation.accepts(
@@ -58,20 +58,20 @@ struct PartialBody: Sendable {
         return response.body.count <= range.last - range.first + 1 && !response.body.isEmpty
     }
 
-    /// These bytes with those of the answer behind them.
+    /// Returns these bytes followed by those of the answer.
     func continued(by response: TransferResponse) -> PartialBody {
         var headers = headers
         let range = response.headers["Content-Range"].flatMap { ContentRange($0) }
         if self.total == nil, let total = range?.total { headers["Content-Length"] = "\(total)" }
         let news = response.headers.fields.filter { Self.isRefreshed($0.name) }
-        // A server may say a thing a thousand times.
+        // Fields are removed in one pass, because a server may send one field a thousand times.
         let replaced = Set(news.map(\.name.asciiLowercased))
         headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
         return PartialBody(bytes: joined(with: response.body), headers: headers, url: url, validator: validator)
     }
 
-    /// In memory that goes back to the system, as a body's does.
+    /// Returns the joined bytes in a ``ByteBuffer``, whose memory returns to the system when it is freed.
     private func joined(with rest: Data) -> Data {
         var whole = ByteBuffer()
         let isWhole =
@@ -80,7 +80,7 @@ struct PartialBody: Sendable {
         return (isWhole ? whole.takeData() : nil) ?? bytes + rest
     }
 
-    /// What a partial answer says of the whole (RFC 9110, section 15.3.7).
+    /// Returns whether a partial answer updates a field of the whole (RFC 9110, section 15.3.7).
     private static func isRefreshed(_ name: String) -> Bool {
         ["date", "cache-control", "expires", "age", "vary"].contains(name.lowercased())
     }

@@ -1,36 +1,38 @@
 import Foundation
 
-/// Which proxy a request is sent to, by the rules that libcurl has for its options and the environment.
+/// The rules that choose the proxy of a request: those of libcurl for its options and the environment.
 struct ProxySettings: Sendable {
     private let fixed: String?
     private let environment: [String: String]
 
+    /// Creates settings.
     /// - Parameters:
-    ///   - fixed: the proxy for all requests; `nil` for what the environment says, empty for none.
+    ///   - fixed: the proxy for all requests but those that `no_proxy` exempts; `nil` for the proxies of the
+    ///     environment, empty for none.
     ///   - environment: variables such as `http_proxy`.
     init(fixed: String?, environment: [String: String] = ProcessInfo.processInfo.environment) {
         self.fixed = fixed
         self.environment = environment.filter { $0.key.lowercased().hasSuffix("_proxy") }
     }
 
-    /// The host of the proxy for a URL; `nil` if the request goes to the URL's own host.
+    /// Returns the host of the proxy for a URL; `nil` if the request goes to the URL's own host.
     func host(for url: URL) -> String? {
         guard let text = proxy(for: url) else { return nil }
         return URL(string: text.contains("://") ? text : "http://" + text)?.host(percentEncoded: false)
     }
 
-    /// The proxy for a URL, as it was written; `nil` for none.
+    /// Returns the proxy for a URL, as the caller or the environment spells it; `nil` for none.
     func proxy(for url: URL) -> String? {
         guard let text = fixed ?? variable(for: url), !text.isEmpty, !isExempt(url) else { return nil }
         return text
     }
 
-    /// The way that a request for a URL takes.
+    /// Returns the route of a request for a URL.
     func route(to url: URL) -> NetworkRoute { NetworkRoute(to: url, by: proxy(for: url)) }
 
     private func variable(for url: URL) -> String? {
         guard !environment.isEmpty, let scheme = url.scheme?.lowercased() else { return nil }
-        // A CGI script's client can set HTTP_PROXY by a header, so that only the small letters count.
+        // `HTTP_PROXY` is ignored: a client of a CGI script can set it with a `Proxy` header.
         let own =
             environment["\(scheme)_proxy"] ?? (scheme == "http" ? nil : environment["\(scheme.uppercased())_PROXY"])
         return own ?? environment["all_proxy"] ?? environment["ALL_PROXY"]
@@ -51,7 +53,7 @@ struct ProxySettings: Sendable {
         }
     }
 
-    /// Whether an address is the one of an entry, or begins as it does: `192.0.2.0/24`.
+    /// Returns whether an entry such as `192.0.2.1` or `192.0.2.0/24` covers an address.
     private static func covers(_ entry: Substring, _ address: IPAddress) -> Bool {
         let parts = entry.split(separator: "/", maxSplits: 1)
         let text = parts.first.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : String($0) }

@@ -1,39 +1,40 @@
-/// How large a receive buffer a transfer of `slowQueue` has.
+/// The size of the receive buffer of a transfer in `slowQueue`.
 ///
-/// What the kernel may take in goes on arriving after a transfer has been paused, so the buffer decides how soon the
-/// link is free for urgent work. It begins near what a usual path holds, and grows only while that makes the transfer
-/// faster: where the window and not the link is the limit. A value; whoever owns the socket carries it out.
+/// After a transfer is paused, bytes keep arriving until the buffer is full. So the buffer's size decides how soon the
+/// link is free for urgent work. The size begins near what a usual path holds, and grows only while growth makes the
+/// transfer faster: where the window, not the link, is the limit. A value; the owner of the socket applies it.
 struct ReceiveWindow: Sendable {
-    /// Bytes asked of the kernel, which takes about as many for its own purposes on top.
+    /// The smallest size in bytes, as requested from the kernel, which adds about as many for its own bookkeeping.
     static let smallest = 128 << 10
+    /// The largest size in bytes, as requested from the kernel.
     static let largest = 16 << 20
 
     private(set) var size: Int
-    /// The transfer was faster with each growth so far.
+    /// Whether the last growth is being tried.
     private var isProbing = false
     private var rateBefore = 0.0
     private var mark: (time: Double, bytes: Int)?
-    /// No growth is tried before this time.
+    /// The time before which no growth is tried.
     private var restsUntil = 0.0
 
-    /// The size that has proved itself: not one that is only being tried.
+    /// The size that has proved useful, without a growth that is only being tried.
     var proven: Int { isProbing ? size / 2 : size }
 
     init(_ size: Int = smallest) {
         self.size = size
     }
 
-    /// The transfer stood still: what was measured so far says nothing.
+    /// Discards the running measurement, because the transfer was paused.
     mutating func interrupt() {
         mark = nil
     }
 
-    /// Takes a measurement; the new size, if it is to change.
+    /// Takes a measurement. Returns the new size if it changes.
     /// - Parameters:
-    ///   - time: seconds from any fixed moment.
-    ///   - bytes: received so far.
-    ///   - roundTrip: of the path without a queue, in seconds.
-    ///   - window: what the kernel lets the sender have under way, in bytes.
+    ///   - time: seconds since any fixed moment.
+    ///   - bytes: the bytes received so far.
+    ///   - roundTrip: the round trip of the path without a queue, in seconds.
+    ///   - window: the number of bytes that the kernel lets the sender have in flight.
     mutating func measure(
         time: Double, bytes: Int, roundTrip: Double, window: @autoclosure () -> Int
     ) -> Int? {
@@ -42,7 +43,7 @@ struct ReceiveWindow: Sendable {
             return nil
         }
         let span = time - start.time
-        // What a change brings shows when the sender has grown into it.
+        // A growth takes effect only after the sender has filled the larger window.
         guard span >= max(roundTrip * (isProbing ? 4 : 2), 0.002) else { return nil }
         let rate = Double(bytes - start.bytes) / span
         mark = (time, bytes)
@@ -66,9 +67,10 @@ struct ReceiveWindow: Sendable {
         return size
     }
 
-    /// The share of the window that must be in use for the window to be the limit.
+    /// The share of the window that must be in use for the window to count as the limit.
     private static let full = 0.9
-    /// The gain for which a larger window is kept.
+    /// The factor in speed from which a larger window is kept.
     private static let worthwhile = 1.25
+    /// The seconds without a new try after a growth that did not help.
     private static let rest = 5.0
 }

@@ -1,11 +1,11 @@
 import CCurl
 import Foundation
 
-/// Keeps the receive window of one slow transfer: small enough to free the link, large enough to fill it.
+/// The receive window of one slow transfer: small enough to free the link soon, large enough to fill it.
 struct SlowFlow {
     private let socket: Int32
     private let host: String
-    // The pool outlives its transfers' flows.
+    // The pool outlives the flows of its transfers.
     private unowned let pool: CurlPool
     private var window: ReceiveWindow
     private var roundTrip: Double?
@@ -16,7 +16,7 @@ struct SlowFlow {
         self.pool = pool
         let path = pool.paths[host]
         window = ReceiveWindow(path?.window ?? ReceiveWindow.smallest)
-        // The least that was seen is the path without a queue.
+        // The shortest round trip seen is that of a path without a queue.
         roundTrip = [path?.roundTrip, CurlSockets.roundTrip(socket)].compactMap { $0 }.min()
         pool.sockets.limit(socket, to: window.size)
         remember()
@@ -46,9 +46,10 @@ struct SlowFlow {
     }
 }
 
-/// What a pool has learned of the way to a host.
+/// The properties of the path to a host that a pool has measured.
 struct NetworkPath: Sendable {
+    /// The size of the receive buffer that proved useful, in bytes.
     var window: Int
-    /// Seconds, without a queue; `nil` if it has not been measured.
+    /// The round trip without a queue, in seconds; `nil` if it has not been measured.
     var roundTrip: Double?
 }

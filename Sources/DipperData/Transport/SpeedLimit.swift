@@ -1,45 +1,48 @@
-/// Whether a transfer keeps to a least average rate and to a longest time. Only time in which it may use the link counts. A
-/// value; whoever owns the transfer asks it now and then.
+/// A check that a transfer keeps a least average rate and a longest duration. Only time in which the transfer may use
+/// the link counts. A value; the owner of the transfer asks it from time to time.
 struct SpeedLimit: Sendable {
     enum Verdict: Equatable {
         case fine
-        /// Slower than allowed, on average over the whole window.
+        /// The average rate over the whole window is lower than allowed.
         case tooSlow
-        /// Longer under way than allowed.
+        /// The transfer takes longer than allowed.
         case tooLong
     }
 
     private let rate: Int
     private let window: Duration
     private let longest: Duration?
-    /// Time that counts, and when it was last added to; `nil` while the transfer is held back.
+    /// The time that counts, without the current run.
     private var counted = Duration.zero
+    /// The start of the current run; `nil` while the transfer is held back.
     private var runningSince: Duration?
-    /// How far it had come at moments of the time that counts, the oldest first. All but the first are within the window.
+    /// Bytes moved at times of ``counted``, the oldest first. All marks but the first lie within the window.
     private var marks: [(time: Duration, bytes: Int)] = []
 
+    /// Creates a limit.
     /// - Parameters:
-    ///   - rate: bytes a second; zero for any.
-    ///   - window: over which the average is taken.
-    ///   - longest: of the whole transfer; `nil` for no limit.
+    ///   - rate: the least rate in bytes a second; zero for no limit.
+    ///   - window: the time over which the average is taken.
+    ///   - longest: the longest duration of the transfer; `nil` for no limit.
     init(rate: Int, window: Duration, longest: Duration?) {
         self.rate = rate
         self.window = window
         self.longest = longest
     }
 
-    /// The transfer may use the link from now on.
+    /// Starts the time: the transfer may use the link.
     mutating func run(at now: Duration) {
         if runningSince == nil { runningSince = now }
     }
 
-    /// The transfer is held back from now on.
+    /// Stops the time: the transfer is held back.
     mutating func hold(at now: Duration) {
         if let runningSince { counted += now - runningSince }
         runningSince = nil
     }
 
-    /// - Parameter bytes: moved so far, in both directions.
+    /// Returns whether the transfer keeps to the limits.
+    /// - Parameter bytes: the bytes moved so far, in both directions.
     mutating func check(at now: Duration, bytes: Int) -> Verdict {
         guard let runningSince else { return .fine }
         let time = counted + (now - runningSince)

@@ -1,17 +1,21 @@
 import Foundation
 
-/// Moves bytes from a server into memory. `CurlTransport` is the real one; `DipperTesting` has a scripted one.
+/// The interface that moves bytes from a server into memory. ``CurlTransport`` uses libcurl; `DipperTesting` has a
+/// scripted transport for tests.
 public protocol Transport: Sendable {
-    /// Starts a transfer. Never blocks. `receive` is called from any thread, one call at a time: any number of
-    /// times with progress and once, as the last call, with the end; also after a cancel.
+    /// Starts a transfer. Never blocks.
+    ///
+    /// The transport calls `receive` from any thread, one call at a time: any number of times with progress, and once,
+    /// as the last call, with the end. The end is reported after a cancel as well.
     func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer
 
-    /// The machine's links, addresses or routes have changed: connections that cannot work any more are to fail now.
+    /// Tells the transport that the machine's links, addresses or routes have changed. Connections that no longer work
+    /// must fail now.
     func networkChanged()
 
-    /// Whom a request for the URL is sent to: its host, or a proxy.
+    /// Returns the host that a request for the URL is sent to: the URL's own host, or a proxy.
     func firstHop(to url: URL) -> String
 
     /// Ends all transfers as cancelled, ends the transport's threads and waits for them.
@@ -23,32 +27,35 @@ extension Transport {
     public func firstHop(to url: URL) -> String { url.host(percentEncoded: false) ?? "" }
 }
 
-/// A transfer that is under way.
+/// A running transfer.
 public protocol Transfer: Sendable {
-    /// Stops it; it ends with ``DipperError/cancelled`` unless it has ended.
+    /// Stops the transfer, which then ends with ``DipperError/cancelled`` unless it has ended before.
     func cancel()
-    /// While true the transfer is to use the link as little as the transport can make it.
+    /// Throttles the transfer or lets it continue. A throttled transfer uses the link as little as the transport can
+    /// manage.
     func setThrottled(_ isThrottled: Bool)
-    /// Tells in which queue the transfer counts from now on.
+    /// Moves the transfer to a queue.
     func setQueue(_ queue: FetchQueue)
-    /// Calls back once with the bytes of the body received so far and their position: zero, or the request's
-    /// ``TransferRequest/offset``. Does not call back if nothing has been received or the transfer has ended.
+    /// Calls back once with the bytes of the body received so far and their position in the whole body: zero, or the
+    /// request's ``TransferRequest/offset``. Does not call back if no bytes have been received or the transfer has
+    /// ended.
     ///
     /// The callback may run on any thread. The bytes may share storage with the transfer: do not change them in place.
     func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void)
 }
 
 extension Transfer {
-    /// Nothing to look at before the end.
+    /// Does not call back: for transfers that have no bytes to show before the end.
     public func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void) {}
 }
 
-/// What a transfer tells.
+/// An event that a transfer reports.
 public enum TransferEvent: Sendable {
-    /// Bytes of the body so far, decoded, and how many there will be, if the server said; those of the request's
-    /// ``TransferRequest/offset`` included if the answer continues them.
+    /// Progress: the number of body bytes received so far, after content decoding, and the expected number, if the
+    /// server announced one. Both include the request's ``TransferRequest/offset`` if the answer continues those bytes.
     case progress(received: Int, expected: Int?)
-    /// Comes just before a failure: the answer with as much of its body as has arrived.
+    /// The answer with the part of its body that has arrived; comes just before a failure.
     case interrupted(TransferResponse)
+    /// The end of the transfer: the answer or an error.
     case finished(Result<TransferResponse, DipperError>)
 }

@@ -1,27 +1,28 @@
-/* What Swift cannot say of processes: calls that the C library declares for GNU's dialect alone. Each answers as the
-   system does: -1 with errno, or in dipper_spawn the error itself. Whatever they open is closed in other programs. */
+/* System calls for processes that Swift does not see: the C library declares them only for GNU's dialect. Each function
+   reports errors as the system does: -1 with errno, or in dipper_spawn the error itself. Descriptors that these
+   functions open are closed in programs that are started later. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Starts a program in a group of its own, in the root folder, with the signals as they are by default. Its standard
-   input is empty, the other descriptors are those given, in this order: 1, 2, 3. All others are closed. Each of those
-   given is greater than 3. Lists end with NULL. */
+/* Starts a program in a process group of its own, in the root folder, with no signal blocked and with the default
+   actions of all signals. Its standard input is empty; its descriptors 1, 2 and 3 are the given ones, in this order;
+   all others are closed. Each given descriptor must be greater than 3. Lists end with NULL. */
 int dipper_spawn(pid_t *id, const char *path, char *const arguments[], char *const environment[], const int files[3]);
 
-/* The most that a program may take: memory in bytes, processor time in seconds. It leaves no core. */
+/* Limits a program: memory in bytes, processor time in seconds. The program leaves no core. */
 int dipper_limit(pid_t id, uint64_t memory, uint64_t seconds);
 
-/* What is written to the second end is read from the first. */
+/* Creates a pipe: bytes written to the second end are read from the first. */
 int dipper_pipe(int ends[2]);
 
-/* Can be read once something was written to it: eight bytes that are a number. */
+/* Creates an event descriptor (eventfd). After a write to it, eight bytes can be read that are a number. */
 int dipper_event(void);
 
-/* An empty file that is in memory only. */
+/* Creates an empty file that is in memory only. */
 int dipper_memory_file(void);
 
-/* Gives a mapping another length, elsewhere if need be, without copying it. NULL where there is no room: the mapping is
-   as it was. */
+/* Changes the length of a mapping without copying it; the mapping may move. Returns NULL if there is no room: then the
+   mapping stays as it was. */
 void *dipper_remap(void *start, size_t length, size_t wanted);

@@ -1,15 +1,15 @@
 #if AVIF
     import Foundation
 
-    /// Reads AVIF, still and moving, of 8, 10 and 12 bits, by libavif.
+    /// A decoder for still and animated AVIF with 8, 10 or 12 bits, by libavif.
     ///
-    /// Colours come into sRGB from the file's profile, or from its coded primaries and transfer function (nclx).
-    /// What is brighter than white in PQ and HLG is cut off: there is no tone mapping.
+    /// Colours are converted to sRGB from the file's profile, or from its coded primaries and transfer function (nclx).
+    /// In PQ and HLG, light brighter than white is clipped: there is no tone mapping.
     public struct AVIFDecoder: ImageDecoder {
-        /// ``ImageFormat/avif``.
+        /// The format ``ImageFormat/avif``.
         public let format = ImageFormat.avif
 
-        /// Without settings.
+        /// Creates a decoder.
         public init() {}
 
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {

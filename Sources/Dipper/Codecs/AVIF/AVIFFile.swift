@@ -2,18 +2,19 @@
     import CAVIF
     import Foundation
 
-    /// Owns libavif's decoder of one file.
+    /// A file opened by libavif. The object owns libavif's decoder.
     final class AVIFFile {
-        /// The decoder reads them frame by frame.
+        /// The file's bytes, which the decoder reads frame by frame.
         private let bytes: PinnedBytes
         private let decoder: UnsafeMutablePointer<avifDecoder>
 
-        /// libaom where it is there: versions of dav1d that are in use write outside their memory for broken files.
+        /// The AV1 codec: libaom if it is available, because versions of dav1d in use write out of bounds for broken
+        /// files.
         private static let codec =
             avifCodecName(AVIF_CODEC_CHOICE_AOM, AVIF_CODEC_FLAG_CAN_DECODE.rawValue) == nil
             ? AVIF_CODEC_CHOICE_AUTO : AVIF_CODEC_CHOICE_AOM
 
-        /// Reads what stands around the pictures; nothing is decoded.
+        /// Parses the container. No frame is decoded.
         init(_ data: Data, _ limits: DecodeLimits) throws(DipperError) {
             bytes = PinnedBytes(data)
             guard let decoder = avifDecoderCreate() else { throw .imageTooLarge.with(detail: "AVIF: no memory") }
@@ -22,13 +23,14 @@
             decoder.pointee.codecChoice = Self.codec
             decoder.pointee.ignoreExif = 1
             decoder.pointee.ignoreXMP = 1
-            // Files of older encoders lack what the standard asks for and decoding does not need.
+            // Files from older encoders lack parts that the standard requires but decoding does not need.
             decoder.pointee.strictFlags = 0
             decoder.pointee.imageSizeLimit = UInt32(
                 clamping: max(1, min(limits.pixels, Int(AVIF_DEFAULT_IMAGE_DIMENSION_LIMIT) << 13)))
-            // A long side is as good as a short one.
+            // Only the number of pixels is limited, not the length of a side.
             decoder.pointee.imageDimensionLimit = 0
-            // A bound of the tables. How many frames are allowed is for the caller to check: the first may be had alone.
+            // This only bounds libavif's tables. The caller checks the number of frames, because it may want only the
+            // first.
             decoder.pointee.imageCountLimit = UInt32(clamping: max(limits.frames, DecodeLimits().frames))
             try check(avifDecoderSetIOMemory(decoder, bytes.base, bytes.count))
             try check(avifDecoderParse(decoder))
@@ -38,13 +40,14 @@
             avifDecoderDestroy(decoder)
         }
 
-        /// Frames, whether or not their bytes are there.
+        /// The number of frames that the file declares, whether or not their bytes have arrived.
         var frameCount: Int { Int(decoder.pointee.imageCount) }
 
-        /// A frame as the file says that it will be: without pixels.
+        /// The frame as the container describes it, without pixels.
         var announced: AVIFPicture? { decoder.pointee.image.map { AVIFPicture($0, duration: .zero) } }
 
-        /// The most bytes that the planes of a frame take.
+        /// Returns the most bytes that the planes of a frame take.
+        /// - Throws: `DipperError.undecodable` for an empty picture, `DipperError.imageTooLarge` above the limits.
         func planeBytes(_ limits: DecodeLimits) throws(DipperError) -> Int {
             guard let image = decoder.pointee.image?.pointee else { return 0 }
             let size = PixelSize(width: Int(image.width), height: Int(image.height))
@@ -54,8 +57,8 @@
             return size.width * size.height * planes * (image.depth > 8 ? 2 : 1)
         }
 
-        /// Goes on to the next frame.
-        /// - Returns: the frame, good until the next call; `nil` after the last.
+        /// Decodes the next frame.
+        /// - Returns: the frame, valid until the next call; `nil` after the last.
         func next() throws(DipperError) -> AVIFPicture? {
             let result = avifDecoderNextImage(decoder)
             if result == AVIF_RESULT_NO_IMAGES_REMAINING { return nil }
@@ -64,7 +67,7 @@
             return AVIFPicture(image, duration: duration)
         }
 
-        /// Begins with the first frame again.
+        /// Restarts at the first frame.
         func rewind() throws(DipperError) {
             try check(avifDecoderReset(decoder))
         }

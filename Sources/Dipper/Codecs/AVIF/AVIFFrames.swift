@@ -1,13 +1,13 @@
 #if AVIF
     import Foundation
 
-    /// Decodes the frames of an AVIF; a still picture has one.
+    /// A decoder of an AVIF file's frames. A still picture has one.
     final class AVIFFrames: CountedFrames {
         let frameCount: Int
         let loopCount: Int
         private let file: AVIFFile
         private let options: DecodeOptions
-        /// Of the first frame; all have the same.
+        /// The colour transform of the first frame, used for all frames; `nil` before the first frame is decoded.
         private var color: ColorTransform??
         private var shown = 0
         private var isAtEnd = false
@@ -49,7 +49,7 @@
             do throws(DipperError) {
                 return try file.next()
             } catch {
-                // The frames before a broken one are good.
+                // Frames before a broken one are good.
                 if error == .undecodable, shown > 0 { return nil }
                 throw error
             }
@@ -68,7 +68,7 @@
                 try options.checkCancelled()
                 let first = writer.committed
                 let (memory, rows) = writer.memory(rows: RowWriter.rowsAtATime)
-                // A part of the planes begins with an even row.
+                // libavif's view of a part of the planes must begin at an even row.
                 let start = max(0, first - first % 2 - beside)
                 let end = min(size.height, first + rows + beside)
                 try picture.convert(start..<end, into: scratch.base)

@@ -2,10 +2,10 @@
     import CAVIF
     import Foundation
 
-    /// A decoded frame, which libavif keeps until the next.
+    /// A decoded frame, valid until libavif decodes the next one.
     struct AVIFPicture {
         let duration: Duration
-        /// What is to be shown of the stored picture.
+        /// The part of the stored picture that is displayed.
         let area: avifCropRect
         private let image: UnsafeMutablePointer<avifImage>
 
@@ -15,11 +15,11 @@
             area = Self.cleanAperture(of: image.pointee)
         }
 
-        /// Of the area.
+        /// The size of the displayed area.
         var size: PixelSize { PixelSize(width: Int(area.width), height: Int(area.height)) }
         var hasAlpha: Bool { image.pointee.alphaPlane != nil }
 
-        /// Turned first, then mirrored (ISO/IEC 23000-22, 7.3.6.7).
+        /// The orientation: first rotated, then mirrored (ISO/IEC 23000-22, 7.3.6.7).
         var orientation: Orientation {
             let flags = image.pointee.transformFlags
             let turns = flags & AVIF_TRANSFORM_IROT.rawValue != 0 ? image.pointee.irot.angle & 3 : 0
@@ -32,7 +32,7 @@
             return [.upMirrored, .rightMirrored, .downMirrored, .leftMirrored][Int(turns)]
         }
 
-        /// Brings the colours into sRGB; `nil` if they are.
+        /// The conversion of the colours to sRGB; `nil` if none is needed.
         var color: ColorTransform? {
             let image = self.image.pointee
             if image.icc.size > 0, let profile = image.icc.data {
@@ -45,11 +45,11 @@
             ).profile.flatMap { ColorTransform.shared(icc: $0) }
         }
 
-        /// Some rows as RGBA of eight bits, not premultiplied: libavif lets colours that it leaves multiplied be larger
-        /// than alpha.
+        /// Converts rows to RGBA with eight bits each and straight alpha: libavif lets premultiplied colours exceed
+        /// their alpha.
         /// - Parameters:
-        ///   - rows: within the area; the first is even.
-        ///   - memory: for all of them, one after the other.
+        ///   - rows: rows within the area; the first is even.
+        ///   - memory: memory for all of the rows, without gaps.
         func convert(_ rows: Range<Int>, into memory: UnsafeMutableRawPointer) throws(DipperError) {
             guard let view = avifImageCreateEmpty() else { throw .imageTooLarge.with(detail: "AVIF: no memory") }
             defer { avifImageDestroy(view) }
@@ -71,10 +71,11 @@
             }
         }
 
-        /// Chroma between two rows is made of both, so rows beside those converted have a say.
+        /// The number of rows above and below that are converted too, because libavif interpolates 4:2:0 chroma between
+        /// rows.
         var rowsBeside: Int { image.pointee.yuvFormat == AVIF_PIXEL_FORMAT_YUV420 ? 2 : 0 }
 
-        /// The whole picture if the file names no part of it, or one that cannot be.
+        /// Returns the clean aperture, or the whole picture if the file has none or an invalid one.
         private static func cleanAperture(of image: avifImage) -> avifCropRect {
             var area = avifCropRect(x: 0, y: 0, width: image.width, height: image.height)
             guard image.transformFlags & AVIF_TRANSFORM_CLAP.rawValue != 0 else { return area }

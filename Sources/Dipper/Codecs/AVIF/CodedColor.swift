@@ -3,12 +3,13 @@
     import CLCMS
     import Foundation
 
-    /// Colours as ITU-T H.273 numbers them: primaries (8.1) and transfer characteristics (8.2).
+    /// Colour primaries (8.1) and transfer characteristics (8.2) as numbered by ITU-T H.273.
     struct CodedColor {
         let primaries: Int
         let transfer: Int
 
-        /// An ICC profile of them; `nil` if they are near enough to sRGB, or not known.
+        /// An ICC profile of these colours; `nil` if they are close to sRGB or the transfer characteristics are not
+        /// known.
         var profile: Data? {
             guard !isSRGB, let curve else { return nil }
             defer { cmsFreeToneCurve(curve) }
@@ -25,12 +26,13 @@
             return Self.bytes(of: profile)
         }
 
-        /// Video's own curve counts as sRGB where its primaries are: that is how such files are shown.
+        /// Whether the colours are treated as sRGB. The transfer function of video counts as that of sRGB if the
+        /// primaries are those of sRGB, because viewers display such files this way.
         private var isSRGB: Bool {
             [0, 1, 2].contains(primaries) && [0, 1, 2, 6, 13, 14, 15].contains(transfer)
         }
 
-        /// To be freed; `nil` for one that is not known.
+        /// The transfer function, which the caller must free; `nil` for an unknown one.
         private var curve: OpaquePointer? {
             switch transfer {
             case 1, 6, 14, 15: Self.parametric([1 / 0.45, 1 / 1.099, 0.099 / 1.099, 1 / 4.5, 0.081])
@@ -44,7 +46,7 @@
             }
         }
 
-        /// Y = (aX + b)^g from d on, below it cX: the parameters are g, a, b, c, d.
+        /// Returns the curve Y = (aX + b)^g for X from d on, and Y = cX below; the parameters are g, a, b, c, d.
         private static func parametric(_ parameters: [Double]) -> OpaquePointer? {
             cmsBuildParametricToneCurve(nil, 4, parameters)
         }
@@ -54,14 +56,15 @@
             return cmsBuildTabulatedToneCurve16(nil, UInt32(table.count), table)
         }
 
-        /// SMPTE ST 2084, with white of 203 cd/m² as 1 (ITU-R BT.2408).
+        /// Returns the light for a PQ signal (SMPTE ST 2084), with white of 203 cd/m² as 1 (ITU-R BT.2408).
         private static func pq(_ signal: Double) -> Double {
             let root = pow(signal, 1 / 78.84375)
             let ratio = max(0, root - 0.8359375) / (18.8515625 - 18.6875 * root)
             return pow(ratio, 1 / 0.1593017578125) * 10_000 / 203
         }
 
-        /// ARIB STD-B67, with white at three quarters of the signal as 1 (ITU-R BT.2408).
+        /// Returns the light for an HLG signal (ARIB STD-B67), with white at three quarters of the signal as 1 (ITU-R
+        /// BT.2408).
         private static func hlg(_ signal: Double) -> Double {
             func scene(_ signal: Double) -> Double {
                 signal <= 0.5 ? signal * signal / 3 : (exp((signal - 0.55991073) / 0.17883277) + 0.28466892) / 12

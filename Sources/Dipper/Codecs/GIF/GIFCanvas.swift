@@ -1,11 +1,11 @@
 #if GIF
-    /// The logical screen, on which one frame after the other is drawn.
+    /// The logical screen of a GIF, on which its frames are drawn one after the other.
     final class GIFCanvas {
         let size: PixelSize
         private let pixels: PixelBuffer
-        /// What is done before the next frame is drawn.
+        /// The area and disposal of the last frame, applied before the next one is drawn.
         private var pending: (area: Area, disposal: GIFFrame.Disposal)?
-        /// The rows of the area before the frame that is to be taken away.
+        /// The pixels under the last frame, if its disposal restores them.
         private var saved = [UInt32]()
 
         /// A part of the canvas.
@@ -22,17 +22,17 @@
             pixels.clear()
         }
 
-        /// Every pixel is transparent again.
+        /// Makes every pixel transparent.
         func clear() {
             pixels.clear()
             pending = nil
         }
 
-        /// The pixels as they are now.
+        /// The current pixels.
         var canvas: Canvas { Canvas(base: pixels.base, size: size, rowStride: pixels.rowStride) }
 
-        /// Takes the frame before away as it asks for, and prepares for the next.
-        /// - Returns: how many columns and rows of the frame are on the canvas.
+        /// Disposes of the previous frame and prepares for the next.
+        /// - Returns: the number of columns and rows of the frame that are on the canvas.
         func begin(_ frame: GIFFrame) -> PixelSize {
             dispose()
             let area = Area(

@@ -1,12 +1,12 @@
 #if GIF
     import Foundation
 
-    /// Reads GIF 87a and 89a, still and moving, by giflib.
+    /// A decoder for still and animated GIF 87a and 89a, by giflib.
     public struct GIFDecoder: ImageDecoder {
-        /// ``ImageFormat/gif``.
+        /// The format ``ImageFormat/gif``.
         public let format = ImageFormat.gif
 
-        /// Without settings.
+        /// Creates a decoder.
         public init() {}
 
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {

@@ -1,15 +1,16 @@
 #if GIF
     import Foundation
 
-    /// Writes GIF 89a by giflib, still and moving: 256 colours a frame, each pixel opaque or transparent.
+    /// An encoder for still and animated GIF 89a, by giflib: 256 colours for each frame, each pixel opaque or
+    /// transparent.
     ///
-    /// Pictures of few colours keep them exactly; others get the colours of giflib's median cut. Pixels of less than
-    /// half of full alpha become transparent. Durations are rounded to hundredths of a second.
+    /// A picture of few colours keeps them exactly; others get the colours of giflib's median cut. Pixels with less
+    /// than half of full alpha become transparent. Durations are rounded to hundredths of a second.
     public struct GIFEncoder: ImageEncoder {
-        /// ``ImageFormat/gif``.
+        /// The format ``ImageFormat/gif``.
         public let format = ImageFormat.gif
 
-        /// Without settings.
+        /// Creates an encoder.
         public init() {}
 
         public func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {

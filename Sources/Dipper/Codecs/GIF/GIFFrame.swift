@@ -1,9 +1,9 @@
 #if GIF
     import CGIF
 
-    /// What stands before a frame's pixels.
+    /// A frame's position, colours and control data, which come before its pixels in the file.
     struct GIFFrame {
-        /// What becomes of the frame's area before the next frame is drawn (GIF 89a, 23).
+        /// A treatment of the frame's area before the next frame is drawn (GIF 89a, 23).
         enum Disposal {
             case keep
             case clear
@@ -16,9 +16,9 @@
         let height: Int
         let isInterlaced: Bool
         let disposal: Disposal
-        /// As the file says.
+        /// The time for which the frame is displayed, as the file states it.
         let duration: Duration
-        /// The pixel of each index in memory's order; 0 leaves what is there.
+        /// The pixel for each palette index, in the byte order of memory; 0 leaves the canvas as it is.
         let pixels: [UInt32]
 
         init(_ file: GifFileType, _ control: GraphicsControlBlock) {
@@ -38,7 +38,8 @@
             pixels = Self.pixels(image.ColorMap ?? file.SColorMap, transparent: Int(control.TransparentColor))
         }
 
-        /// Indices beyond the palette are transparent, as in browsers. Without a palette they are greys.
+        /// Returns the pixel for each index. Indices beyond the palette are transparent, as in browsers. Without a
+        /// palette the indices are greys.
         private static func pixels(_ map: UnsafeMutablePointer<ColorMapObject>?, transparent: Int) -> [UInt32] {
             var pixels = [UInt32](repeating: 0, count: 256)
             if let map, let colors = map.pointee.Colors {
@@ -57,7 +58,7 @@
             UInt32(littleEndian: UInt32(red) | UInt32(green) << 8 | UInt32(blue) << 16 | 0xFF00_0000)
         }
 
-        /// Rows in the order they are stored (GIF 89a, appendix E).
+        /// The order in which rows are stored (GIF 89a, appendix E).
         var rows: [(start: Int, step: Int)] {
             isInterlaced ? [(0, 8), (4, 8), (2, 4), (1, 2)] : [(0, 1)]
         }

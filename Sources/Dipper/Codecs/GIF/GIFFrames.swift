@@ -1,10 +1,10 @@
 #if GIF
     import Foundation
 
-    /// Decodes the frames of a GIF: each as the canvas looks when it is shown.
+    /// A decoder of a GIF's frames: each is the canvas as it looks when the frame is displayed.
     ///
-    /// What of a frame is outside the logical screen is cut off. The canvas is transparent at first; disposal to the
-    /// background makes it so again, as browsers do, whatever the background's colour.
+    /// Parts of a frame outside the logical screen are cropped. The canvas is transparent at first. Disposal to the
+    /// background makes the area transparent again, whatever the background colour, as browsers do.
     final class GIFFrames: CountedFrames {
         let frameCount: Int
         let loopCount: Int
@@ -23,7 +23,7 @@
             let size = info.size ?? PixelSize(width: 0, height: 0)
             (frameCount, loopCount) = options.firstFrameOnly ? (1, 1) : (info.frameCount, info.loopCount)
             try options.limits.check(size, frames: frameCount)
-            // The canvas, and the picture made of it.
+            // The canvas, and the picture that is made from it.
             try options.limits.checkMemory(PixelSize(width: size.width, height: 2 * size.height))
             reader = try GIFReader(data)
             canvas = try GIFCanvas(size)
@@ -38,7 +38,7 @@
 
         func next() throws(DipperError) -> AnimationFrame? {
             guard !isAtEnd else { return nil }
-            // Whatever happens, the file is read no further unless the frame is complete.
+            // Reading goes on only after a complete frame, whatever happens before.
             isAtEnd = true
             guard let duration = try drawNext() else { return nil }
             let image = try RowWriter.image(
@@ -47,7 +47,9 @@
             return AnimationFrame(image: image, duration: duration)
         }
 
-        /// - Returns: how long the frame is shown; `nil` if there is none, or it ends too early.
+        /// Draws the next frame onto the canvas.
+        /// - Returns: the time for which the frame is displayed; `nil` if there is no frame, or it is broken and not
+        ///   the first.
         private func drawNext() throws(DipperError) -> Duration? {
             do throws(DipperError) {
                 guard let frame = try reader.nextFrame() else { return nil }
@@ -56,17 +58,18 @@
                 isAtEnd = !isComplete
                 return isComplete || shown == 0 ? frame.duration : nil
             } catch {
-                // What comes after a broken place cannot be told from noise; what came before it is good.
+                // Data after a broken place cannot be told from noise; frames before it are good.
                 if error == .undecodable, shown > 0 { return nil }
                 throw error
             }
         }
 
-        /// - Returns: false if the file ends too early, and part of a picture is wanted.
+        /// Draws a frame onto the canvas.
+        /// - Returns: `false` if the first frame is broken or ends too early, and the options allow a partial picture.
         private func draw(_ frame: GIFFrame) throws(DipperError) -> Bool {
             let visible = canvas.begin(frame)
             do throws(DipperError) {
-                // giflib has passed over the end of a frame whose rows were all read.
+                // giflib has already read past the end of a frame if all of its rows were read.
                 let areAllRead = visible.isEmpty ? false : try drawLines(of: frame, visible)
                 if !areAllRead { try reader.skipPixels() }
                 return true
@@ -76,7 +79,9 @@
             }
         }
 
-        /// - Returns: whether all rows of the frame were read; not so if they end early, or are not on the canvas.
+        /// Draws the rows of a frame.
+        /// - Returns: whether all rows were read. They are not if the data ends early or the last rows are below the
+        ///   canvas.
         private func drawLines(of frame: GIFFrame, _ visible: PixelSize) throws(DipperError) -> Bool {
             if line.count != frame.width { line = [UInt8](repeating: 0, count: frame.width) }
             let lastRow = frame.isInterlaced ? frame.height : visible.height

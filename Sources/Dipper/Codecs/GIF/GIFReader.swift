@@ -2,7 +2,7 @@
     import CGIF
     import Foundation
 
-    /// Reads a GIF record by record, so that no frame but the present one is held. Owns giflib's reader.
+    /// A reader of a GIF's records that holds only the current frame. It owns giflib's reader.
     final class GIFReader {
         private let input: GIFInput
         private let file: UnsafeMutablePointer<GifFileType>
@@ -24,7 +24,7 @@
             DGifCloseFile(file, nil)
         }
 
-        /// Goes on to the next frame's pixels; `nil` after the last.
+        /// Advances to the pixels of the next frame; returns `nil` after the last.
         func nextFrame() throws(DipperError) -> GIFFrame? {
             var control = GraphicsControlBlock(
                 DisposalMode: DISPOSAL_UNSPECIFIED, UserInputFlag: false, DelayTime: 0, TransparentColor: -1)
@@ -33,7 +33,7 @@
                 guard DGifGetRecordType(file, &record) == GIF_OK else { throw lastError }
                 switch record {
                 case IMAGE_DESC_RECORD_TYPE:
-                    // Not DGifGetImageDesc, which keeps a record of every frame.
+                    // DGifGetImageDesc would keep a record of every frame.
                     guard DGifGetImageHeader(file) == GIF_OK else { throw lastError }
                     return GIFFrame(file.pointee, control)
                 case EXTENSION_RECORD_TYPE:
@@ -51,7 +51,7 @@
             var block: UnsafeMutablePointer<GifByteType>?
             guard DGifGetExtension(file, &code, &block) == GIF_OK else { throw lastError }
             if code == GRAPHICS_EXT_FUNC_CODE, let block {
-                // A block of another length is ignored, and leaves the control as it was.
+                // A block of another length is ignored and leaves the control data as they were.
                 DGifExtensionToGCB(Int(block[0]), block + 1, &control)
             }
             while block != nil {
@@ -59,15 +59,15 @@
             }
         }
 
-        /// The frame's next row of palette indices.
-        /// - Returns: false if the file says that the pixels end here: browsers show such frames.
+        /// Reads the frame's next row of palette indices.
+        /// - Returns: `false` if the file declares the end of the pixels here. Browsers display such frames.
         func readLine(into line: inout [UInt8]) throws(DipperError) -> Bool {
             if DGifGetLine(file, &line, Int32(line.count)) == GIF_OK { return true }
             guard file.pointee.Error == D_GIF_ERR_EOF_TOO_SOON else { throw lastError }
             return false
         }
 
-        /// Passes over what is left of the frame.
+        /// Skips the rest of the frame's pixels.
         func skipPixels() throws(DipperError) {
             var block: UnsafeMutablePointer<GifByteType>?
             repeat {
@@ -82,7 +82,7 @@
         }
     }
 
-    /// Where giflib's reader is in the file.
+    /// The file and the position of giflib's reader in it.
     private final class GIFInput {
         private let data: Data
         private var index: Data.Index
@@ -92,7 +92,8 @@
             index = data.startIndex
         }
 
-        /// - Returns: how many bytes there were.
+        /// Copies the next bytes of the file.
+        /// - Returns: the number of bytes copied.
         func read(into buffer: UnsafeMutablePointer<GifByteType>, _ count: Int32) -> Int32 {
             let end = min(data.endIndex, index + max(0, Int(count)))
             data.copyBytes(to: buffer, from: index..<end)

@@ -2,13 +2,14 @@
     import CGIF
     import Foundation
 
-    /// A file in the making; owns giflib's writer.
+    /// A writer of one GIF file. It owns giflib's writer.
     final class GIFWriter {
         private let output = GIFOutput()
         private var file: UnsafeMutablePointer<GifFileType>?
         private let size: PixelSize
 
-        /// - Parameter loopCount: how often frames are shown; 0 for ever.
+        /// Creates a writer and writes the header.
+        /// - Parameter loopCount: the number of times the animation plays; 0 for endlessly.
         init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
             self.size = size
             guard size.width <= 0xFFFF, size.height <= 0xFFFF else {
@@ -36,7 +37,8 @@
             if let file { EGifCloseFile(file, nil) }
         }
 
-        /// - Parameter duration: `nil` for a picture that does not move.
+        /// Adds a frame.
+        /// - Parameter duration: the time for which it is displayed; `nil` for a still picture.
         func add(_ pixels: IndexedPixels, duration: Duration?) throws(DipperError) {
             guard let file else { throw Self.broken }
             if duration != nil || pixels.transparent != nil { try putControl(pixels, duration, to: file) }
@@ -46,13 +48,13 @@
             try check(EGifPutImageDesc(file, 0, 0, Int32(size.width), Int32(size.height), false, map))
             var line = [UInt8](repeating: 0, count: size.width)
             for y in 0..<size.height {
-                // giflib may change the row it is given.
+                // giflib may change the row that it is given.
                 for x in 0..<size.width { line[x] = pixels.indices[y * size.width + x] }
                 try check(EGifPutLine(file, &line, Int32(size.width)))
             }
         }
 
-        /// The bytes of the file.
+        /// Ends the file and returns its bytes.
         func finish() throws(DipperError) -> Data {
             guard let file else { throw Self.broken }
             self.file = nil
@@ -60,7 +62,7 @@
             return output.data
         }
 
-        /// The extension of Netscape's, as browsers follow it: how often frames are shown again; 0 for ever.
+        /// Writes the Netscape extension as browsers read it: the number of repetitions, 0 for endlessly.
         private func putRepetitions(_ count: Int, to file: UnsafeMutablePointer<GifFileType>) throws(DipperError) {
             try check(EGifPutExtensionLeader(file, APPLICATION_EXT_FUNC_CODE))
             try check(EGifPutExtensionBlock(file, 11, Array("NETSCAPE2.0".utf8)))
@@ -72,7 +74,7 @@
             _ pixels: IndexedPixels, _ duration: Duration?, to file: UnsafeMutablePointer<GifFileType>
         ) throws(DipperError) {
             let hundredths = ((duration ?? .zero) / .milliseconds(10)).rounded()
-            // Every frame is a whole one: what shows through must not be the one before.
+            // Every frame covers the whole canvas; the previous frame must not show through its transparent pixels.
             let disposal = duration == nil ? DISPOSAL_UNSPECIFIED : DISPOSE_BACKGROUND
             var control = GraphicsControlBlock(
                 DisposalMode: disposal, UserInputFlag: false, DelayTime: Int32(min(0xFFFF, max(0, hundredths))),
@@ -89,7 +91,7 @@
         private static let broken = DipperError.unencodable.with(detail: "GIF: giflib failed")
     }
 
-    /// What giflib has written.
+    /// The bytes that giflib has written.
     private final class GIFOutput {
         var data = Data()
     }

@@ -3,16 +3,17 @@
     import CPixels
     import Synchronization
 
-    /// A picture of at most 256 colours.
+    /// A picture with a palette of at most 256 colours.
     struct IndexedPixels {
-        /// A power of two of colours.
+        /// The colours, padded to a power of two.
         private(set) var palette: [GifColorType]
-        /// One for each pixel.
+        /// The palette index of each pixel.
         private(set) var indices: [UInt8]
-        /// The index of pixels that are not drawn; `nil` if there are none.
+        /// The index of transparent pixels; `nil` if there are none.
         private(set) var transparent: UInt8?
 
-        /// - Throws: `DipperError.unencodable`.
+        /// Converts a picture.
+        /// - Throws: `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
         init(_ image: Image) throws(DipperError) {
             let colors = try Self.colors(of: image)
             let hasTransparency = colors.contains { $0 == Self.clear }
@@ -35,7 +36,7 @@
 
         private static let clear = UInt32.max
 
-        /// 0xRRGGBB for each pixel.
+        /// Returns 0xRRGGBB, or `clear`, for each pixel.
         private static func colors(of image: Image) throws(DipperError) -> [UInt32] {
             let scratch = try PixelScratch(byteCount: image.width * 4)
             return [UInt32](unsafeUninitializedCapacity: image.width * image.height) { colors, count in
@@ -58,7 +59,8 @@
             }
         }
 
-        /// - Returns: `nil` if there are more colours than room for them.
+        /// Returns a palette of the picture's own colours, and the index of each pixel.
+        /// - Returns: `nil` if the palette has no room for all colours.
         private static func exact(_ colors: [UInt32], room: Int) -> ([GifColorType], [UInt8])? {
             var known = [UInt32: UInt8]()
             var palette = [GifColorType]()
@@ -82,7 +84,7 @@
             return (palette, indices)
         }
 
-        /// giflib keeps the axis by which it sorts in a global variable: one picture at a time.
+        /// A lock around giflib's quantizer, which keeps its sorting axis in a global variable.
         private static let quantizer = Mutex(())
 
         private static func reduced(
@@ -111,7 +113,8 @@
             return (palette, indices)
         }
 
-        /// giflib counts with five bits a colour, which makes white grey: here is the mean of what it put together.
+        /// Returns the palette with each colour replaced by the mean of the colours mapped to it. giflib quantizes to
+        /// five bits for each colour, which turns white into grey.
         private static func means(
             of colors: [UInt32], _ indices: [UInt8], _ palette: ArraySlice<GifColorType>
         ) -> [GifColorType] {

@@ -1,5 +1,5 @@
-/// The header of BMP: a file header of 14 bytes, then one of the headers that Windows and OS/2 have had, told apart by
-/// their length (Microsoft, "Bitmap Header Types").
+/// The header of BMP: a file header of 14 bytes, then one of the headers of Windows and OS/2, which differ in length
+/// (Microsoft, "Bitmap Header Types").
 enum BMPHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .bmp)
@@ -11,7 +11,7 @@ enum BMPHeader {
             size = PixelSize(width: try header.u16(at: 4, .little), height: try header.u16(at: 6, .little))
             bits = try header.u16(at: 10, .little)
         } else {
-            // A height below zero says that the first row is the top.
+            // A negative height means that the first row is the top.
             size = PixelSize(
                 width: try header.i32(at: 4, .little),
                 height: Int(clamping: try header.i32(at: 8, .little).magnitude))
@@ -19,13 +19,13 @@ enum BMPHeader {
         }
         info.bitDepth = bits == 16 ? 5 : 8
         if length >= 56 {
-            // Masks count only where pixels are said to have them.
+            // The alpha mask is only valid with a compression that uses masks.
             let compression = try header.u32(at: 16, .little)
             let mask = try header.u32(at: 52, .little)
             info.hasAlpha = mask != 0 && (compression == 3 || compression == 6)
         }
         if length >= 124 {
-            // Linked or embedded, in letters of which the last comes first.
+            // `LINK` or `MBED`: the profile is linked or embedded. The letters are stored in reverse order.
             info.hasColorProfile = ["KNIL", "DEBM"].contains(try header.code(at: 56))
         }
         try info.setStoredSize(size)

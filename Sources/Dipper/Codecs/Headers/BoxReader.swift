@@ -4,18 +4,19 @@ struct Box {
     let content: ByteReader
 }
 
-/// Boxes that follow each other.
+/// A reader of consecutive boxes.
 struct BoxReader {
     private let bytes: ByteReader
     private var offset: Int
 
-    /// - Parameter start: where the first box begins.
+    /// Creates a reader of the boxes in some bytes.
+    /// - Parameter start: the position of the first box.
     init(_ bytes: ByteReader, from start: Int = 0) {
         self.bytes = bytes
         offset = start
     }
 
-    /// The next box; `nil` at the end of those.
+    /// Reads the next box; returns `nil` at the end.
     mutating func next() throws(DipperError) -> Box? {
         guard offset < bytes.count else { return nil }
         var length = try bytes.u32(at: offset)
@@ -34,7 +35,7 @@ struct BoxReader {
         return Box(type: type, content: content)
     }
 
-    /// The first box of a type.
+    /// Returns the content of the first box of a type.
     /// - Throws: `DipperError.undecodable` if there is none.
     static func first(_ type: FourCC, in bytes: ByteReader) throws(DipperError) -> ByteReader {
         var boxes = BoxReader(bytes)

@@ -1,21 +1,21 @@
 import Foundation
 
-/// Numbers out of bytes that may be anything: each read is checked against their end, and nothing is copied.
+/// A reader of numbers from untrusted bytes. It checks each read against the end and copies nothing.
 ///
-/// Valid as long as the bytes are.
+/// A reader is valid as long as the bytes are.
 struct ByteReader {
     enum Order {
-        /// The highest byte first.
+        /// Big-endian: the highest byte comes first.
         case big
-        /// The lowest byte first.
+        /// Little-endian: the lowest byte comes first.
         case little
     }
 
     private let bytes: UnsafeRawBufferPointer
-    /// The length that a surrounding header announces; there may be fewer bytes, of which the rest is still to come.
+    /// The length that the surrounding header states. It may be larger than the number of bytes that have arrived.
     let count: Int
 
-    /// A file that may go on after these bytes.
+    /// Creates a reader of the first bytes of a file, which may continue after them.
     init(_ bytes: UnsafeRawBufferPointer) {
         self.init(bytes, count: .max)
     }
@@ -25,7 +25,7 @@ struct ByteReader {
         self.count = count
     }
 
-    /// Calls a function with a reader of the bytes.
+    /// Calls a closure with a reader of some data.
     static func read<Result>(
         _ data: Data, _ body: (ByteReader) throws(DipperError) -> Result
     ) throws(DipperError) -> Result {
@@ -35,11 +35,12 @@ struct ByteReader {
         return try result.get()
     }
 
-    /// Bytes that are there.
+    /// The number of bytes that have arrived.
     var available: Int { bytes.count }
 
-    /// A part with an end of its own.
-    /// - Throws: `DipperError.undecodable` if it goes past this one's end; not if its bytes are still to come.
+    /// Returns a reader of a part, which has its own end.
+    /// - Throws: `DipperError.undecodable` if the part ends after this reader's end. It may end after the bytes that
+    ///   have arrived.
     func part(at offset: Int, count: Int) throws(DipperError) -> ByteReader {
         guard offset >= 0, count >= 0, offset <= self.count, count <= self.count - offset else { throw Self.broken }
         let start = min(offset, bytes.count)
@@ -47,7 +48,7 @@ struct ByteReader {
         return ByteReader(UnsafeRawBufferPointer(rebasing: bytes[start..<end]), count: count)
     }
 
-    /// All that follows.
+    /// Returns a reader of all bytes from an offset.
     func part(from offset: Int) throws(DipperError) -> ByteReader {
         guard offset >= 0, offset <= count else { throw Self.broken }
         return try part(at: offset, count: count - offset)
@@ -62,12 +63,12 @@ struct ByteReader {
         return Int(order == .big ? UInt16(bigEndian: value) : UInt16(littleEndian: value))
     }
 
-    /// Three bytes, the lowest first.
+    /// Reads a little-endian number of three bytes.
     func littleU24(at offset: Int) throws(DipperError) -> Int {
         try u16(at: offset, .little) | u8(at: offset + 2) << 16
     }
 
-    /// As large as an `Int` can be where that is smaller.
+    /// Reads an unsigned number of four bytes, clamped to the range of `Int`.
     func u32(at offset: Int, _ order: Order = .big) throws(DipperError) -> Int {
         let value = try load(UInt32.self, at: offset)
         return Int(clamping: order == .big ? UInt32(bigEndian: value) : UInt32(littleEndian: value))
@@ -78,7 +79,7 @@ struct ByteReader {
         return Int(order == .big ? Int32(bigEndian: value) : Int32(littleEndian: value))
     }
 
-    /// As large as an `Int` can be if it is larger; the highest byte comes first.
+    /// Reads a big-endian number of eight bytes, clamped to the range of `Int`.
     func u64(at offset: Int) throws(DipperError) -> Int {
         Int(clamping: UInt64(bigEndian: try load(UInt64.self, at: offset)))
     }
@@ -87,7 +88,7 @@ struct ByteReader {
         FourCC(rawValue: UInt32(bigEndian: try load(UInt32.self, at: offset)))
     }
 
-    /// Whether these bytes are there; a reader's end is no error.
+    /// Returns whether the bytes at an offset are a text; `false` if they have not all arrived.
     func holds(_ text: StaticString, at offset: Int = 0) -> Bool {
         let length = text.utf8CodeUnitCount
         guard offset >= 0, length <= bytes.count, offset <= bytes.count - length else { return false }
@@ -101,8 +102,8 @@ struct ByteReader {
         return bytes.loadUnaligned(fromByteOffset: offset, as: T.self)
     }
 
-    /// More bytes are needed.
+    /// The error if more bytes are needed.
     static let incomplete = DipperError.undecodable.with(detail: "the header is incomplete")
-    /// More bytes would not help.
+    /// The error if more bytes would not help.
     static let broken = DipperError.undecodable.with(detail: "the header is broken")
 }

@@ -1,7 +1,7 @@
-/// The orientation that cameras write (Exif 2.32, tag 0x0112).
+/// The orientation in Exif data (Exif 2.32, tag 0x0112).
 enum ExifOrientation {
-    /// Reads it; `nil` if there is none, or what there is means nothing.
-    /// - Parameter exif: a TIFF structure, also after the six bytes `Exif` and two zeros that JPEG puts before it.
+    /// Reads the orientation; returns `nil` if there is none or its value is invalid.
+    /// - Parameter exif: a TIFF structure, with or without the six bytes `Exif\0\0` that JPEG puts before it.
     static func read(_ exif: ByteReader) -> Orientation? {
         let start = exif.holds("Exif\0\0") ? 6 : 0
         guard let file = try? exif.part(from: start),

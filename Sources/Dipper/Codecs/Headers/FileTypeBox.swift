@@ -1,10 +1,12 @@
-/// The box `ftyp` that begins a file of the ISO base media file format (ISO/IEC 14496-12, section 4.3).
+/// The `ftyp` box at the start of an ISO base media file (ISO/IEC 14496-12, section 4.3).
 enum FileTypeBox {
-    /// The format that its brands tell.
+    /// Returns the format of a file by its brands: the major brand if it is known, or else a compatible brand, with
+    /// pictures preferred to films.
     static func format(_ file: ByteReader) -> ImageFormat? {
         guard let length = try? file.u32(at: 0), length >= 16, let major = try? file.code(at: 8) else { return nil }
         if let format = formats[major] { return format }
-        // After the minor version; a box that says it is longer than what there is ends there.
+        // The compatible brands follow the minor version. A box longer than the bytes available is read up to their
+        // end.
         var isFilm = false
         for offset in stride(from: 16, to: min(length, file.available, 4096) - 3, by: 4) {
             guard let brand = try? file.code(at: offset), let format = formats[brand] else { continue }

@@ -1,6 +1,6 @@
-/// Four characters that name a box or a chunk.
+/// A code of four characters that names a box or a chunk.
 struct FourCC: Hashable, Sendable, ExpressibleByStringLiteral {
-    /// The first character is the highest byte.
+    /// The four characters; the first one is the highest byte.
     let rawValue: UInt32
 
     init(rawValue: UInt32) { self.rawValue = rawValue }

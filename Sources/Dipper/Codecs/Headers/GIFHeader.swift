@@ -1,6 +1,6 @@
-/// The header of GIF (GIF89a): the screen, and as many frames as there are bytes for. Pixels are stepped over.
+/// The header of GIF (GIF89a): the logical screen, and the number of frames in the bytes given. Pixels are skipped.
 ///
-/// A screen without pixels, which some programs write, is taken to hold the first frame.
+/// Some programs write a screen without pixels. Its size is then that of the first frame, including its offset.
 enum GIFHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .gif)
@@ -11,7 +11,7 @@ enum GIFHeader {
         do throws(DipperError) {
             try walk.run()
         } catch {
-            // The end of the bytes ends the counting, and so does what is no block.
+            // The end of the bytes, or an invalid block, ends the count of the frames.
             if screen.isEmpty, walk.firstFrameEnd == nil { throw error }
         }
         try info.setStoredSize(screen.isEmpty ? walk.firstFrameEnd ?? screen : screen)
@@ -22,7 +22,7 @@ enum GIFHeader {
         return info
     }
 
-    /// The bytes of a colour table.
+    /// Returns the length of a colour table, in bytes.
     private static func colorTable(_ flags: Int) -> Int {
         flags & 0x80 == 0 ? 0 : 3 << ((flags & 7) + 1)
     }
@@ -31,11 +31,11 @@ enum GIFHeader {
         let file: ByteReader
         var offset: Int
         var frameCount = 0
-        /// The right and lower end of the first frame.
+        /// The right and bottom end of the first frame.
         var firstFrameEnd: PixelSize?
         var loopCount = 1
         var hasTransparency = false
-        /// Of the first frame.
+        /// Whether the first frame is interlaced.
         var isInterlaced = false
 
         init(file: ByteReader, offset: Int) {
@@ -60,7 +60,7 @@ enum GIFHeader {
                     width: try file.u16(at: offset + 1, .little) + file.u16(at: offset + 5, .little),
                     height: try file.u16(at: offset + 3, .little) + file.u16(at: offset + 7, .little))
             }
-            // After the table comes the first code's length, and then the pixels.
+            // The colour table is followed by the length of the first code and then by the pixels.
             offset += 10 + GIFHeader.colorTable(flags) + 1
             if frameCount == 0 { isInterlaced = flags & 0x40 != 0 }
             frameCount += 1
@@ -79,7 +79,7 @@ enum GIFHeader {
                 if isLoop, try file.u8(at: offset) == 11, try file.u8(at: offset + 12) >= 3,
                     try file.u8(at: offset + 13) & 7 == 1
                 {
-                    // The file tells how often frames are shown again.
+                    // The file states the number of repetitions after the first time.
                     let repetitions = try file.u16(at: offset + 14, .little)
                     loopCount = repetitions == 0 ? 0 : repetitions + 1
                 }
@@ -88,7 +88,7 @@ enum GIFHeader {
             try skipBlocks()
         }
 
-        /// Each begins with its length; one of zero is the last.
+        /// Skips data blocks. Each begins with its length, and one of length zero is the last.
         private mutating func skipBlocks() throws(DipperError) {
             while true {
                 let length = try file.u8(at: offset)

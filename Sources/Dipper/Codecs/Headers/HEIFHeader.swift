@@ -1,8 +1,8 @@
-/// The header of AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1): the properties of the primary item, and
-/// of a sequence the number of its frames.
+/// The header of AVIF and HEIC (ISO/IEC 23008-12; AV1 Image File Format 1.1): the properties of the primary item and,
+/// for a sequence, the number of frames.
 ///
-/// The clean aperture (`clap`) is what is shown: encoders note sizes in it that are no multiples of their blocks. The
-/// orientation of Exif is only a note here.
+/// The size is that of the clean aperture (`clap`): encoders use it for sizes that are not multiples of their blocks.
+/// The orientation in Exif is ignored, because it is only informative in these formats.
 enum HEIFHeader {
     static func info(_ file: ByteReader, _ format: ImageFormat) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: format)
@@ -19,7 +19,7 @@ enum HEIFHeader {
                         try HEIFItem.read(box.content, &info)
                         hasItem = true
                     } catch {
-                        // A sequence can do without.
+                        // A sequence can be displayed without the item.
                         guard isSequence else { throw error }
                         isItemBroken = true
                     }
@@ -29,7 +29,7 @@ enum HEIFHeader {
                 }
             }
         } catch {
-            // Frames are counted only where the bytes are there.
+            // The frames are only counted if their box has arrived.
             if !hasItem, movie == nil { throw error }
         }
         if let movie {
@@ -41,6 +41,6 @@ enum HEIFHeader {
         return info
     }
 
-    /// Files whose first brand is one of these are shown as their track, others as their item.
+    /// The major brands of files that are displayed as their track. Other files are displayed as their primary item.
     private static let sequenceBrands: Set<FourCC> = ["avis", "msf1", "hevc", "hevx", "hevm", "hevs"]
 }

@@ -5,7 +5,7 @@ struct HEIFItem {
     private var associations: [ByteReader] = []
     private var references: ByteReader?
 
-    /// Reads what is said about it.
+    /// Reads the properties of the primary item into a description.
     static func read(_ meta: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
         var item = HEIFItem()
         try item.findBoxes(meta)
@@ -23,7 +23,7 @@ struct HEIFItem {
     }
 
     private mutating func findBoxes(_ meta: ByteReader) throws(DipperError) {
-        // The version and flags come first.
+        // The content begins with a version and flags.
         var boxes = BoxReader(meta, from: 4)
         while let box = try boxes.next() {
             switch box.type {
@@ -35,7 +35,7 @@ struct HEIFItem {
                 var parts = BoxReader(box.content)
                 while let part = try parts.next() {
                     if part.type == "ipco" { properties = part.content }
-                    // There is one for each version and flags.
+                    // There may be one box for each combination of version and flags.
                     if part.type == "ipma", associations.count < 8 { associations.append(part.content) }
                 }
             default: break
@@ -43,7 +43,7 @@ struct HEIFItem {
         }
     }
 
-    /// The items that say they belong to another, such as its transparency.
+    /// Returns the items that are auxiliary to another, for example its transparency.
     private func auxiliaries(of primary: Int) throws(DipperError) -> Set<Int> {
         guard let references else { return [] }
         var items: Set<Int> = []
@@ -63,20 +63,20 @@ struct HEIFItem {
         return items
     }
 
-    /// Which property, counted from 1, belongs to which item.
+    /// Calls a closure for each item and each of its properties, which are counted from 1.
     private static func readAssociations(
         _ box: ByteReader, _ body: (_ item: Int, _ property: Int) -> Void
     ) throws(DipperError) {
         let width = try box.u8(at: 0) < 1 ? 2 : 4
         let isLong = try box.u8(at: 3) & 1 != 0
         var offset = 8
-        // Each turn reads on, so that the end of the box bounds them.
+        // Each iteration reads bytes, so the end of the box bounds the loop.
         for _ in 0..<(try box.u32(at: 4)) {
             let item = try width == 2 ? box.u16(at: offset) : box.u32(at: offset)
             let count = try box.u8(at: offset + width)
             offset += width + 1
             for _ in 0..<count {
-                // The highest bit tells that a reader has to know it.
+                // The highest bit marks properties that a reader must support.
                 let property = try isLong ? box.u16(at: offset) & 0x7FFF : box.u8(at: offset) & 0x7F
                 offset += isLong ? 2 : 1
                 body(item, property)

@@ -1,8 +1,8 @@
-/// The properties of an item that the header tells of (ISO/IEC 23008-12, section 6.5).
+/// The properties of an item that are read from the header (ISO/IEC 23008-12, section 6.5).
 struct HEIFProperties {
-    /// Which of all are the item's, counted from 1.
+    /// The indices of the item's properties, counted from 1.
     let own: Set<Int>
-    /// Which are of the items that belong to it.
+    /// The indices of the properties of its auxiliary items.
     let auxiliary: Set<Int>
 
     func read(_ container: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
@@ -12,7 +12,7 @@ struct HEIFProperties {
         var mirror: Mirror?
         var depth: Int?
         var codedDepth: Int?
-        // Of several of a kind the first counts.
+        // The first property of a kind counts; of `av1C` and `hvcC`, the last.
         var boxes = BoxReader(container)
         var index = 0
         while let box = try boxes.next() {
@@ -31,7 +31,7 @@ struct HEIFProperties {
                 codedDepth = flags & 0x40 == 0 ? 8 : flags & 0x20 == 0 ? 10 : 12
             case "hvcC": codedDepth = try content.u8(at: 17) & 7 + 8
             case "clap" where aperture == nil: aperture = content
-            // There may be a second, of another kind.
+            // There may be two, of different kinds.
             case "colr":
                 let kind = try content.code(at: 0)
                 info.hasColorProfile = info.hasColorProfile || kind == "prof" || kind == "rICC"
@@ -49,7 +49,8 @@ struct HEIFProperties {
         case leftToRight
     }
 
-    /// Turned anticlockwise first, then mirrored: the order that MIAF (ISO/IEC 23000-22, section 7.3.6.7) asks for.
+    /// Returns the orientation: first rotated anticlockwise, then mirrored, which is the order of MIAF (ISO/IEC
+    /// 23000-22, section 7.3.6.7).
     private static func orientation(_ quarterTurns: Int, _ mirror: Mirror?) -> Orientation {
         switch (quarterTurns, mirror) {
         case (1, nil): .left
@@ -63,8 +64,8 @@ struct HEIFProperties {
         }
     }
 
-    /// The clean aperture's size; `nil` if it is not made of whole pixels inside the picture (ISO/IEC 14496-12,
-    /// section 12.1.4).
+    /// Returns the size of the clean aperture; `nil` if it does not consist of whole pixels inside the picture (ISO/IEC
+    /// 14496-12, section 12.1.4).
     private static func aperture(_ content: ByteReader, in size: PixelSize) -> PixelSize? {
         func length(at offset: Int, of whole: Int) throws(DipperError) -> Int? {
             let numerator = try content.i32(at: offset)
@@ -72,7 +73,7 @@ struct HEIFProperties {
             let shiftDivisor = try content.i32(at: offset + 20)
             guard numerator > 0, divisor > 0, shiftDivisor > 0, numerator % divisor == 0 else { return nil }
             let length = numerator / divisor
-            // The centre is moved by this much.
+            // The offset of the aperture's centre from the picture's centre.
             let shift = Double(try content.i32(at: offset + 16)) / Double(shiftDivisor)
             let start = Double(whole) / 2 + shift - Double(length) / 2
             guard start >= 0, start == start.rounded(), start + Double(length) <= Double(whole) else { return nil }

@@ -1,9 +1,11 @@
 import Foundation
 
 extension ImageFormat {
-    /// The format of bytes that begin like this, whatever name or type they came with; `nil` if it is not known.
+    /// Creates the format of a file from its first bytes, whatever its name or media type; `nil` if the format is
+    /// unknown.
     ///
-    /// The first 256 bytes are enough, and mostly the first 16; of SVG up to 4096 are looked at.
+    /// The first 256 bytes are enough for most files, and often the first 16. For svg and the brands of a `ftyp` box up
+    /// to 4096 bytes are examined.
     ///
     /// | format | begins with |
     /// |---|---|
@@ -11,19 +13,19 @@ extension ImageFormat {
     /// | png | `89 PNG 0D 0A 1A 0A` (W3C PNG, section 5.2) |
     /// | gif | `GIF87a`, `GIF89a` |
     /// | webp | `RIFF`, four bytes, `WEBP` (RFC 9649, section 2.4) |
-    /// | avif | a box `ftyp` with the brand `avif` or `avis` (AV1 Image File Format, section 6) |
-    /// | heic | the same with `heic`, `heix`, `heim`, `heis`, `hevc`, `hevx`, `hevm`, `hevs` (ISO/IEC 23008-12, annex B) |
-    /// | mp4 | the same with `mp41`, `mp42`, `isom`, `iso2`…`iso9`, `avc1`, `dash`, `M4V ` (ISO/IEC 14496-12, annex E) |
+    /// | avif | `ftyp`: `avif`, `avis` (AV1 Image File Format, section 6) |
+    /// | heic | `ftyp`: `heic`, `heix`, `heim`, `heis`, `hevc`, `hevx`, `hevm`, `hevs` (ISO/IEC 23008-12, annex B) |
+    /// | mp4 | `ftyp`: `mp41`, `mp42`, `isom`, `iso2`…`iso9`, `avc1`, `dash`, `M4V ` (ISO/IEC 14496-12, annex E) |
     /// | tiff | `II` or `MM`, then 42, or 43 for BigTIFF (TIFF 6.0, section 2) |
     /// | bmp | `BM`, and at byte 14 the length of a known header |
-    /// | ico | `00 00 01 00`, and a directory that can be one |
+    /// | ico | `00 00 01 00`, and a plausible directory |
     /// | jxl | `FF 0A`, or the box `JXL ` with `0D 0A 87 0A` (ISO/IEC 18181-2) |
-    /// | svg | `<svg`, after blanks, declarations and comments |
+    /// | svg | `<svg` or `<!DOCTYPE svg`, after white space, processing instructions and comments |
     /// | pdf | `%PDF-` (ISO 32000, section 7.5.2) |
     /// | webm | `1A 45 DF A3` with the document type `webm` (RFC 8794, section 11.2) |
     ///
-    /// The first brand of a `ftyp` that is known decides; those that come after it are compatible brands, among
-    /// which a picture's is preferred to a film's, and which tell what `mif1` and `msf1` hold.
+    /// The codes after `ftyp` are brands of that box. Its major brand decides if it is one of these. Otherwise, as with
+    /// `mif1` and `msf1`, the first compatible brand of a picture decides, or else one of a film.
     public init?(sniffing start: Data) {
         guard let format = start.withUnsafeBytes({ Self.sniff(ByteReader($0)) }) else { return nil }
         self = format
@@ -50,13 +52,13 @@ extension ImageFormat {
         return SVGStart.matches(bytes) ? .svg : nil
     }
 
-    /// Two letters alone are in too many texts.
+    /// Returns whether a known header follows, because many texts begin with the same two letters.
     private static func isBitmap(_ bytes: ByteReader) -> Bool {
         guard let length = try? bytes.u32(at: 14, .little) else { return false }
         return [12, 16, 40, 52, 56, 64, 108, 124].contains(length)
     }
 
-    /// There is a picture, whose reserved byte is zero, and which comes after the directory.
+    /// Returns whether the directory has an entry whose reserved byte is zero and whose picture follows the directory.
     private static func isIcon(_ bytes: ByteReader) -> Bool {
         guard let count = try? bytes.u16(at: 4, .little), count > 0, (try? bytes.u8(at: 9)) == 0,
             let offset = try? bytes.u32(at: 18, .little)
@@ -64,7 +66,7 @@ extension ImageFormat {
         return offset >= 6 + count * 16
     }
 
-    /// The document type is one of the first elements of the header.
+    /// Returns whether the document type, one of the first elements of the header, is `webm`.
     private static func isWebM(_ bytes: ByteReader) -> Bool {
         (4..<64).contains { (try? bytes.u16(at: $0)) == 0x4282 && bytes.holds("webm", at: $0 + 3) }
     }

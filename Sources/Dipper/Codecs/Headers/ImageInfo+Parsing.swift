@@ -1,17 +1,20 @@
 import Foundation
 
 extension ImageInfo {
-    /// Reads the header; nothing is decoded. The first bytes are enough for all but the number of frames.
+    /// Reads the header of a file; nothing is decoded.
     ///
-    /// The size is not read for svg, pdf, webm and BigTIFF. That of an icon is its largest picture's, that of a film
-    /// its first track's.
-    /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`; ``isHeaderIncomplete(_:)`` tells
-    ///   whether more bytes may help.
+    /// For most files the first bytes are enough. The whole file may be needed for the number of frames, the
+    /// orientation of WebP, the directory of tiff, and the header of mp4.
+    ///
+    /// The size is not read for svg, pdf, webm and BigTIFF. An icon has the size of its largest picture, a film that of
+    /// its first video track.
+    /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`; ``isHeaderIncomplete(_:)`` returns whether
+    ///   more bytes may help.
     public init(_ data: Data) throws(DipperError) {
         self = try ByteReader.read(data) { file throws(DipperError) in try Self.read(file) }
     }
 
-    /// Whether ``init(_:)`` failed because the bytes end before the header does.
+    /// Returns whether ``init(_:)`` failed because the bytes end before the header does.
     public static func isHeaderIncomplete(_ error: DipperError) -> Bool {
         error == ByteReader.incomplete && error.detail == ByteReader.incomplete.detail
     }
@@ -33,7 +36,7 @@ extension ImageInfo {
         }
     }
 
-    /// Takes the size of the rows and columns in the file; ``orientation`` is known.
+    /// Sets ``size`` from the stored size, with the current ``orientation``.
     /// - Throws: `DipperError.undecodable` if there is no pixel.
     mutating func setStoredSize(_ stored: PixelSize) throws(DipperError) {
         guard !stored.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }

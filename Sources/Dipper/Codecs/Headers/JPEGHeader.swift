@@ -1,4 +1,4 @@
-/// The header of JPEG (ITU-T T.81, annex B): segments up to the first scan.
+/// The header of JPEG (ITU-T T.81, annex B): the segments before the first scan.
 enum JPEGHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .jpeg)
@@ -13,7 +13,7 @@ enum JPEGHeader {
                 case 0xD9, 0xDA: break walk
                 default: break
                 }
-                // The length counts itself; libjpeg takes lesser ones for an empty segment.
+                // The length includes itself. libjpeg treats a smaller one as an empty segment.
                 let length = max(2, try file.u16(at: offset))
                 let segment = try file.part(at: offset + 2, count: length - 2)
                 switch marker {
@@ -32,7 +32,7 @@ enum JPEGHeader {
                 offset += length
             }
         } catch {
-            // What comes between the frame's header and the scan is seldom of interest: the size need not wait for it.
+            // Once the frame's header is known, the size does not wait for the other segments, which rarely matter.
             if stored == nil { throw error }
         }
         guard let stored else { throw ByteReader.broken }
@@ -41,7 +41,7 @@ enum JPEGHeader {
         return info
     }
 
-    /// Moves past the next marker. Bytes before it that are none are skipped, as libjpeg does.
+    /// Moves past the next marker and returns it. Other bytes before it are skipped, as in libjpeg.
     private static func nextMarker(_ file: ByteReader, _ offset: inout Int) throws(DipperError) -> Int {
         while true {
             guard try file.u8(at: offset) == 0xFF else {
@@ -49,7 +49,7 @@ enum JPEGHeader {
                 continue
             }
             offset += 1
-            // Any number of these may fill the space; a zero makes it a byte of data.
+            // 0xFF bytes may repeat as fill; 0xFF and 0 are a byte of data.
             let marker = try file.u8(at: offset)
             if marker == 0xFF { continue }
             offset += 1

@@ -15,7 +15,7 @@ enum JPEGXLHeader {
             var boxes = BoxReader(file)
             while let box = try boxes.next() {
                 if box.type == "jxlc" { return box.content }
-                // A part of it, after the part's number.
+                // A part of the codestream, after the part's number.
                 if box.type == "jxlp" { return try box.content.part(from: 4) }
             }
         }
@@ -30,7 +30,7 @@ enum JPEGXLHeader {
         let height = try length(&bits)
         let (numerator, denominator) = [(0, 1), (1, 1), (6, 5), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1)][
             try bits.number(3)]
-        // 64 bits hold the product; where there are fewer it is far above every limit.
+        // 64 bits hold the product. With a smaller `Int` an overflow is far above every limit.
         let (product, overflows) = height.multipliedReportingOverflow(by: numerator)
         let width = try numerator == 0 ? length(&bits) : overflows ? Int.max : product / denominator
         return PixelSize(width: width, height: height)
@@ -38,12 +38,12 @@ enum JPEGXLHeader {
 
     private static func readMetadata(_ bits: inout BitReader, _ info: inout ImageInfo) throws(DipperError) {
         info.bitDepth = 8
-        // All is as usual.
+        // All metadata have their defaults.
         if try bits.flag() { return }
         if try bits.flag() {
             info.orientation = Orientation(rawValue: try bits.number(3) + 1) ?? .up
             if try bits.flag() { _ = try readSize(&bits) }
-            // A preview's header is not read, nor what follows it.
+            // The header of a preview and all that follows it are not read.
             if try bits.flag() { return }
             if try bits.flag() { info.loopCount = try readLoopCount(&bits) }
         }
@@ -53,7 +53,7 @@ enum JPEGXLHeader {
         if isFloat { _ = try bits.number(4) }
         _ = try bits.flag()
         guard try bits.number([0: 0, 1: 0, 2: 4, 1: 12]) > 0 else { return }
-        // Of the further channels the first is looked at: transparency as usual, or the type of its number.
+        // Only the first extra channel is read: by default it is alpha, otherwise its type follows.
         let isUsual = try bits.flag()
         let type = try isUsual ? 0 : bits.number([0: 0, 1: 0, 2: 4, 18: 6])
         info.hasAlpha = type == 0

@@ -1,15 +1,16 @@
-/// What a `moov` box says of its first track of pictures (ISO/IEC 14496-12, section 8).
+/// The properties of the first picture or video track in a `moov` box (ISO/IEC 14496-12, section 8).
 struct MovieHeader {
-    /// As stored; empty if it is not said.
+    /// The stored size; empty if the track states none.
     let size: PixelSize
     let orientation: Orientation
     let frameCount: Int
-    /// 0 for ever.
+    /// The number of times the track plays; 0 for endlessly.
     let loopCount: Int
-    /// There is a track that belongs to another: its transparency.
+    /// Whether there is an auxiliary track, which holds the transparency of another.
     let hasAuxiliaryTrack: Bool
 
-    /// - Parameter handler: of the track: `pict` for pictures, `vide` for a film.
+    /// Reads the properties of the first track with a handler.
+    /// - Parameter handler: `pict` for pictures, `vide` for a film.
     /// - Returns: `nil` if there is no such track.
     static func read(_ moov: ByteReader, handler: FourCC) throws(DipperError) -> MovieHeader? {
         var track: Track?
@@ -30,11 +31,11 @@ struct MovieHeader {
     private struct Track {
         var size = PixelSize(width: 0, height: 0)
         var orientation = Orientation.up
-        /// In units of the film's clock; `nil` if it has no end.
+        /// The duration in units of the film's clock; `nil` if it is endless.
         var duration: Int?
         var handler: FourCC = "none"
         var frameCount = 0
-        /// Without an edit list nothing is said, and browsers then show the frames for ever.
+        /// The number of times the track plays. Browsers play a track without an edit list endlessly.
         var loopCount = 0
 
         init(_ trak: ByteReader) throws(DipperError) {
@@ -67,7 +68,7 @@ struct MovieHeader {
                 case (0, -1, 1, 0): .left
                 default: .up
                 }
-            // With sixteen bits after the point.
+            // Fixed-point numbers with sixteen fractional bits.
             size = PixelSize(width: try box.u32(at: matrix + 36) >> 16, height: try box.u32(at: matrix + 40) >> 16)
         }
 
@@ -80,7 +81,7 @@ struct MovieHeader {
             }
         }
 
-        /// Repeated as often as the track's duration holds the edit's, if the flag for that is set.
+        /// Reads the edit list. If its repeat flag is set, the edit repeats until the end of the track's duration.
         private mutating func readEdits(_ box: ByteReader) throws(DipperError) {
             guard try box.u8(at: 3) & 1 != 0 else {
                 loopCount = 1

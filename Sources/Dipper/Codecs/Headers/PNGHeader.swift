@@ -1,5 +1,5 @@
-/// The header of PNG (W3C, third edition, section 11): chunks before the first with pixels. Frames of APNG are not
-/// counted: what is shown is the picture of PNG.
+/// The header of PNG (W3C, third edition, section 11): the chunks before the first one with pixels. Frames of APNG are
+/// not counted, because only the still picture is displayed.
 enum PNGHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .png)
@@ -7,7 +7,7 @@ enum PNGHeader {
         let stored = PixelSize(width: try file.u32(at: 16), height: try file.u32(at: 20))
         let depth = try file.u8(at: 24)
         let colorType = try file.u8(at: 25)
-        // Of a palette the depth is that of the index.
+        // With a palette, the depth in the file is that of the index.
         info.bitDepth = colorType == 3 ? 8 : depth
         info.hasAlpha = colorType & 4 != 0
         info.isProgressive = try file.u8(at: 28) == 1
@@ -17,7 +17,7 @@ enum PNGHeader {
             let length = try file.u32(at: offset)
             let type = try file.code(at: offset + 4)
             if type == "IDAT" || type == "IEND" { break }
-            // Lengths of 2^31 and more are not allowed.
+            // Lengths of 2^31 and more are invalid.
             guard length <= Int(Int32.max) else { throw ByteReader.broken }
             let chunk = try file.part(at: offset + 8, count: length)
             switch type {

@@ -1,9 +1,9 @@
-/// The start of an SVG document, as far as it takes to tell it: not a parser of XML.
+/// A check for the start of an SVG document, without a full XML parser.
 enum SVGStart {
-    /// Bytes that are looked at.
+    /// The number of bytes that are examined.
     private static let limit = 4096
 
-    /// Whether the root is `svg`, after a byte order mark, blanks, declarations and comments.
+    /// Returns whether the root element is `svg`, after a byte order mark, white space, declarations and comments.
     static func matches(_ bytes: ByteReader) -> Bool {
         var offset = bytes.holds("\u{FEFF}") ? 3 : 0
         while offset < min(limit, bytes.available) {
@@ -27,7 +27,7 @@ enum SVGStart {
         return false
     }
 
-    /// After the next of these characters, or past all.
+    /// Returns the position after the next occurrence of a text, or the end of the bytes examined.
     private static func end(_ text: StaticString, in bytes: ByteReader, from start: Int) -> Int {
         let end = min(limit, bytes.available)
         guard start < end else { return end }

@@ -1,6 +1,6 @@
-/// The first directory of a TIFF file (TIFF 6.0, section 2), of which Exif is one too.
+/// The first directory of a TIFF structure (TIFF 6.0, section 2), which Exif uses too.
 struct TIFFDirectory {
-    /// What is read of it. Numbers are those of TIFF 6.0, and of its supplement for ICC profiles.
+    /// The tags that are read, with their numbers in TIFF 6.0 and its supplement for ICC profiles.
     enum Tag: Int {
         case width = 256
         case height = 257
@@ -15,7 +15,8 @@ struct TIFFDirectory {
     private let start: Int
     private let entryCount: Int
 
-    /// - Parameter file: from the byte order mark on, to which offsets are relative.
+    /// Finds the first directory.
+    /// - Parameter file: the bytes from the byte order mark on, to which offsets are relative.
     init(_ file: ByteReader) throws(DipperError) {
         self.file = file
         switch try file.u16(at: 0) {
@@ -28,11 +29,11 @@ struct TIFFDirectory {
         entryCount = try file.u16(at: start, order)
     }
 
-    /// The first value of each entry that is known and has one; an entry that points outside has none.
+    /// Returns the first value of each known entry. An entry whose value is outside the file is left out.
     func values() throws(DipperError) -> [Tag: Int] {
         var values: [Tag: Int] = [:]
         for index in 0..<entryCount {
-            // A start near the largest number wraps below zero, where nothing is.
+            // An offset near the largest number wraps to a negative one, which cannot be read.
             let offset = start &+ 2 &+ index * 12
             let tag = try file.u16(at: offset, order)
             guard let tag = Tag(rawValue: tag), values[tag] == nil else { continue }
@@ -45,7 +46,7 @@ struct TIFFDirectory {
         let type = try file.u16(at: offset + 2, order)
         let count = try file.u32(at: offset + 4, order)
         guard count > 0, let size = [1: 1, 3: 2, 4: 4, 7: 1][type] else { return nil }
-        // Values of four bytes at most are in the entry itself.
+        // Values of up to four bytes are in the entry itself.
         let place = count <= 4 / size ? offset + 8 : try file.u32(at: offset + 8, order)
         return switch size {
         case 1: try? file.u8(at: place)

@@ -1,6 +1,6 @@
-/// The header of WebP (RFC 9649; the bit streams by RFC 6386, section 9.1, and RFC 9649, section 3.4).
+/// The header of WebP (RFC 9649; bit streams by RFC 6386, section 9.1, and RFC 9649, section 3.4).
 ///
-/// The orientation comes after the pixels: it is `up` until those bytes are there.
+/// The file stores the orientation after the pixels: it is `up` until those bytes are there.
 enum WebPHeader {
     private enum Flag {
         static let animation = 0x02
@@ -12,7 +12,7 @@ enum WebPHeader {
     static func info(_ file: ByteReader) throws(DipperError) -> ImageInfo {
         var info = ImageInfo(format: .webp)
         info.bitDepth = 8
-        // Files longer than they say they are common enough, and so are those that are cut off.
+        // Files longer or shorter than the stated length are common.
         let length = try file.u32(at: 4, .little)
         guard length >= 12 else { throw ByteReader.broken }
         let chunks = try file.part(at: 12, count: length - 4)
@@ -48,7 +48,7 @@ enum WebPHeader {
         let flags = try header.u8(at: 0)
         info.hasAlpha = flags & Flag.alpha != 0
         info.hasColorProfile = flags & Flag.colorProfile != 0
-        // The end of the bytes ends the counting.
+        // The end of the bytes ends the count of the frames.
         try? walk(chunks, from: 8 + header.count + header.count % 2, flags, &info)
         info.frameCount = max(1, info.frameCount)
         try info.setStoredSize(canvas)

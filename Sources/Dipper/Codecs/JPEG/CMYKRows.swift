@@ -1,7 +1,8 @@
-/// Makes RGB of CMYK where no profile says how.
+/// Conversion of CMYK to RGB without a profile.
 enum CMYKRows {
-    /// Each colour is what its ink and black let through, multiplied: opaque RGBA in place of CMYK.
-    /// - Parameter isInverted: stored is what is let through, not the ink.
+    /// Converts pixels from CMYK to opaque RGBA in place: each colour is the light that its ink lets through,
+    /// multiplied by the light that black lets through.
+    /// - Parameter isInverted: whether the bytes are 255 minus the ink.
     static func convert(_ row: UnsafeMutableRawPointer, pixels: Int, isInverted: Bool) {
         let row = row.assumingMemoryBound(to: UInt8.self)
         let flip: UInt8 = isInverted ? 0 : 255

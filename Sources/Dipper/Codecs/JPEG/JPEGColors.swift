@@ -1,9 +1,9 @@
 import CodecShims
 import Foundation
 
-/// How the colours of one file become sRGB.
+/// The conversion of one file's colours to sRGB.
 struct JPEGColors {
-    /// What is left to do when the rows have their final size.
+    /// The transform to apply after the rows are scaled to their final size; `nil` if there is none.
     let afterwards: ColorTransform?
     private let cmyk: ColorTransform?
     private let isCMYK: Bool
@@ -19,7 +19,7 @@ struct JPEGColors {
         afterwards = isCMYK ? nil : transform
     }
 
-    /// Makes RGBA of CMYK, in place; other colours are RGBA already.
+    /// Converts CMYK pixels to RGBA in place. Pixels of other colours are RGBA already.
     func convert(_ memory: UnsafeMutableRawPointer, pixels: Int) {
         guard isCMYK else { return }
         if let cmyk {

@@ -1,18 +1,18 @@
 import CodecShims
 import Foundation
 
-/// Reads JPEG by libjpeg-turbo: grey, YCbCr, RGB, CMYK and YCCK; baseline, progressive and arithmetic.
+/// A decoder for JPEG, by libjpeg-turbo: grey, YCbCr, RGB, CMYK and YCCK; baseline, progressive and arithmetic.
 ///
-/// A smaller target is met by decoding to 1/8, 1/4 or 1/2 first. Bad codes inside give a picture, as browsers show it;
-/// bytes that end too early are `DipperError.undecodable`, unless a part is allowed. What is missing of a single scan
-/// is transparent then; of a progressive picture there is the coarse whole.
+/// For a smaller target the picture is first decoded to 1/8, 1/4 or 1/2 of its size. A file with invalid codes still
+/// gives a picture, as in browsers. A file that ends too early throws `DipperError.undecodable` unless the options
+/// allow a partial picture: then the missing part of a single scan is transparent, and a progressive picture is coarse.
 public struct JPEGDecoder: ImageDecoder {
-    /// ``ImageFormat/jpeg``.
+    /// The format ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }
 
     private static let rowsPerStep = 16
 
-    /// Without settings.
+    /// Creates a decoder.
     public init() {}
 
     public func recognizes(_ start: Data) -> Bool { start.starts(with: [0xFF, 0xD8, 0xFF]) }
@@ -20,7 +20,7 @@ public struct JPEGDecoder: ImageDecoder {
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
         let orientation = (try? ImageInfo(data))?.orientation ?? .up
-        // The closure of Data rethrows without the type.
+        // Data's closure rethrows without the error's type.
         let result = data.withUnsafeBytes { bytes -> Result<Image, DipperError> in
             do throws(DipperError) {
                 return .success(try decode(bytes, orientation, options))

@@ -1,19 +1,19 @@
 import CodecShims
 import Foundation
 
-/// Writes baseline JPEG by libjpeg-turbo, in sRGB, with Huffman tables made for the picture.
+/// An encoder for baseline JPEG in sRGB, by libjpeg-turbo, with Huffman tables optimized for each picture.
 ///
-/// Colours are halved each way (4:2:0) below a quality of 0.9. Transparency is put over
-/// ``EncodeOptions/background``.
+/// Below a quality of 0.9, chroma has half the resolution in each direction (4:2:0). Transparent pictures are drawn
+/// over ``EncodeOptions/background``.
 public struct JPEGEncoder: ImageEncoder {
-    /// ``ImageFormat/jpeg``.
+    /// The format ``ImageFormat/jpeg``.
     public var format: ImageFormat { .jpeg }
 
-    /// The longest side, in pixels, that libjpeg writes (`JPEG_MAX_DIMENSION`).
+    /// The longest side that libjpeg writes, in pixels (`JPEG_MAX_DIMENSION`).
     static let longestSide = 65_500
     private static let rowsPerStep = 16
 
-    /// Without settings.
+    /// Creates an encoder.
     public init() {}
 
     public func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
@@ -59,7 +59,7 @@ public struct JPEGEncoder: ImageEncoder {
                 let color = UInt32(source[start + channel]) + (UInt32(background[channel]) * rest + 127) / 255
                 row[start + channel] = UInt8(min(255, color))
             }
-            // Passed over, but not left as it was found.
+            // libjpeg ignores this byte, but it must not stay uninitialized.
             row[start + 3] = 255
         }
     }

@@ -1,23 +1,23 @@
 import Foundation
 
-/// Walks the markers of a JPEG file (ITU-T T.81, B.1.1), also of one that is still arriving.
+/// A parser of the markers of a JPEG file (ITU-T T.81, B.1.1), which also works while the file arrives.
 struct JPEGMarkers {
     enum Item {
-        /// A marker and where its parameters are, without their length.
+        /// A marker, and the range of its parameters without their length.
         case segment(UInt8, Range<Int>)
-        /// Coded data ended, at the marker that follows.
+        /// The end of a scan's coded data; the value is the position of the marker that follows.
         case scanEnd(Int)
         case end
     }
 
-    /// What comes next begins here.
+    /// The position where parsing continues.
     private(set) var position = 0
     private var isInScan = false
     private var isAtEnd = false
 
-    /// The next marker.
-    /// - Parameter bytes: of the whole file as far as it has come; never fewer than before.
-    /// - Returns: `nil` if more bytes are needed, or none follow.
+    /// Returns the next marker.
+    /// - Parameter bytes: the file from its first byte as far as it has arrived; never fewer bytes than before.
+    /// - Returns: `nil` if more bytes are needed, or no marker follows.
     mutating func next(in bytes: UnsafeRawBufferPointer) -> Item? {
         if isAtEnd { return nil }
         return isInScan ? scanEnd(in: bytes) : marker(in: bytes)
@@ -28,9 +28,9 @@ struct JPEGMarkers {
             position = found
             guard found + 1 < bytes.count else { return nil }
             switch bytes[found + 1] {
-            // A stuffed byte, or a restart.
+            // A stuffed byte, or a restart marker.
             case 0, 0xD0...0xD7: position = found + 2
-            // A byte that fills.
+            // A fill byte.
             case 0xFF: position = found + 1
             default:
                 isInScan = false

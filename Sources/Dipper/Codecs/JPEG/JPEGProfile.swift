@@ -1,10 +1,10 @@
 import Foundation
 
-/// The colour profile of a JPEG file, in parts of at most 64 KiB (ICC.1:2022, B.4).
+/// The colour profile of a JPEG file, stored in parts of at most 64 KiB (ICC.1:2022, B.4).
 enum JPEGProfile {
     private static let name = Array("ICC_PROFILE\0".utf8)
 
-    /// The profile; `nil` if there is none, a part is missing, or it is too large.
+    /// Returns the profile; `nil` if there is none, a part is missing, or it is too large.
     static func profile(in bytes: UnsafeRawBufferPointer) -> Data? {
         var parts: [UInt8: Range<Int>] = [:]
         var count: UInt8?

@@ -1,11 +1,11 @@
 import CodecShims
 
-/// libjpeg over bytes that stay where they are as long as the reader lives.
+/// A libjpeg reader of bytes that must stay at their address while the reader lives.
 struct JPEGReader: ~Copyable {
     let header: dipper_jpeg_header
     private let handle: OpaquePointer
 
-    /// Reads the header.
+    /// Opens a file and reads its header.
     init(_ bytes: UnsafeRawBufferPointer) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
         guard let handle = dipper_jpeg_open(start.baseAddress, start.count) else { throw Self.noMemory }
@@ -24,32 +24,32 @@ struct JPEGReader: ~Copyable {
         dipper_jpeg_close(handle)
     }
 
-    /// In pixels, as it is stored.
+    /// The size of the stored picture, in pixels.
     var size: PixelSize { PixelSize(width: Int(header.width), height: Int(header.height)) }
 
-    /// Of the rows that come; known after the start.
+    /// The size of the decoded picture; known after ``start(eighths:memory:)``.
     var outputSize: PixelSize {
         PixelSize(width: Int(dipper_jpeg_output_width(handle)), height: Int(dipper_jpeg_output_height(handle)))
     }
 
-    /// Begins to decode to eighths of the size, with so many bytes of memory at the most.
+    /// Begins to decode at a scale of eighths of the picture's size, with at most `memory` bytes for libjpeg.
     mutating func start(eighths: Int, memory: Int) throws(DipperError) {
         let status = dipper_jpeg_start(handle, Int32(eighths), max(0, memory))
         guard status == DIPPER_JPEG_OK else { throw Self.error(status, handle) }
     }
 
-    /// What came of a step.
+    /// The result of one step.
     enum Step {
         case more
         case done
-        /// The bytes end too early; said once.
+        /// The bytes end too early. A reader reports this only once.
         case truncated
-        /// An error came after so many complete scans; another reader may stop after them, this one cannot go on.
+        /// An error after this number of complete scans. Another reader may stop after them; this one cannot continue.
         case brokenOff(Int)
     }
 
-    /// Takes in some rows of blocks of a file of several scans.
-    /// - Parameter stop: scans that are enough; 0 for all.
+    /// Reads a few rows of blocks of a file with several scans.
+    /// - Parameter stop: the number of scans after which to stop; 0 for all.
     mutating func absorb(maxScans: Int, stopAfter stop: Int) throws(DipperError) -> Step {
         let status = dipper_jpeg_absorb(handle, 16, Int64(maxScans), Int64(stop))
         switch status {
@@ -62,8 +62,8 @@ struct JPEGReader: ~Copyable {
         }
     }
 
-    /// Decodes rows, one after the other without gaps.
-    /// - Returns: how many of them have data behind them.
+    /// Decodes rows into memory, without gaps.
+    /// - Returns: the number of rows for which the file has data.
     mutating func read(
         _ rows: Int, of stride: Int, into memory: UnsafeMutableRawPointer
     ) throws(DipperError) -> Int {

@@ -1,7 +1,8 @@
-/// In which size libjpeg is to decode.
+/// The choice of the size to which libjpeg decodes.
 enum JPEGScale {
-    /// The eighths of the picture's size that are at least the target. Only powers of two: libjpeg-turbo has fast
-    /// transforms for these alone, and 3/8 takes longer than 4/8, 5/8 to 7/8 longer than the whole picture.
+    /// Returns the smallest number of eighths of the picture's size that is at least the target. Only powers of two are
+    /// used, because libjpeg-turbo has fast transforms only for these: 3/8 takes longer than 4/8, and 5/8 to 7/8 take
+    /// longer than the whole picture.
     static func eighths(from picture: PixelSize, to target: PixelSize) -> Int {
         for eighths in [1, 2, 4] {
             let width = scaled(picture.width, eighths)
@@ -11,6 +12,6 @@ enum JPEGScale {
         return 8
     }
 
-    /// Rounded up, as libjpeg does.
+    /// Returns a length in eighths, rounded up as libjpeg does.
     private static func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
 }

@@ -1,15 +1,17 @@
 import Foundation
 
-/// Leaves out what a decode to 1/8 does not look at: of the components that become one pixel for each block, the scans
-/// of a progressive file that hold other coefficients than the mean. They are most of its bytes.
+/// A filter that removes scans which a decode to 1/8 does not use.
+///
+/// At 1/8, libjpeg decodes each block of most components to one pixel, its mean. For these components the filter
+/// removes the scans of a progressive file that hold other coefficients. They are most of the file's bytes.
 enum JPEGScanFilter {
-    /// A file of the rest.
-    /// - Returns: `nil` if there is nothing to leave out, or the file has no end.
+    /// Returns the file without these scans.
+    /// - Returns: `nil` if there is nothing to remove, or the file has no end marker.
     static func meansOnly(_ bytes: UnsafeRawBufferPointer) -> Data? {
         var markers = JPEGMarkers()
         var meanOnly: Set<UInt8> = []
         var kept = Data()
-        // Up to here all is kept or left out.
+        // All bytes before this position have been copied or removed.
         var start = 0
         var isLeftOut = false
         while let item = markers.next(in: bytes) {
@@ -19,7 +21,7 @@ enum JPEGScanFilter {
             case .segment(0xDA, let range):
                 guard !meanOnly.isEmpty else { return nil }
                 guard isOfOtherCoefficients(bytes[range], of: meanOnly) else { continue }
-                // Two bytes of the marker and two of the length go with it.
+                // Remove the scan's marker and length too, two bytes each.
                 kept.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[start..<range.lowerBound - 4]))
                 isLeftOut = true
             case .scanEnd(let position):
@@ -35,8 +37,8 @@ enum JPEGScanFilter {
         return nil
     }
 
-    /// Components of a frame that libjpeg decodes to one pixel for each block: those that are not sampled so coarsely
-    /// that they are decoded to two each way.
+    /// Returns the components of a frame that libjpeg decodes to one pixel for each block. Components with coarse
+    /// enough sampling are decoded to two pixels in each direction instead.
     private static func components(_ frame: Slice<UnsafeRawBufferPointer>) -> Set<UInt8> {
         let frame = Array(frame)
         guard frame.count > 5, frame.count >= 6 + Int(frame[5]) * 3 else { return [] }

@@ -1,20 +1,22 @@
-/// Takes in the scans of a file that has several.
+/// Reading of files with several scans.
 enum JPEGScans {
-    /// Scans that a file may have at the most.
+    /// The most scans that a file may have.
     private static let most = 500
-    /// Arithmetic codes make work of no bytes at all: a scan of them takes ten times as long.
+    /// The most scans with arithmetic coding. Such a scan can cost work without having any bytes, and takes ten times
+    /// as long.
     private static let mostArithmetic = 100
-    /// Scans of a picture that has all the pixels that are allowed; smaller ones may have more.
+    /// The most scans of a picture with the largest number of pixels allowed; smaller pictures may have more.
     private static let mostOfLargest = 32
 
-    /// A reader with all scans, ready to give rows. If an error comes after complete scans, it has these.
+    /// Returns a reader that has read all scans and can decode rows. If an error follows complete scans, the reader has
+    /// only these.
     static func absorbed(
         _ reader: consuming JPEGReader, _ bytes: UnsafeRawBufferPointer, _ eighths: Int, _ options: DecodeOptions
     ) throws(DipperError) -> JPEGReader {
         try reader.start(eighths: eighths, memory: options.limits.bytes)
         let complete = try absorb(&reader, stopAfter: 0, options)
         guard let complete else { return reader }
-        // libjpeg reads ahead while it gives rows: it must not come to the error again.
+        // libjpeg reads ahead while it decodes rows, so the new reader's bytes end before the error.
         reader = try JPEGReader(UnsafeRawBufferPointer(rebasing: bytes[..<end(ofScan: complete, in: bytes)]))
         try reader.start(eighths: eighths, memory: options.limits.bytes)
         guard try absorb(&reader, stopAfter: complete, options) == nil else { throw .undecodable }
@@ -32,11 +34,12 @@ enum JPEGScans {
         return bytes.count
     }
 
-    /// - Returns: `nil` if all went well, else how many scans are good.
+    /// Reads all scans.
+    /// - Returns: `nil` if all scans are good, or else the number of good scans before an error.
     private static func absorb(
         _ reader: inout JPEGReader, stopAfter stop: Int, _ options: DecodeOptions
     ) throws(DipperError) -> Int? {
-        // Each scan passes over the whole picture, however few bytes it has.
+        // Each scan costs a pass over the whole picture, however few bytes it has.
         let (work, overflows) = options.limits.pixels.multipliedReportingOverflow(by: mostOfLargest)
         let size = reader.size
         let most = reader.header.is_arithmetic ? mostArithmetic : most

@@ -1,7 +1,7 @@
 import CodecShims
 import Foundation
 
-/// libjpeg that writes one file into memory.
+/// A libjpeg writer of one file in memory.
 struct JPEGWriter: ~Copyable {
     private let handle: OpaquePointer
 
@@ -15,12 +15,12 @@ struct JPEGWriter: ~Copyable {
         dipper_jpeg_discard(handle)
     }
 
-    /// Adds rows of RGBA; alpha is passed over.
+    /// Writes rows of RGBA; alpha is ignored.
     func write(_ rows: UnsafeRawPointer, stride: Int, rows count: Int) throws(DipperError) {
         try check(dipper_jpeg_write_rows(handle, rows, stride, Int64(count)))
     }
 
-    /// The file.
+    /// Ends the file and returns its bytes.
     consuming func finish() throws(DipperError) -> Data {
         var bytes: UnsafeMutablePointer<UInt8>?
         var count = 0

@@ -1,31 +1,31 @@
 import Foundation
 
-/// Tells, while the bytes of a JPEG file arrive, when it is worthwhile to show what has come.
+/// A parser that decides, while a JPEG file arrives, when a better preview can be displayed.
 ///
-/// Each byte is looked at once. To show a preview, decode the prefix that is named with
-/// ``DecodeOptions/allowsPartial``. Baseline files have none: they come row by row.
+/// It reads each byte once. To display a preview, decode the prefix that ``preview(in:)`` returns with
+/// ``DecodeOptions/allowsPartial``. Baseline files have no previews, because they arrive row by row.
 public struct ProgressiveJPEG: Sendable {
-    /// Whether the file is progressive; `nil` until the header has come.
+    /// Whether the file is progressive; `nil` until its header has arrived.
     public private(set) var isProgressive: Bool?
-    /// Scans whose last byte has come.
+    /// The number of scans that have arrived completely.
     public private(set) var completeScans = 0
-    /// Bytes up to the end of the last complete scan.
+    /// The number of bytes up to the end of the last complete scan.
     public private(set) var usableLength = 0
 
     private var markers = JPEGMarkers()
     private var components = 0
-    /// Components whose mean brightness or colour has come, and those of the scan that is arriving.
+    /// The components whose mean values have arrived, and those of the scan that is arriving.
     private var shown: Set<UInt8> = []
     private var arriving: Set<UInt8> = []
     private var lastPreview = 0
 
-    /// Before the first byte.
+    /// Creates a parser for a file from its first byte.
     public init() {}
 
-    /// Looks at the bytes that are new.
-    /// - Parameter data: the file from its first byte as far as it has come.
-    /// - Returns: the length of a prefix, in bytes, that makes a better picture than what was named before: it has
-    ///   a coarse whole with all colours, and at least a quarter more bytes than the last; `nil` if there is none.
+    /// Parses the new bytes and returns the length of a prefix that makes a better preview.
+    /// - Parameter data: the file from its first byte as far as it has arrived.
+    /// - Returns: the length in bytes; `nil` if there is no better preview. A preview has a coarse whole with all
+    ///   colours, and at least a quarter more bytes than the last one.
     public mutating func preview(in data: Data) -> Int? {
         if isProgressive == false { return nil }
         data.withUnsafeBytes { advance(in: $0) }
@@ -52,7 +52,7 @@ public struct ProgressiveJPEG: Sendable {
     private mutating func read(_ code: UInt8, _ parameters: Slice<UnsafeRawBufferPointer>) {
         let parameters = Array(parameters)
         switch code {
-        // Start of frame: 2 and 10 are progressive; 4, 8 and 12 are other segments.
+        // Start of frame 2 and 10 are progressive. C4, C8 and CC are not frames.
         case 0xC2, 0xCA:
             isProgressive = true
             components = parameters.count > 5 ? Int(parameters[5]) : 0
@@ -61,7 +61,7 @@ public struct ProgressiveJPEG: Sendable {
         case 0xDA:
             arriving = []
             guard let count = parameters.first.map(Int.init), parameters.count > 1 + 2 * count,
-                // A scan of the other coefficients shows nothing alone.
+                // A scan without the mean values displays nothing alone.
                 parameters[1 + 2 * count] == 0
             else { return }
             arriving = Set((0..<count).map { parameters[1 + 2 * $0] })

@@ -2,19 +2,19 @@ import CLCMS
 import CodecShims
 import Foundation
 
-/// What a file says about its colours, as browsers take it (PNG, third edition, section 4.3): a profile first, then
-/// `sRGB`, then `gAMA` and `cHRM`.
+/// The conversion of a PNG file's colours to sRGB (PNG, third edition, section 4.3): `sRGB` needs none, or else a
+/// profile (`iCCP`) counts, or else `gAMA` and `cHRM`.
 enum PNGColors {
-    /// 100,000 is 1. A file whose numbers are this near to those of sRGB is meant as sRGB: that is what its writers put
-    /// beside or in place of the chunk `sRGB`.
+    /// The tolerance within which values count as those of sRGB, where 100,000 is 1. Programs write such values next to
+    /// the `sRGB` chunk or in its place.
     private static let tolerance: Int32 = 1000
     private static let gammaOfSRGB: Int32 = 45455
     private static let chromaticitiesOfSRGB: [Int32] = [31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000]
 
-    /// - Returns: `nil` if there is nothing to do.
+    /// Returns the transform to sRGB; `nil` if none is needed.
     static func transform(for header: dipper_png_header) -> ColorTransform? {
         let source = header.is_grey ? ColorTransform.Source.grey : .rgb
-        // libpng knows the usual profiles of sRGB.
+        // libpng also reports the usual sRGB profiles as `sRGB`.
         if header.is_srgb { return nil }
         if let profile = header.profile {
             return ColorTransform.shared(icc: Data(bytes: profile, count: Int(header.profile_length)), for: source)
@@ -23,7 +23,7 @@ enum PNGColors {
         return ColorTransform.shared(icc: profile, for: source)
     }
 
-    /// A profile of the file's gamma and primaries; `nil` if they are those of sRGB, are missing, or make no sense.
+    /// Returns a profile of the file's gamma and primaries; `nil` if they are those of sRGB, missing, or not plausible.
     private static func profile(of header: dipper_png_header) -> Data? {
         let found = withUnsafeBytes(of: header.chromaticities) { Array($0.bindMemory(to: Int32.self)) }
         let chromaticities = header.has_chromaticities ? found : chromaticitiesOfSRGB
@@ -31,7 +31,7 @@ enum PNGColors {
         guard header.has_gamma || header.has_chromaticities else { return nil }
         let usual = zip(chromaticities, chromaticitiesOfSRGB).allSatisfy { isNear($0, $1) }
         if usual, isNear(gamma, gammaOfSRGB) { return nil }
-        // From an exponent of 0.1 to one of 10.
+        // Exponents from 0.1 to 10.
         guard (10_000...1_000_000).contains(gamma) else { return nil }
 
         func point(_ index: Int) -> cmsCIExyY {
@@ -39,7 +39,7 @@ enum PNGColors {
         }
         guard let context = cmsCreateContext(nil, nil) else { return nil }
         defer { cmsDeleteContext(context) }
-        // Without a gamma of its own such a file has the curve of sRGB.
+        // A file with primaries but without a gamma has the curve of sRGB.
         let curve =
             header.has_gamma
             ? cmsBuildGamma(context, 100_000 / Double(gamma))

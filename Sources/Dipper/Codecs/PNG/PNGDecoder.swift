@@ -1,20 +1,20 @@
 import CodecShims
 import Foundation
 
-/// Reads PNG by libpng: all colour types and depths, interlaced too; of 16 bits the upper eight, rounded.
+/// A decoder for PNG, by libpng: all colour types and depths, also interlaced; 16 bits are rounded to eight.
 ///
-/// Colours are brought to sRGB from a profile (`iCCP`), or else from `gAMA` and `cHRM`, unless `sRGB` says that there is
-/// nothing to do. Broken checksums of the picture's chunks are `DipperError.undecodable`; so are bytes that end too
-/// early, unless a part is allowed: what is missing is transparent then, or coarse in an interlaced picture. Of APNG
-/// the picture that is not animated is read.
+/// Colours are converted to sRGB from a profile (`iCCP`), or else from `gAMA` and `cHRM`, unless the `sRGB` chunk says
+/// that none of this is needed. A wrong checksum in one of the picture's chunks throws `DipperError.undecodable`. A
+/// file that ends too early does too unless the options allow a partial picture: then the missing part is transparent,
+/// or coarse in an interlaced picture. For APNG only the still picture is decoded.
 public struct PNGDecoder: ImageDecoder {
-    /// ``ImageFormat/png``.
+    /// The format ``ImageFormat/png``.
     public var format: ImageFormat { .png }
 
-    /// Read in one go, in bytes of RGBA: what stays in the cache until it is taken on.
+    /// The bytes of RGBA decoded in one step, few enough to stay in the processor's cache until they are processed.
     private static let bytesPerStep = 1 << 18
 
-    /// Without settings.
+    /// Creates a decoder.
     public init() {}
 
     public func recognizes(_ start: Data) -> Bool {
@@ -24,7 +24,7 @@ public struct PNGDecoder: ImageDecoder {
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
         let orientation = (try? ImageInfo(data))?.orientation ?? .up
-        // The closure of Data rethrows without the type.
+        // Data's closure rethrows without the error's type.
         let result = data.withUnsafeBytes { bytes -> Result<Image, DipperError> in
             do throws(DipperError) {
                 return .success(try decode(bytes, orientation, options))
@@ -45,7 +45,7 @@ public struct PNGDecoder: ImageDecoder {
             source: reader.size, of: reader.size, alpha: reader.header.has_alpha ? .straight : .opaque,
             orientation: orientation, options)
         if reader.header.is_interlaced {
-            // Each pass is spread over the whole picture.
+            // Each pass covers the whole picture.
             let (count, overflows) = (reader.size.width * reader.size.height).multipliedReportingOverflow(by: 8)
             try options.limits.check(bytes: overflows ? .max : count)
             try reader.start()
@@ -81,7 +81,7 @@ public struct PNGDecoder: ImageDecoder {
         let size = reader.size
         let picture = try PixelScratch(byteCount: size.width * size.height * 4)
         let rowsPerStep = rowsPerStep(size)
-        // After the first pass each row has something of it.
+        // After the first pass each row holds some pixels.
         var known = size.height
         passes: for pass in 0..<7 {
             var y = 0

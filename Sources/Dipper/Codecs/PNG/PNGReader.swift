@@ -1,18 +1,18 @@
 import CPixels
 import CodecShims
 
-/// One file that libpng reads.
+/// A libpng reader of one file.
 struct PNGReader: ~Copyable {
     let header: dipper_png_header
     private let reader: OpaquePointer
 
-    /// What chunks beside the pixels may take in memory, in bytes.
+    /// The most memory, in bytes, for one chunk other than pixels.
     private static let largestChunk = 8 << 20
 
-    /// Reads up to the pixels.
+    /// Opens a file and reads it up to the pixels.
     /// - Parameters:
-    ///   - bytes: must stay as long as the reader.
-    ///   - mayEndEarly: what there is of a chunk that is cut off is read too.
+    ///   - bytes: the file, at an address that stays while the reader lives.
+    ///   - mayEndEarly: whether to read an incomplete last chunk as far as it goes.
     init(_ bytes: UnsafeRawBufferPointer, mayEndEarly: Bool) throws(DipperError) {
         let start = bytes.bindMemory(to: UInt8.self)
         guard let base = start.baseAddress else { throw .undecodable.with(detail: "there are no bytes") }
@@ -32,20 +32,20 @@ struct PNGReader: ~Copyable {
         dipper_png_close(reader)
     }
 
-    /// In pixels.
+    /// The size of the picture, in pixels.
     var size: PixelSize { PixelSize(width: Int(header.width), height: Int(header.height)) }
 
-    /// Makes ready for rows.
+    /// Prepares to read rows.
     func start() throws(DipperError) {
         let status = dipper_png_start(reader, header.has_alpha ? 4 : 3)
         guard status == DIPPER_PNG_OK else { throw Self.error(status, reader) }
     }
 
-    /// Reads rows of RGBA without gaps: the next, or those of a pass of an interlaced picture, for which `fillsBlocks`
-    /// lets pixels stand for their neighbours that have not come.
+    /// Reads the next rows of RGBA, without gaps. In an interlaced picture these are rows of one pass, and with
+    /// `fillsBlocks` each pixel is repeated over its neighbours that have not arrived.
     ///
-    /// Pixels without alpha must be given one afterwards, once for all passes: ``addAlpha(_:rows:)``.
-    /// - Returns: rows that were read: less than asked for if the bytes end too early.
+    /// For a file without alpha, call ``addAlpha(_:rows:)`` afterwards, once for all passes.
+    /// - Returns: the number of rows read: fewer than asked for if the bytes end too early.
     func read(_ rows: Int, to memory: UnsafeMutableRawPointer, fillsBlocks: Bool = false) throws(DipperError) -> Int {
         var done = 0
         let status = dipper_png_read_rows(
@@ -54,7 +54,7 @@ struct PNGReader: ~Copyable {
         return done
     }
 
-    /// Makes RGBA of the rows that were read; without it they are RGB, each at the end of its memory.
+    /// Converts rows of a file without alpha to RGBA. Before, each row is RGB at the end of its memory.
     func addAlpha(_ memory: UnsafeMutableRawPointer, rows: Int) {
         guard !header.has_alpha else { return }
         let width = size.width
@@ -64,7 +64,7 @@ struct PNGReader: ~Copyable {
         }
     }
 
-    /// Left free at the start of a row.
+    /// The number of bytes left free at the start of a row.
     private var gap: Int { header.has_alpha ? 0 : size.width }
 
     static let truncated = DipperError.undecodable.with(detail: "the bytes end too early")

@@ -2,11 +2,11 @@
     import CWebP
     import Foundation
 
-    /// An animation in the making; owns libwebp's encoder.
+    /// A writer of a WebP animation. It owns libwebp's encoder.
     final class WebPAnimation {
         private let encoder: OpaquePointer
         private let size: PixelSize
-        /// When the next frame begins.
+        /// The time at which the next frame begins.
         private var time = Duration.zero
 
         init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
@@ -36,7 +36,7 @@
             time += max(.zero, frame.duration)
         }
 
-        /// The bytes of the file.
+        /// Ends the animation and returns the bytes of the file.
         func finish() throws(DipperError) -> Data {
             guard WebPAnimEncoderAdd(encoder, nil, try timestamp(), nil) != 0 else { throw error }
             var data = WebPData()
@@ -46,7 +46,8 @@
             return Data(bytes: bytes, count: data.size)
         }
 
-        /// The present time in milliseconds: the sum is rounded, so that errors do not add up.
+        /// Returns the current time in milliseconds. Only the sum of the durations is rounded, so that errors do not
+        /// add up.
         private func timestamp() throws(DipperError) -> Int32 {
             let milliseconds = (time / .milliseconds(1)).rounded()
             guard milliseconds < Double(Int32.max) else { throw .unencodable.with(detail: "WebP: too long") }

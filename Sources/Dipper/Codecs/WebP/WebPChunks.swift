@@ -1,11 +1,11 @@
 #if WebP
-    /// Where the frames of a WebP are, without decoding (RFC 9649, 2.3 and 2.7).
+    /// The positions of a WebP file's frames, found without decoding (RFC 9649, 2.3 and 2.7).
     struct WebPChunks {
-        /// Bytes of the file, as its header says.
+        /// The length of the file that its header states, in bytes.
         private(set) var announced = 0
-        /// Frames that are there from beginning to end.
+        /// The number of frames that are completely there.
         private(set) var completeFrames = 0
-        /// Bytes up to the end of the last of them.
+        /// The number of bytes up to the end of the last complete frame.
         private(set) var endOfFrames = 0
 
         init(_ pinned: PinnedBytes) {
@@ -28,7 +28,7 @@
             }
         }
 
-        /// `ANMF`.
+        /// The chunk name `ANMF`.
         private static let frame = 0x464D_4E41
     }
 #endif

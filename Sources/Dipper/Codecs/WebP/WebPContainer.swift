@@ -2,12 +2,13 @@
     import CWebP
     import Foundation
 
-    /// A file's chunks other than the pixels. Owns libwebp's parser of them.
+    /// The chunks of a WebP file other than the pixels. The object owns libwebp's demuxer.
     final class WebPContainer {
         private let demuxer: OpaquePointer
 
-        /// - Parameter bytes: held by the caller for as long as the container.
-        /// - Returns: `nil` if there is not even a header. A file that ends too early gives what it holds.
+        /// Opens a file. A file that ends too early gives the chunks it holds.
+        /// - Parameter bytes: the file, held by the caller for as long as the container.
+        /// - Returns: `nil` if the bytes do not even hold a header.
         init?(_ bytes: PinnedBytes) {
             var data = WebPData(bytes: bytes.base, size: bytes.count)
             var state = WEBP_DEMUX_PARSING_HEADER
@@ -19,7 +20,7 @@
             WebPDemuxDelete(demuxer)
         }
 
-        /// Brings the colours of a file into sRGB; `nil` if they are, or the profile is of no use.
+        /// Returns the conversion of a file's colours to sRGB; `nil` if none is needed or the profile cannot be used.
         static func color(in bytes: PinnedBytes) -> ColorTransform? {
             WebPContainer(bytes)?.chunk("ICCP").flatMap { ColorTransform.shared(icc: $0) }
         }

@@ -1,12 +1,12 @@
 #if WebP
     import Foundation
 
-    /// Reads WebP, lossy and lossless, still and moving, by libwebp.
+    /// A decoder for lossy and lossless WebP, still and animated, by libwebp.
     public struct WebPDecoder: ImageDecoder {
-        /// ``ImageFormat/webp``.
+        /// The format ``ImageFormat/webp``.
         public let format = ImageFormat.webp
 
-        /// Without settings.
+        /// Creates a decoder.
         public init() {}
 
         public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {

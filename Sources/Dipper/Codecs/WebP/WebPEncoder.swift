@@ -2,12 +2,12 @@
     import CWebP
     import Foundation
 
-    /// Writes WebP by libwebp: lossy with a quality, or lossless; still and moving.
+    /// An encoder for WebP, by libwebp: lossy with a quality, or lossless; still and animated.
     public struct WebPEncoder: ImageEncoder {
-        /// ``ImageFormat/webp``.
+        /// The format ``ImageFormat/webp``.
         public let format = ImageFormat.webp
 
-        /// Without settings.
+        /// Creates an encoder.
         public init() {}
 
         public func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
@@ -30,8 +30,8 @@
             var settings = WebPConfig()
             let quality = options.quality.isFinite ? min(1, max(0, options.quality)) : 0.85
             var isGood = WebPConfigPreset(&settings, WEBP_PRESET_DEFAULT, Float(quality * 100)) != 0
-            // Of six methods for lossy and nine levels for lossless pictures: for a photograph the next ones take up to
-            // three times as long, and the file becomes no more than 2 % smaller.
+            // Method 2 of 0 to 6 for lossy pictures, and level 2 of 0 to 9 for lossless ones. For a photograph the next
+            // steps take up to three times as long, and the file becomes at most 2 % smaller.
             settings.method = 2
             if options.isLossless { isGood = isGood && WebPConfigLosslessPreset(&settings, 2) != 0 }
             guard isGood, WebPValidateConfig(&settings) != 0 else {

@@ -1,16 +1,17 @@
 #if WebP
     import CWebP
 
-    /// What libwebp reads before it decodes.
+    /// The properties of a WebP file that libwebp reads before decoding.
     struct WebPFeatures {
-        /// Of the stored picture, or of an animation's canvas.
+        /// The size of the stored picture, or of an animation's canvas.
         let size: PixelSize
         let hasAlpha: Bool
         let isMoving: Bool
-        /// Decoded row by row; what is lossless, the library holds whole.
+        /// Whether the picture is lossy. libwebp decodes it row by row, but holds a lossless picture whole.
         let isLossy: Bool
 
-        /// - Throws: `DipperError.undecodable`, also if the size is not among the bytes.
+        /// Reads the properties.
+        /// - Throws: `DipperError.undecodable`, also if the bytes end before the size.
         init(_ bytes: PinnedBytes) throws(DipperError) {
             var found = WebPBitstreamFeatures()
             let status = WebPGetFeatures(bytes.base, bytes.count, &found)

@@ -2,7 +2,8 @@
     import CWebP
     import Foundation
 
-    /// Decodes the frames of a WebP that moves: each as the canvas looks when it is shown. Owns libwebp's decoder.
+    /// A decoder of an animated WebP's frames: each is the canvas as it looks when the frame is displayed. It owns
+    /// libwebp's decoder.
     final class WebPFrames: CountedFrames {
         let frameCount: Int
         let loopCount: Int
@@ -12,7 +13,7 @@
         private let options: DecodeOptions
         private let orientation: Orientation
         private let color: ColorTransform?
-        /// When the frame before ended, in milliseconds.
+        /// The time at which the last frame ended, in milliseconds.
         private var time = 0
         private var shown = 0
         private var isAtEnd = false
@@ -26,7 +27,7 @@
             size = features.size
             let chunks = WebPChunks(bytes)
             try options.limits.check(size, frames: options.firstFrameOnly ? 1 : chunks.completeFrames)
-            // libwebp takes two canvases, and the picture is made of them.
+            // libwebp allocates two canvases, and the picture is a third.
             try options.limits.checkMemory(PixelSize(width: size.width, height: 3 * size.height))
             let count = Self.cut(bytes, to: chunks)
             var settings = WebPAnimDecoderOptions()
@@ -40,7 +41,7 @@
             }
             var info = WebPAnimInfo()
             WebPAnimDecoderGetInfo(decoder, &info)
-            // The canvas that is read below is libwebp's.
+            // The pixels are read with this size from libwebp's canvas.
             guard info.canvas_width == size.width, info.canvas_height == size.height else {
                 WebPAnimDecoderDelete(decoder)
                 throw .undecodable.with(detail: "WebP: the canvas has another size")
@@ -55,8 +56,9 @@
             WebPAnimDecoderDelete(decoder)
         }
 
-        /// libwebp takes only whole files. One that ends too early is made to end with its last complete frame.
-        /// - Returns: bytes of the file that are good.
+        /// Changes the header of a file that ends too early so that the file ends with its last complete frame: libwebp
+        /// reads only complete files.
+        /// - Returns: the number of bytes of the file to read.
         private static func cut(_ bytes: PinnedBytes, to chunks: WebPChunks) -> Int {
             guard chunks.announced > bytes.count, chunks.completeFrames > 0 else { return bytes.count }
             let length = UInt32(clamping: chunks.endOfFrames - 8)

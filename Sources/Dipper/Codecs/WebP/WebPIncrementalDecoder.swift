@@ -1,15 +1,16 @@
 #if WebP
     import CWebP
 
-    /// Owns libwebp's decoder of one picture, which takes the file piece by piece.
+    /// A decoder of one picture that receives the file piece by piece. It owns libwebp's decoder.
     final class WebPIncrementalDecoder {
-        /// At one address for as long as the decoder, which looks into it.
+        /// The configuration, at a fixed address because libwebp's decoder keeps a pointer to it.
         private let config: UnsafeMutablePointer<WebPDecoderConfig>
         private let decoder: OpaquePointer
 
+        /// Creates a decoder that writes premultiplied RGBA into memory.
         /// - Parameters:
-        ///   - pixels: held by the caller for as long as the decoder; filled with premultiplied RGBA.
-        ///   - scaled: whether the size is not the picture's own.
+        ///   - pixels: the memory, held by the caller for as long as the decoder.
+        ///   - scaled: whether the size differs from the picture's own.
         init(
             into pixels: UnsafeMutableRawBufferPointer, rowStride: Int, _ size: PixelSize, scaled: Bool
         ) throws(DipperError) {
@@ -43,12 +44,12 @@
             config.deallocate()
         }
 
-        /// Decodes what can be decoded of the first so many bytes of the file.
+        /// Decodes as much as possible of the file's first `count` bytes.
         func update(_ bytes: UnsafePointer<UInt8>, _ count: Int) -> VP8StatusCode {
             WebPIUpdate(decoder, bytes, count)
         }
 
-        /// Rows that are decoded.
+        /// The number of rows decoded so far.
         var rows: Int {
             var last: Int32 = 0
             guard WebPIDecGetRGB(decoder, &last, nil, nil, nil) != nil else { return 0 }

@@ -3,7 +3,7 @@
     import CWebP
     import Foundation
 
-    /// A picture in the form that libwebp encodes; owns libwebp's memory for it.
+    /// A picture in the form that libwebp encodes. It owns libwebp's memory for the pixels.
     final class WebPPixels {
         private let picture: UnsafeMutablePointer<WebPPicture>
 
@@ -47,7 +47,7 @@
             picture.deallocate()
         }
 
-        /// The bytes of a file with this picture alone.
+        /// Returns the bytes of a file with only this picture.
         func encode(_ settings: inout WebPConfig) throws(DipperError) -> Data {
             var writer = WebPMemoryWriter()
             WebPMemoryWriterInit(&writer)
@@ -64,7 +64,7 @@
             return Data(bytes: bytes, count: writer.size)
         }
 
-        /// Hands the picture over as the next frame.
+        /// Passes the picture to an animation encoder as the next frame.
         func add(to encoder: OpaquePointer, at milliseconds: Int32, _ settings: inout WebPConfig) -> Bool {
             WebPAnimEncoderAdd(encoder, picture, milliseconds, &settings) != 0
         }

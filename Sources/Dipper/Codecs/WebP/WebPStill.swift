@@ -3,14 +3,14 @@
     import CWebP
     import Foundation
 
-    /// Decodes one picture that does not move.
+    /// A decoder of one still picture.
     struct WebPStill {
         private let bytes: PinnedBytes
         private let options: DecodeOptions
         private let size: PixelSize
-        /// Of a lossless picture the header only gives a hint.
+        /// Whether pixels may be transparent. The header of a lossless picture only gives a hint.
         private let mayHaveAlpha: Bool
-        /// Bytes that libwebp takes for itself: of lossless pictures all, of lossy ones the alpha.
+        /// The memory that libwebp uses itself, in bytes: the whole of a lossless picture, or the alpha of a lossy one.
         private let held: Int
         private let orientation: Orientation
         private let color: ColorTransform?
@@ -30,7 +30,7 @@
 
         func decode() throws(DipperError) -> Image {
             let stored = options.storedTarget(for: size, orientation)
-            // libwebp averages areas when it makes a picture smaller. It does not do well in making it larger.
+            // libwebp averages areas when it shrinks a picture. When it enlarges one, the result is poor.
             let isShrinking = stored.width <= size.width && stored.height <= size.height
             let decoded = isShrinking ? stored : size
             try options.limits.checkMemory(decoded)
@@ -59,13 +59,14 @@
             }
         }
 
-        /// - Returns: false if the file ends too early, and part of the picture is wanted.
+        /// Decodes the file into a buffer.
+        /// - Returns: `false` if the file ends too early and the options allow a partial picture.
         private func decode(into buffer: borrowing PixelBuffer) throws(DipperError) -> Bool {
             if options.allowsPartial { buffer.clear() }
             let decoder = try WebPIncrementalDecoder(
                 into: buffer.bytes, rowStride: buffer.rowStride, buffer.size, scaled: buffer.size != size)
             var status = VP8_STATUS_SUSPENDED
-            // Small enough that a cancelled decode soon ends, large enough that starting anew costs nothing.
+            // Small steps end a cancelled decode soon; this step is large enough that the restarts cost nothing.
             let step = max(16 << 10, bytes.count / 32)
             var count = 0
             while status == VP8_STATUS_SUSPENDED, count < bytes.count {

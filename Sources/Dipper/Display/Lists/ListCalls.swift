@@ -2,34 +2,34 @@ import DipperData
 import Dispatch
 import Synchronization
 
-/// What a list wants at a time.
+/// The rows and requests of a list at one time.
 struct ListArrangement: Sendable {
     var window: ListWindow
-    /// The pictures of a row.
+    /// Returns the requests for the pictures of a row.
     var requests: @Sendable (Int) -> [ImageRequest]
-    /// Changes with the rows of the list.
+    /// The number of the list's contents, which increases when its rows are replaced.
     var generation = 0
 }
 
-/// The calls of a ``ListLoader``: makes those that a window wants, and no others.
+/// The calls of a ``ListLoader``, which follow its window.
 final class ListCalls: Sendable {
     /// The calls for one row.
     private struct Row {
-        /// Those that have not ended.
+        /// The calls that have not ended.
         var tasks: [ImageTask] = []
         var isUrgent: Bool
         var hasFailed = false
-        /// Tells these calls from others for the row.
+        /// Distinguishes these calls from later calls for the row.
         let number: Int
     }
 
-    // Touched on the queue alone.
+    // Used on the queue alone.
     private final class Work: @unchecked Sendable {
         var rows: [Int: Row] = [:]
-        /// Rows with prefetches under way.
+        /// The rows with prefetches in progress.
         var prefetching: Set<Int> = []
         var arrangement: ListArrangement?
-        /// Rows nearby that have been looked at since the last arrangement.
+        /// The number of nearby rows that have been looked at since the last arrangement.
         var cursor = 0
         var number = 0
         var hasEnded = false
@@ -45,7 +45,7 @@ final class ListCalls: Sendable {
         self.maxPrefetches = maxPrefetches
     }
 
-    /// Brings the calls into line with what is wanted, soon.
+    /// Starts, moves and cancels calls, soon, so that they match the latest arrangement.
     func arrange(_ latest: @escaping @Sendable () -> ListArrangement?) {
         queue.async { [self] in
             guard let latest = latest(), !work.hasEnded else { return }
@@ -79,7 +79,7 @@ final class ListCalls: Sendable {
             case .visible: break
             case .passing, .near:
                 guard row.isUrgent else { break }
-                // What has not begun waits for its turn among the rows that come next.
+                // A row whose calls have not begun is requested again in its turn among the next rows.
                 if !row.tasks.isEmpty, row.tasks.allSatisfy({ $0.state == .waiting }) {
                     forget(number)
                 } else {
@@ -117,7 +117,7 @@ final class ListCalls: Sendable {
         work.rows[number] = row
         if isUrgent || row.tasks.isEmpty { work.prefetching.remove(number) } else { work.prefetching.insert(number) }
         for task in row.tasks { task.onEnd { [weak self, weak task] in self?.end(of: number, id, task, $0) } }
-        // They have joined what the old ones were waiting for.
+        // The new calls have joined the work that the old calls waited for.
         for task in old?.tasks ?? [] { task.cancel() }
     }
 
@@ -130,7 +130,7 @@ final class ListCalls: Sendable {
 
     private func ended(_ number: Int, _ id: Int, _ task: ImageTask?, _ hasFailed: Bool) {
         guard work.rows[number]?.number == id else { return }
-        // An ended call holds its picture.
+        // A call that has ended still holds its picture.
         work.rows[number]?.tasks.removeAll { $0 === task }
         if hasFailed { work.rows[number]?.hasFailed = true }
         if work.rows[number]?.tasks.isEmpty == true { work.prefetching.remove(number) }
@@ -138,7 +138,7 @@ final class ListCalls: Sendable {
     }
 
     private func prefetch(_ arrangement: ListArrangement) {
-        // What nothing can be kept of is not fetched ahead.
+        // Under severe pressure nothing is kept in memory, so fetching ahead is of no use.
         guard cache.memoryPressure < .severe else { return }
         let nearby = arrangement.window.nearby
         while work.cursor < nearby.count, work.prefetching.count < maxPrefetches {

@@ -3,11 +3,13 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Fetches the pictures of a list, a grid, anything that scrolls: it is told which rows can be seen, and makes the calls.
+/// A loader for the pictures of a list, a grid or anything else that scrolls. The caller tells it which rows are
+/// visible, and the loader makes the calls.
 ///
-/// Rows on screen are fetched urgently, the next ones in the direction of travel by a few prefetches; those that have
-/// been scrolled past go on as prefetches, and are cancelled once they are far away. Rows that rush by are shown only if
-/// the cache has them: what the list comes to rest at is not kept waiting by what nobody could have seen.
+/// The loader fetches rows on screen urgently, and the next rows in the direction of scrolling by a few prefetches.
+/// Calls for rows that have left the screen continue as prefetches, and are cancelled when the rows are far away. Rows
+/// that pass quickly are shown only if the cache has them, so that they do not delay the rows at which the list comes
+/// to rest.
 ///
 /// ```swift
 /// let list = ListLoader(cache, count: photos.count) { row in [ImageRequest(photos[row])] }
@@ -15,7 +17,7 @@ import Synchronization
 /// list.attach(binding, to: row)        // when a row gets a display
 /// ```
 ///
-/// Letting go of the last reference ends what it has under way.
+/// Releasing the last reference cancels the calls of the loader.
 public final class ListLoader: Sendable {
     private struct Plan {
         var arrangement: ListArrangement
@@ -34,15 +36,15 @@ public final class ListLoader: Sendable {
     private let time: TimeSource
     private let timers: TimerQueue
 
-    /// A loader for a list of which nothing can be seen yet.
+    /// Creates a loader for a list without visible rows.
     /// - Parameters:
-    ///   - cache: where the pictures come from.
-    ///   - count: rows of the list.
-    ///   - options: how far ahead it looks.
-    ///   - clock: what the speed of the list is measured by.
-    ///   - requests: the pictures of a row, as its displays ask for them. Called on a queue of the loader's own, a moment
-    ///     after the list was told to have other rows too: it is to hold what it reads, and not the loader. Called also
-    ///     by ``attach(_:to:request:placeholder:options:then:)``.
+    ///   - cache: the cache that loads the pictures.
+    ///   - count: the number of rows in the list.
+    ///   - options: the distances and limits of fetching ahead.
+    ///   - clock: the clock that measures the speed of the list.
+    ///   - requests: returns the requests for the pictures of a row, as its displays make them. The loader calls it on
+    ///     a queue of its own, also for a moment after ``reload(count:requests:)``: the closure must hold the data that
+    ///     it reads, and must not hold the loader. ``attach(_:to:request:placeholder:options:then:)`` calls it too.
     public init(
         _ cache: ImageCache = .shared, count: Int, options: ListOptions = ListOptions(),
         clock: any Clock<Duration> = ContinuousClock(), requests: @escaping @Sendable (Int) -> [ImageRequest]
@@ -58,12 +60,13 @@ public final class ListLoader: Sendable {
         calls.end()
     }
 
-    // MARK: What the list tells
+    // MARK: Events of the list
 
-    /// Other rows can be seen. To be called on the displays' queue, if there are any.
+    /// Tells the loader that other rows are visible. If the list has displays, this method must be called on their
+    /// queue.
     /// - Parameters:
-    ///   - rows: those on screen, be it in part. What is outside the list is left out.
-    ///   - destination: where the list will come to rest, if the toolkit knows.
+    ///   - rows: the rows on screen, including those that are partly visible. The loader ignores rows outside the list.
+    ///   - destination: the rows at which the list will come to rest, if the toolkit knows them.
     public func update(visible rows: Range<Int>, heading destination: Range<Int>? = nil) {
         let now = time.now()
         change { $0.move(to: rows, heading: destination, at: now) }
@@ -71,10 +74,12 @@ public final class ListLoader: Sendable {
         awaitRest()
     }
 
-    /// The list has other rows: all calls are made anew. Displays are to be attached again, or detached.
+    /// Tells the loader that the list has other rows. The loader makes all calls anew.
+    ///
+    /// Displays must be attached again, or detached.
     /// - Parameters:
-    ///   - count: of the new rows.
-    ///   - requests: their pictures.
+    ///   - count: the number of new rows.
+    ///   - requests: returns the requests for the pictures of a new row.
     public func reload(count: Int, requests: @escaping @Sendable (Int) -> [ImageRequest]) {
         let old = plan.withLock { plan in
             let old = (plan.displays, plan.arrangement)
@@ -130,15 +135,16 @@ public final class ListLoader: Sendable {
 
     // MARK: Displays
 
-    /// Shows a row's picture in a display, and tells the display's binding from now on whether it is on screen, until it
-    /// is attached to another row, or detached. To be called on the display's queue, which is that of all displays of
-    /// the list.
+    /// Shows a row's picture in a display, and from now on tells the display's binding whether the row is on screen.
+    ///
+    /// The loader does this until the display is attached to another row, or detached. This method must be called on
+    /// the display's queue, which all displays of the list share.
     /// - Parameters:
-    ///   - binding: of the display.
-    ///   - row: whose picture is shown.
-    ///   - request: which of them; `nil` for the first.
-    ///   - placeholder: shown until it is there.
-    ///   - options: `nil` for those of the binding.
+    ///   - binding: the binding of the display.
+    ///   - row: the row whose picture is shown.
+    ///   - request: the request for the picture; `nil` for the first request of the row.
+    ///   - placeholder: the content that is shown until the picture is there.
+    ///   - options: the options; `nil` for those of the binding.
     ///   - completion: called once, as by ``ImageBinding/setImage(_:placeholder:options:then:)-(ImageRequest?,_,_,_)``.
     public func attach(
         _ binding: ImageBinding, to row: Int, request: ImageRequest? = nil, placeholder: Placeholder? = nil,
@@ -154,16 +160,16 @@ public final class ListLoader: Sendable {
         binding.set(wanted, placeholder, options, presence, completion)
     }
 
-    /// The display shows no row any more. To be called on the display's queue.
+    /// Tells the loader that a display no longer shows a row. Must be called on the display's queue.
     public func detach(_ binding: ImageBinding) {
         _ = plan.withLock { $0.displays.removeValue(forKey: ObjectIdentifier(binding)) }
         binding.move(to: .away)
     }
 
-    /// On the displays' queue.
+    /// Tells the bindings where their displays are. Must be called on the displays' queue.
     private func moveDisplays() {
         for binding in bindings() {
-            // A display that is moved may change what others show.
+            // Moving one display may change which rows the others show.
             let presence = plan.withLock { plan in
                 plan.displays[ObjectIdentifier(binding)].map { Self.presence(of: $0.row, plan.arrangement.window) }
             }
@@ -171,13 +177,13 @@ public final class ListLoader: Sendable {
         }
     }
 
-    /// Those that are still there.
+    /// Returns the bindings that still exist.
     private func bindings() -> [ImageBinding] {
         let all = plan.withLock { plan in plan.displays.map { (id: $0.key, binding: $0.value.binding) } }
         let gone = all.filter { $0.binding == nil }.map(\.id)
         if !gone.isEmpty {
             plan.withLock { plan in
-                // Its place may have been taken since.
+                // A new binding may have taken the place of one that is gone.
                 for id in gone where plan.displays[id]?.binding == nil { plan.displays[id] = nil }
             }
         }
@@ -188,7 +194,7 @@ public final class ListLoader: Sendable {
         switch window.rank(of: row) {
         case .visible: .visible
         case .passing: .passing
-        // What is near is the loader's to fetch, in its order.
+        // The loader fetches nearby rows itself, in its own order.
         case .near, .far: .away
         }
     }

@@ -1,18 +1,25 @@
-/// How far ahead of the list a ``ListLoader`` looks: a value, with a default for everything.
+/// The options with which a ``ListLoader`` fetches ahead. Every option has a default.
 public struct ListOptions: Sendable, Hashable {
-    /// How much is prefetched in the direction the list moved in last, in screens: as many rows as can be seen at once.
-    /// As long as it has not moved, half of it on each side.
+    /// The distance that is prefetched in the direction in which the list moved last, in screens. A screen is the
+    /// number of visible rows.
+    ///
+    /// As long as the list has not moved, the distance on each side is half of this, or ``screensBehind`` if that is
+    /// more.
     public var screensAhead = 2.0
-    /// How much of what has been scrolled past is still fetched, in screens.
+    /// The distance behind the visible rows in which rows are still fetched, in screens.
     public var screensBehind = 1.0
-    /// Rows that are on screen for less than this while the list rushes by are shown only if the cache has them: fetching
-    /// them would hold up those it comes to rest at.
+    /// The shortest time for which rows of a fast list must be on screen to be fetched.
+    ///
+    /// Rows that pass faster are shown only if the cache has them: fetching them would delay the rows at which the list
+    /// comes to rest.
     public var minimumDwell = Duration.milliseconds(250)
-    /// A list of which nothing has been heard for so long is at rest.
+    /// The time after which a list that has not been updated counts as at rest.
     public var restsAfter = Duration.milliseconds(50)
-    /// Prefetches that wait or run at one time. A few, so that those that follow begin where the list is by then.
+    /// The number of rows with prefetches in progress from which on no further row is prefetched.
+    ///
+    /// A small number lets later prefetches begin where the list is by then.
     public var maxPrefetches = 2
 
-    /// The defaults.
+    /// Creates the default options.
     public init() {}
 }

@@ -1,18 +1,19 @@
-/// Which rows of a list are to be fetched, and how: decides from what can be seen and how the list moves, and does
-/// nothing.
+/// The rule that decides which rows of a list are fetched, and how urgently.
+///
+/// A value that decides from the visible rows and the movement of the list, and does nothing.
 struct ListWindow {
     enum Rank: Sendable, Hashable {
-        /// Someone looks at it, or will in a moment.
+        /// The user sees the row, or will in a moment.
         case visible
-        /// On screen, but gone before it could be fetched.
+        /// The row is on screen, but will be gone before its pictures could be fetched.
         case passing
-        /// Soon on screen, or just gone.
+        /// The row will soon be on screen, or has just left it.
         case near
-        /// Of no interest.
+        /// The row is far from the screen.
         case far
     }
 
-    /// Where the list was.
+    /// The position of the list at one time.
     private struct Place {
         let time: Duration
         let first: Int
@@ -21,11 +22,12 @@ struct ListWindow {
     private let options: ListOptions
     private(set) var count: Int
     private(set) var visible = 0..<0
-    /// Where it moved last: 1 towards the end, -1 towards the beginning, 0 if it has not moved.
+    /// The direction in which the list moved last: 1 towards the end, -1 towards the beginning, 0 if it has not moved.
     private(set) var direction = 0
-    /// Where the list will come to rest, if that is known.
+    /// The rows at which the list will come to rest, if they are known.
     private var destination: Range<Int>?
-    /// The places since it was at rest, the first being that of one dwell ago if it has moved for so long.
+    /// The positions since the list was at rest. The first one is as old as the shortest dwell, if the list has moved
+    /// for so long.
     private var trail: [Place] = []
 
     init(count: Int, _ options: ListOptions) {
@@ -35,12 +37,12 @@ struct ListWindow {
 
     // MARK: Events
 
-    /// Other rows can be seen.
+    /// Takes note of the visible rows.
     mutating func move(to rows: Range<Int>, heading destination: Range<Int>?, at time: Duration) {
         let rows = rows.clamped(to: 0..<count)
         let distance = rows.lowerBound - visible.lowerBound
         if distance != 0, !visible.isEmpty { direction = distance.signum() }
-        // A list that was at rest has no past, and may have jumped.
+        // After a rest the list may have jumped, so its earlier positions do not count.
         if let last = trail.last, time < last.time || time - last.time > options.restsAfter { trail = [] }
         trail.append(Place(time: time, first: rows.lowerBound))
         while trail.count > 1, trail[1].time <= time - options.minimumDwell || trail.count > Self.longestTrail {
@@ -50,13 +52,13 @@ struct ListWindow {
         self.destination = destination?.clamped(to: 0..<count)
     }
 
-    /// Nothing has been heard of the list for a while.
+    /// Takes note that the list is at rest.
     mutating func rest() {
         trail = Array(trail.suffix(1))
         destination = nil
     }
 
-    /// The list has other rows.
+    /// Takes note that the list has other rows.
     mutating func reload(count: Int) {
         self.count = max(0, count)
         visible = visible.clamped(to: 0..<self.count)
@@ -69,13 +71,13 @@ struct ListWindow {
 
     // MARK: Decisions
 
-    /// Whether rows are on screen for less than the shortest dwell.
+    /// Whether rows stay on screen for less than the shortest dwell.
     var isRushing: Bool {
         guard let past = trail.first else { return false }
         return (visible.lowerBound - past.first).magnitude > visible.count
     }
 
-    /// When the list counts as at rest unless something is heard of it; `nil` if it is.
+    /// The time at which the list counts as at rest unless it is updated; `nil` if it is at rest.
     var restsAt: Duration? {
         guard let last = trail.last, trail.count > 1 || destination != nil else { return nil }
         return last.time + options.restsAfter
@@ -87,7 +89,7 @@ struct ListWindow {
         return !isRushing && window.contains(row) ? .near : .far
     }
 
-    /// Rows whose pictures may be fetched or kept on their way, and those that can be seen.
+    /// The rows whose calls may be made or continue, including the visible rows.
     var window: Range<Int> {
         let ahead = rows(options.screensAhead), behind = rows(options.screensBehind)
         let (before, after) =
@@ -99,15 +101,16 @@ struct ListWindow {
         return start..<end
     }
 
-    /// Rows to be fetched at once: those that can be seen, from the first, and those the list will come to rest at.
+    /// The rows to fetch urgently: the visible rows, from the first, and the rows at which the list will come to rest.
+    /// A list that rushes by has only the latter.
     var wanted: [Int] {
         let destination = destination.map(Array.init) ?? []
         if isRushing { return destination }
         return Array(visible) + destination.filter { !visible.contains($0) }
     }
 
-    /// Rows to be fetched next, the most likely one first: in the direction of travel, then behind; in turns on both
-    /// sides of a list that has not moved.
+    /// The rows to prefetch, the most likely one first: in the direction of scrolling, then behind; alternating between
+    /// both sides if the list has not moved.
     var nearby: some RandomAccessCollection<Int> {
         let window = isRushing || visible.isEmpty ? visible : window
         let after = visible.upperBound..<window.upperBound, before = window.lowerBound..<visible.lowerBound
@@ -127,7 +130,7 @@ struct ListWindow {
         }
     }
 
-    /// So many screens, in rows, if that can be counted.
+    /// Returns a number of screens in rows, at most all rows of the list.
     private func rows(_ screens: Double) -> Int {
         let rows = (screens * Double(visible.count)).rounded(.up)
         return rows > 0 ? (rows < Double(count) ? Int(rows) : count) : 0

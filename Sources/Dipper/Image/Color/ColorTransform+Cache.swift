@@ -2,12 +2,13 @@ import Foundation
 import Synchronization
 
 extension ColorTransform {
-    /// The same as ``init(icc:for:)``, made once for all pictures of one camera.
+    /// Returns the transform of a profile as ``init(icc:for:)`` creates it, from a cache of the 16 used last: many
+    /// pictures have the same profile.
     static func shared(icc: Data, for source: Source = .rgb) -> ColorTransform? {
         guard !icc.isEmpty, icc.count <= largestProfile else { return nil }
         let key = Key(icc, source)
         if let known = cache.withLock({ $0.transform(for: key) }) { return known.transform }
-        // Two threads may both make it: rather than one waits for the other.
+        // Two threads may create the same transform at once. This is better than one waiting for the other.
         let transform = ColorTransform(icc: icc, for: source)
         let dropped = cache.withLock { $0.insert(Entry(key: key, transform: transform)) }
         withExtendedLifetime(dropped) {}
@@ -16,7 +17,8 @@ extension ColorTransform {
 
     private static let cache = Mutex(Cache())
 
-    /// Tells profiles apart by 128 bits that nobody outside can foresee: they hang on the process's own seed.
+    /// A profile's length, source and 128 bits of hash. The hash depends on the random seed of the process, so nobody
+    /// outside can construct two profiles with the same key.
     private struct Key: Equatable {
         let count: Int
         let source: Source
@@ -39,11 +41,11 @@ extension ColorTransform {
 
     private struct Entry {
         let key: Key
-        /// `nil`: there is nothing to do, or nothing can be done.
+        /// The transform; `nil` if the colours need no conversion or the profile cannot be used.
         let transform: ColorTransform?
     }
 
-    /// A few, those used last in front.
+    /// The most recently used entries, the last one first.
     private struct Cache {
         static let limit = 16
         var entries: [Entry] = []
@@ -55,7 +57,8 @@ extension ColorTransform {
             return entry
         }
 
-        /// - Returns: what has no place any more, to be freed outside of the lock.
+        /// Inserts an entry at the front.
+        /// - Returns: the entry that it displaces, which the caller releases outside the lock.
         mutating func insert(_ entry: Entry) -> Entry? {
             if transform(for: entry.key) != nil { return nil }
             entries.insert(entry, at: 0)

@@ -1,34 +1,35 @@
 import CLCMS
 import Foundation
 
-/// Brings colours of a profile into sRGB, by Little CMS, perceptually.
-// The transform has no cache and is not changed once it is made: several threads may use it at a time.
+/// A conversion of colours from an ICC profile to sRGB, by Little CMS with the perceptual intent.
+// The transform has no cache and does not change after its creation, so several threads may use it at once.
 final class ColorTransform: @unchecked Sendable {
-    /// The colours of a picture, before they became RGBA.
+    /// The colours of a picture before the decoder converts them to RGBA.
     enum Source: Hashable {
         case grey
         case rgb
-        /// Inverted: 255 minus the ink.
+        /// Cyan, magenta, yellow and black; if `isInverted`, the bytes are 255 minus the ink.
         case cmyk(isInverted: Bool)
     }
 
-    /// Profiles above this size, in bytes, are passed over.
+    /// The size, in bytes, above which a profile is ignored.
     static let largestProfile = 8 << 20
 
     private enum Work {
         case rgb(cmsHTRANSFORM)
         case cmyk(cmsHTRANSFORM)
-        /// Red, green and blue for each grey.
+        /// A table with red, green and blue for each grey.
         case grey([SIMD4<UInt8>])
     }
 
     private let work: Work
     private let context: cmsContext
 
-    /// - Returns: `nil` for a profile that is broken or of other colours than the picture, and for sRGB itself: then
-    ///   there is nothing to do.
+    /// Creates the transform from a profile to sRGB.
+    /// - Returns: `nil` if the profile is broken, too large, or for other colours than the picture's, and `nil` if it
+    ///   is sRGB itself, so that no conversion is needed.
     convenience init?(icc: Data, for source: Source = .rgb) {
-        // With a context for each transform no lock is needed while profiles are read.
+        // A context for each transform needs no lock while profiles are read.
         guard icc.count <= Self.largestProfile, let context = cmsCreateContext(nil, nil) else { return nil }
         guard let work = Self.work(icc, source, context) else {
             cmsDeleteContext(context)
@@ -51,12 +52,12 @@ final class ColorTransform: @unchecked Sendable {
         cmsDeleteContext(context)
     }
 
-    /// Takes CMYK instead of RGBA: see ``apply(toCMYK:pixels:)``.
+    /// Whether the transform takes CMYK instead of RGBA: see ``apply(toCMYK:pixels:)``.
     var takesCMYK: Bool {
         if case .cmyk = work { true } else { false }
     }
 
-    /// Changes premultiplied RGBA in place.
+    /// Converts a row of premultiplied RGBA in place.
     func apply(to row: UnsafeMutableRawPointer, pixels: Int, isOpaque: Bool) {
         let row = row.assumingMemoryBound(to: UInt8.self)
         if !isOpaque { Alpha.divide(row, pixels) }
@@ -75,12 +76,12 @@ final class ColorTransform: @unchecked Sendable {
         if !isOpaque { Alpha.multiply(row, pixels) }
     }
 
-    /// Makes opaque RGBA of CMYK, both four bytes a pixel, in place.
+    /// Converts a row of CMYK to opaque RGBA in place; both have four bytes for each pixel.
     func apply(toCMYK row: UnsafeMutableRawPointer, pixels: Int) {
         guard case .cmyk(let transform) = work else { return }
         cmsDoTransform(transform, row, row, cmsUInt32Number(clamping: pixels))
         let row = row.assumingMemoryBound(to: UInt8.self)
-        // The transform leaves the fourth byte as it was.
+        // The transform does not write the fourth byte.
         for start in stride(from: 0, to: pixels * 4, by: 4) { row[start + 3] = 255 }
     }
 }
@@ -102,7 +103,7 @@ extension ColorTransform {
                 cmsUInt32Number(cmsFLAGS_NOCACHE))
         }
         switch (cmsGetColorSpace(profile), source) {
-        // Grey pictures with a profile of RGB are greys of that profile.
+        // A grey picture with an RGB profile has the greys of that profile.
         case (cmsSigRgbData, .rgb), (cmsSigRgbData, .grey):
             return transform(Layout.rgba, Layout.rgba).map { .rgb($0) }
         case (cmsSigGrayData, .grey):
@@ -119,18 +120,19 @@ extension ColorTransform {
         }
     }
 
-    /// Deletes the tags of multi-process elements (ICC.1:2022, 9.2.26 to 9.2.29), which are an alternative to others.
+    /// Deletes the tags with multi-process elements (ICC.1:2022, 9.2.26 to 9.2.29), which are alternatives to other
+    /// tags.
     ///
-    /// Little CMS takes as many elements as a tag names, a million in a few thousand compressed bytes, in a time that
-    /// grows with the square of their number, and cannot be stopped. Browsers pass such tags over too.
+    /// Little CMS accepts as many elements as a tag declares: a million of them fit into a few thousand compressed
+    /// bytes. Its time grows with the square of their number, and it cannot be stopped. Browsers ignore these tags too.
     private static func leaveOutElements(of profile: cmsHPROFILE) {
         for tag in [cmsSigDToB0Tag, cmsSigDToB1Tag, cmsSigDToB2Tag, cmsSigDToB3Tag] {
-            // A table may name one twice.
+            // A tag table may list the same tag twice.
             while cmsWriteTag(profile, tag, nil) != 0 {}
         }
     }
 
-    /// lcms2.h says these with macros of macros.
+    /// Pixel layouts of Little CMS, which lcms2.h defines with nested macros that Swift cannot import.
     private enum Layout {
         static let grey = colorSpace(PT_GRAY) | channels(1) | byte
         static let rgba = colorSpace(PT_RGB) | UInt32(1 << 7) | channels(3) | byte
@@ -142,7 +144,8 @@ extension ColorTransform {
         private static func colorSpace(_ space: Int32) -> UInt32 { UInt32(space) << 16 }
     }
 
-    /// Whether no colour of a sample changes by more than one step, as with the many profiles that are sRGB.
+    /// Returns whether the transform changes no colour of a sample by more than one step, as with the many profiles
+    /// that describe sRGB.
     private func changesNothing(of source: Source) -> Bool {
         if takesCMYK { return false }
         var colors = (0...255).map { SIMD4<UInt8>(UInt8($0), UInt8($0), UInt8($0), 255) }
@@ -161,7 +164,7 @@ extension ColorTransform {
     }
 }
 
-/// Between colours as they are and colours multiplied by alpha, where there is some of it.
+/// Conversion between straight and premultiplied alpha.
 private enum Alpha {
     static func divide(_ row: UnsafeMutablePointer<UInt8>, _ pixels: Int) {
         for start in stride(from: 0, to: pixels * 4, by: 4) {

@@ -1,13 +1,13 @@
-/// Blends a picture with a colour or with another picture, in any of the modes there are.
+/// A processor that blends a picture with a colour or with another picture, in any ``BlendMode``.
 ///
-/// The result has the picture's size. Around another picture that is smaller there is nothing, which counts as well: `.in`
-/// leaves nothing there.
+/// The result has the picture's size. The area around a smaller other picture counts as transparent: for example,
+/// `.in` leaves nothing there.
 public struct Blend: ImageProcessor {
-    /// Where the colour or the other picture is.
+    /// The position of the colour or of the other picture.
     public enum Side: String, Sendable, Hashable, CaseIterable {
-        /// It is the source, the picture the backdrop.
+        /// The colour or the other picture is the source, and the picture is the backdrop.
         case above
-        /// It is the backdrop, the picture the source.
+        /// The colour or the other picture is the backdrop, and the picture is the source.
         case below
     }
 
@@ -17,32 +17,35 @@ public struct Blend: ImageProcessor {
     }
 
     private let layer: Layer
-    /// How the source is put on the backdrop.
+    /// The mode in which the source is put on the backdrop.
     public let mode: BlendMode
-    /// Of the source: its alpha is multiplied by it, 0…1.
+    /// The opacity of the source, 0…1, by which the source's alpha is multiplied.
     public let opacity: Double
-    /// Which of both is the source.
+    /// The position of the colour or of the other picture, which decides which of the two is the source.
     public let side: Side
-    /// Such as `blend(multiply,above,1.0,ff0000ff)`; another picture is named by a digest of its pixels.
+    /// The identifier, for example `blend(multiply,above,1.0,ff0000ff)`. For another picture it ends with the picture's
+    /// size, a digest of its pixels, and its anchor.
     public let identifier: String
 
-    /// With a colour.
+    /// Creates a processor that blends pictures with a colour.
     /// - Parameters:
-    ///   - color: everywhere.
-    ///   - mode: how both become one.
-    ///   - opacity: what is outside 0…1 is brought to the nearer end, and what is no number to 1.
-    ///   - side: which of both is the source.
+    ///   - color: the colour, which is the same everywhere.
+    ///   - mode: the mode in which the source is put on the backdrop.
+    ///   - opacity: the opacity of the source; a value outside 0…1 becomes the nearer bound, NaN becomes 1.
+    ///   - side: whether the colour is the source or the backdrop.
     public init(_ color: Color, _ mode: BlendMode = .over, opacity: Double = 1, side: Side = .above) {
         self.init(.color(color), color.identifier, mode, opacity, side)
     }
 
-    /// With another picture, such as a watermark. Its pixels are read here, once, for the identifier.
+    /// Creates a processor that blends pictures with another picture, such as a watermark.
+    ///
+    /// The initializer reads the other picture's pixels once, for the identifier.
     /// - Parameters:
-    ///   - image: in its own size; what stands out is cut off.
-    ///   - mode: how both become one.
-    ///   - anchor: where it lies on the picture.
-    ///   - opacity: what is outside 0…1 is brought to the nearer end, and what is no number to 1.
-    ///   - side: which of both is the source.
+    ///   - image: the other picture, in its own size; parts outside the processed picture are cut off.
+    ///   - mode: the mode in which the source is put on the backdrop.
+    ///   - anchor: the place of the other picture on the processed picture.
+    ///   - opacity: the opacity of the source; a value outside 0…1 becomes the nearer bound, NaN becomes 1.
+    ///   - side: whether the other picture is the source or the backdrop.
     public init(
         _ image: Image, _ mode: BlendMode = .over, anchor: Anchor = .center, opacity: Double = 1,
         side: Side = .above
@@ -61,8 +64,9 @@ public struct Blend: ImageProcessor {
         identifier = "blend(\(mode.rawValue),\(side.rawValue),\(self.opacity),\(name))"
     }
 
-    /// The processed picture.
-    /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+    /// Returns the blended picture.
+    /// - Throws: `DipperError.imageTooLarge`; `DipperError.processingFailed` if there is no memory;
+    ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try context.limits.checkMemory(image.size)
         let own = CompositingLayer.image(image, x: 0, y: 0)
@@ -82,7 +86,7 @@ public struct Blend: ImageProcessor {
 }
 
 extension Blend: Hashable {
-    /// Equal if the identifiers are.
+    /// Returns whether two processors have equal identifiers.
     public static func == (a: Self, b: Self) -> Bool { a.identifier == b.identifier }
     public func hash(into hasher: inout Hasher) { hasher.combine(identifier) }
 }

@@ -1,7 +1,7 @@
 import CPixman
 
 extension BlendMode {
-    /// Pixman's name for it.
+    /// The operator of Pixman for the mode.
     var operation: pixman_op_t {
         switch self {
         case .clear: PIXMAN_OP_CLEAR
@@ -35,7 +35,7 @@ extension BlendMode {
         }
     }
 
-    /// Red, green and blue count the same.
+    /// Whether the mode treats red, green and blue alike, so that red and blue may be exchanged.
     var treatsColorsAlike: Bool {
         switch self {
         case .hue, .saturation, .color, .luminosity: false

@@ -1,8 +1,8 @@
-/// How a source is put on a backdrop (W3C Compositing and Blending Level 1; PDF 1.7, section 11).
+/// A way to put a source on a backdrop (W3C Compositing and Blending Level 1; PDF 1.7, section 11).
 public enum BlendMode: String, Sendable, Hashable, CaseIterable {
-    // Porter and Duff's operators: which part of source and backdrop stays.
+    // Porter and Duff's operators, which choose the parts of source and backdrop that stay.
 
-    /// Nothing.
+    /// Nothing: the result is transparent.
     case clear
     /// The source alone.
     case source
@@ -12,49 +12,50 @@ public enum BlendMode: String, Sendable, Hashable, CaseIterable {
     case over
     /// The backdrop on the source.
     case destinationOver
-    /// The source where the backdrop is.
+    /// The source, only where the backdrop is.
     case `in`
-    /// The backdrop where the source is.
+    /// The backdrop, only where the source is.
     case destinationIn
-    /// The source where the backdrop is not.
+    /// The source, only where the backdrop is not.
     case out
-    /// The backdrop where the source is not.
+    /// The backdrop, only where the source is not.
     case destinationOut
     /// The source on the backdrop, where the backdrop is.
     case atop
     /// The backdrop on the source, where the source is.
     case destinationAtop
-    /// Each where the other is not.
+    /// The source where the backdrop is not, and the backdrop where the source is not.
     case xor
-    /// Both added up, at most to white.
+    /// The sum of source and backdrop, at most white.
     case plus
 
-    // Colours are mixed where both are; elsewhere as `over`. These one colour at a time.
+    // Separable modes, which mix one colour component at a time where source and backdrop overlap; elsewhere like
+    // `over`.
 
-    /// Multiplied: at least as dark as each.
+    /// The product of both colours, which is at least as dark as each.
     case multiply
-    /// Multiplied as darkness: at least as light as each.
+    /// The inverse of the product of both inverse colours, which is at least as light as each.
     case screen
-    /// Multiplied or screened, by the backdrop.
+    /// The result of `multiply` or `screen`, depending on the backdrop.
     case overlay
-    /// The darker one.
+    /// The darker one of both colours.
     case darken
-    /// The lighter one.
+    /// The lighter one of both colours.
     case lighten
     /// The backdrop made lighter by the source.
     case colorDodge
     /// The backdrop made darker by the source.
     case colorBurn
-    /// Multiplied or screened, by the source.
+    /// The result of `multiply` or `screen`, depending on the source.
     case hardLight
-    /// Darker or lighter, by the source.
+    /// The backdrop made darker or lighter, depending on the source.
     case softLight
-    /// The lighter one less the darker one.
+    /// The lighter colour minus the darker colour.
     case difference
-    /// As difference, with less contrast.
+    /// The result of `difference`, with less contrast.
     case exclusion
 
-    // These by all three colours together.
+    // Non-separable modes, which mix all three colour components together.
 
     /// The hue of the source, the saturation and luminosity of the backdrop.
     case hue

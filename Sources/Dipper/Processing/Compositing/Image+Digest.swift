@@ -1,7 +1,7 @@
 import CXXHash
 
 extension Image {
-    /// Of size and pixels: the same in every run and on every machine.
+    /// A digest of the size and the pixels, which is equal in every run and on every machine.
     var digest: UInt64 {
         var digest = UInt64(truncatingIfNeeded: width) << 32 ^ UInt64(truncatingIfNeeded: height)
         guard let base = storage.bytes.baseAddress else { return digest }

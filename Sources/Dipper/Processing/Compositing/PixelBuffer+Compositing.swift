@@ -1,14 +1,15 @@
 import CPixels
 import CPixman
 
-/// What is put on a picture: everywhere a colour, or a picture somewhere, with nothing around it.
+/// A layer to put on a picture: one colour everywhere, or another picture at a position with nothing around it.
 enum CompositingLayer {
     case color(SIMD4<UInt8>)
     case image(Image, x: Int, y: Int)
 }
 
 extension PixelBuffer {
-    /// Rectangles that together are the whole, each small enough for Pixman and for a look at whether work is still wanted.
+    /// Calls a closure with rectangles that together cover the buffer. Each is small enough for Pixman and for the time
+    /// between two checks for cancellation.
     private func tiles(
         _ context: ProcessingContext, _ body: (PixelRect) throws(DipperError) -> Void
     ) throws(DipperError) {
@@ -22,12 +23,12 @@ extension PixelBuffer {
         }
     }
 
-    /// Pixman's view of a part.
+    /// Returns Pixman's view of a part of the buffer.
     private func view(_ tile: PixelRect, exchanges: Bool) throws(DipperError) -> PixmanImage {
         try PixmanImage(row(tile.y) + tile.x * 4, tile.size, rowStride: rowStride, exchanges: exchanges)
     }
 
-    /// Puts a layer on what is here.
+    /// Puts a layer on the pixels in the buffer.
     func composite(
         _ mode: BlendMode, _ layer: CompositingLayer, opacity: Double, _ context: ProcessingContext
     ) throws(DipperError) {
@@ -45,7 +46,7 @@ extension PixelBuffer {
         withExtendedLifetime((mask, layer)) {}
     }
 
-    /// What of a layer is in a tile, and where the tile begins in it.
+    /// Returns the part of a layer that is in a tile, and the tile's origin relative to that part.
     private static func source(
         _ layer: CompositingLayer, in tile: PixelRect, exchanges: Bool
     ) throws(DipperError) -> (PixmanImage, Int32, Int32) {
@@ -62,11 +63,11 @@ extension PixelBuffer {
         }
     }
 
-    /// Puts a picture on what is here as a transform shows it: pixels of the result to those of the picture. Between
-    /// pixels it is weighed in straight lines; outside there is nothing.
+    /// Puts a picture on the pixels in the buffer, placed by a transform. Pixels are interpolated bilinearly; outside
+    /// the picture there is nothing.
     /// - Parameters:
     ///   - image: at most ``PixmanImage/longestSide`` each way.
-    ///   - transform: for the whole of this buffer.
+    ///   - transform: maps the pixels of the whole buffer to those of the picture.
     func composite(
         _ image: Image, through transform: pixman_f_transform, _ context: ProcessingContext
     ) throws(DipperError) {
@@ -75,7 +76,7 @@ extension PixelBuffer {
         pixman_image_set_filter(source.pointer, PIXMAN_FILTER_BILINEAR, nil, 0)
         try tiles(context) { tile throws(DipperError) in
             let target = try view(tile, exchanges: true)
-            // The offset is a part of the transform, where it is not rounded.
+            // The tile's offset is a part of the floating-point transform, where the offset is not rounded.
             var (offset, moved) = (pixman_f_transform(), pixman_f_transform())
             pixman_f_transform_init_translate(&offset, Double(tile.x), Double(tile.y))
             withUnsafePointer(to: transform) { pixman_f_transform_multiply(&moved, $0, &offset) }
@@ -96,7 +97,8 @@ extension PixelBuffer {
         bytes.withMemoryRebound(to: SIMD4<UInt8>.self) { $0.update(repeating: color) }
     }
 
-    /// The finished picture, after work that may have rounded colours up and alpha down.
+    /// Returns the finished picture. Compositing may round a colour up and its alpha down: such a colour becomes its
+    /// alpha.
     consuming func settled(scale: Double) -> Image {
         var isOpaque = true
         for y in 0..<size.height {

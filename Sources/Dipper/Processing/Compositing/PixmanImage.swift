@@ -1,13 +1,14 @@
 import CPixman
 
-/// Pixels, or a colour, as Pixman sees them. Holds no memory of pixels: that must outlive it.
+/// Pixels, or one colour, as an image of Pixman. The caller must keep the pixels in memory as long as this object
+/// lives.
 final class PixmanImage {
     let pointer: OpaquePointer
 
-    /// Red, green, blue and alpha in this order in memory, whatever the machine's order of bytes.
+    /// Returns Pixman's name for red, green, blue and alpha in this order in memory, on machines of either byte order.
     ///
-    /// - Parameter exchanges: calls red blue and blue red, for work that does the same to both: the name that Pixman has
-    ///   loops of their own for.
+    /// - Parameter exchanges: whether to name red blue and blue red. Operations that treat both alike give the same
+    ///   result, and Pixman has special loops for the exchanged name.
     private static func format(_ exchanges: Bool) -> pixman_format_code_t {
         #if _endian(little)
             exchanges ? PIXMAN_a8r8g8b8 : PIXMAN_a8b8g8r8
@@ -16,12 +17,14 @@ final class PixmanImage {
         #endif
     }
 
-    /// Positions in Pixman have 16 bits: pictures are given to it in parts no larger than this each way.
+    /// The longest side of an image given to Pixman, in pixels. Positions in Pixman have 16 bits, so larger pictures
+    /// are given to Pixman in parts.
     static let longestSide = 16_384
 
+    /// Creates an image over pixels in memory.
     /// - Parameter size: at most ``longestSide`` each way.
     init(_ base: UnsafeRawPointer, _ size: PixelSize, rowStride: Int, exchanges: Bool) throws(DipperError) {
-        // Sources are not written to; the type is one for both.
+        // Pixman does not write to sources, but has one type for sources and targets.
         let bits = UnsafeMutableRawPointer(mutating: base).assumingMemoryBound(to: UInt32.self)
         guard
             let pointer = pixman_image_create_bits(
@@ -30,7 +33,7 @@ final class PixmanImage {
         self.pointer = pointer
     }
 
-    /// One colour everywhere, premultiplied.
+    /// Creates an image of one premultiplied colour everywhere.
     init(_ color: SIMD4<UInt8>, exchanges: Bool) throws(DipperError) {
         func wide(_ part: UInt8) -> UInt16 { UInt16(part) * 257 }
         let (red, blue) = exchanges ? (color.z, color.x) : (color.x, color.z)

@@ -1,20 +1,22 @@
 import CPixels
 
-/// What each colour of the result takes from each colour of a picture, and from its alpha: colours are multiplied by alpha,
-/// so that what is added to them counts as much as the pixel.
+/// A matrix that makes each colour of the result from the colours and the alpha of a picture.
+///
+/// Colours are premultiplied, so a constant to be added is multiplied by alpha: it is in the column of alpha.
 struct ColorMatrix {
-    /// By red, green, blue and alpha of the picture.
+    /// The shares of the picture's red, green, blue and alpha in the result, in this order.
     private(set) var columns: [SIMD4<Double>] = [
         SIMD4(1, 0, 0, 0), SIMD4(0, 1, 0, 0), SIMD4(0, 0, 1, 0), SIMD4(0, 0, 0, 1),
     ]
 
-    /// How bright a colour is by its parts (ITU-R BT.709).
+    /// The shares of red, green and blue in the brightness of a colour (ITU-R BT.709).
     static let luma = SIMD3(0.2126, 0.7152, 0.0722)
 
-    /// Changes nothing.
+    /// Creates a matrix that changes nothing.
     init() {}
 
-    /// Grey of the same brightness at 0, the picture at 1, more colourful above.
+    /// Creates a matrix for a saturation: 0 gives grey of the same brightness, 1 the picture, more a more colourful
+    /// one.
     init(saturation: Double) {
         for (index, share) in [Self.luma.x, Self.luma.y, Self.luma.z].enumerated() {
             let grey = SIMD4(share, share, share, 0)
@@ -22,13 +24,14 @@ struct ColorMatrix {
         }
     }
 
-    /// Then multiplies by a factor and adds to it.
+    /// Multiplies the resulting colours by a factor and then adds a constant. Must be called at most once.
     mutating func scale(by factor: Double, adding sum: Double) {
         for index in 0..<3 { columns[index] *= factor }
         columns[3] += SIMD4(sum, sum, sum, 0)
     }
 
-    /// A colour as bright as the picture: a part of it.
+    /// Creates a matrix for shades of one colour that are as bright as the picture.
+    /// - Parameter intensity: the share of the shades in the result, 0…1; the rest is the picture.
     init(monochrome color: Color, intensity: Double) {
         let color = SIMD4(color.red, color.green, color.blue, 0)
         for (index, share) in [Self.luma.x, Self.luma.y, Self.luma.z].enumerated() {
@@ -36,8 +39,9 @@ struct ColorMatrix {
         }
     }
 
-    /// The picture through it.
-    /// - Parameter curve: what is taken for each value of a colour, not multiplied by alpha, before.
+    /// Returns the picture with the matrix applied.
+    /// - Parameter curve: for each of the 256 values of a colour that is not multiplied by alpha, the value, 0…255,
+    ///   that replaces it before the matrix is applied.
     func apply(
         to image: Image, curve: [Float]? = nil, _ context: ProcessingContext
     ) throws(DipperError) -> Image {

@@ -1,23 +1,25 @@
-/// Leaves shades of one colour: black and white, by default.
+/// A processor that leaves shades of one colour, by default black and white.
 ///
-/// Each pixel becomes the colour times its brightness, 0.2126 red + 0.7152 green + 0.0722 blue of what is encoded.
+/// Each pixel becomes the colour times the pixel's brightness, which is 0.2126 red + 0.7152 green + 0.0722 blue of the
+/// encoded values.
 public struct Monochrome: ImageProcessor, Hashable {
-    /// What white becomes; its alpha does not count.
+    /// The colour that white becomes. Its alpha is ignored.
     public let color: Color
-    /// 0 leaves the picture, 1 the shades; what is outside is brought to the nearer end.
+    /// The share of the shades in the result: 0 leaves the picture, 1 only the shades. A value outside 0…1 becomes the
+    /// nearer bound.
     public let intensity: Double
 
-    /// Black and white, by default.
+    /// Creates a processor, by default for black and white.
     public init(color: Color = .white, intensity: Double = 1) {
         self.color = color
         self.intensity = intensity
     }
 
-    /// Such as `monochrome(ffffffff,1.0)`.
+    /// The identifier, for example `monochrome(ffffffff,1.0)`.
     public var identifier: String { "monochrome(\(color.with(alpha: 1).identifier),\(intensity))" }
 
-    /// The processed picture.
-    /// - Throws: `DipperError.processingFailed` for an intensity that is no number; `DipperError.imageTooLarge`,
+    /// Returns the picture in shades of the colour.
+    /// - Throws: `DipperError.processingFailed` for an intensity that is NaN; `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard !intensity.isNaN else { throw .processingFailed.with(detail: identifier) }

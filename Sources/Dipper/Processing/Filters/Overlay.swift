@@ -1,24 +1,27 @@
-/// Lays a colour over a picture where the picture is, letting a fraction of the picture through; alpha stays.
+/// A processor that lays a colour over the visible parts of a picture and lets a fraction of the picture through. The
+/// picture's alpha stays.
 public struct Overlay: ImageProcessor, Hashable {
-    /// Of the layer.
+    /// The colour that is laid over the picture.
     public let color: Color
-    /// 0 lets nothing through but what the colour's own alpha does, 1 hides nothing.
+    /// The fraction of the picture that shows: at 0 only what the colour's own alpha lets through, at 1 everything.
     public let fraction: Double
 
-    /// Half of the picture comes through, by default.
+    /// Creates a processor that by default lets half of the picture through.
     /// - Parameters:
-    ///   - color: of the layer.
-    ///   - fraction: what is outside 0…1 is brought to the nearer end, and what is no number to 0.
+    ///   - color: the colour that is laid over the picture.
+    ///   - fraction: the fraction of the picture that shows; a value outside 0…1 becomes the nearer bound, NaN becomes
+    ///     0.
     public init(_ color: Color, fraction: Double = 0.5) {
         self.color = color
         self.fraction = fraction.isNaN ? 0 : min(max(fraction, 0), 1)
     }
 
-    /// Such as `overlay(ff0000ff,0.5)`.
+    /// The identifier, for example `overlay(ff0000ff,0.5)`.
     public var identifier: String { "overlay(\(color.identifier),\(fraction))" }
 
-    /// The processed picture.
-    /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+    /// Returns the picture with the colour over it.
+    /// - Throws: `DipperError.imageTooLarge`; `DipperError.processingFailed` if there is no memory;
+    ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try Tint(color.with(alpha: color.alpha * (1 - fraction))).process(image, context)
     }

@@ -1,19 +1,21 @@
-/// Lays a colour over a picture where the picture is; alpha stays. An opaque colour leaves the picture's form alone, which
-/// is how icons of one colour are made.
+/// A processor that lays a colour over the visible parts of a picture. The picture's alpha stays.
+///
+/// An opaque colour leaves only the picture's shape: this makes icons of one colour.
 public struct Tint: ImageProcessor, Hashable {
-    /// Its alpha says how much of the picture it hides.
+    /// The colour that is laid over the picture. The colour's alpha says how much of the picture is hidden.
     public let color: Color
 
-    /// With a colour.
+    /// Creates a processor for a colour.
     public init(_ color: Color) {
         self.color = color
     }
 
-    /// Such as `tint(ff000080)`.
+    /// The identifier, for example `tint(ff000080)`.
     public var identifier: String { "tint(\(color.identifier))" }
 
-    /// The processed picture.
-    /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+    /// Returns the picture with the colour over it.
+    /// - Throws: `DipperError.imageTooLarge`; `DipperError.processingFailed` if there is no memory;
+    ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try Blend(color, .atop).process(image, context)
     }

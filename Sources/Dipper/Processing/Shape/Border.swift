@@ -1,20 +1,20 @@
 import CPixels
 
-/// Draws a line along the inside of a picture's edges.
+/// A processor that draws a line along the inside of a picture's edges.
 ///
-/// Behind ``RoundCorners`` of the same radius and corners the line follows the arcs: `RoundCorners(radius: 20) |>
-/// Border(.black, width: 4, radius: 20)`.
+/// After ``RoundCorners`` with the same radius and corners, the line follows the arcs:
+/// `RoundCorners(radius: 20) |> Border(.black, width: 4, radius: 20)`.
 public struct Border: ImageProcessor, Hashable {
-    /// Over the picture.
+    /// The colour of the line, which is drawn over the picture.
     public let color: Color
-    /// From the edge inwards.
+    /// The width of the line, from the edge inwards.
     public let width: Length
-    /// Of the outer edge of the line; limited as that of ``RoundCorners``.
+    /// The radius of the line's outer edge at the corners, limited as in ``RoundCorners``.
     public let radius: Length
-    /// The others are not round.
+    /// The corners that are round.
     public let corners: Corners
 
-    /// Along a rectangle, by default.
+    /// Creates a processor that by default draws the line along a rectangle.
     public init(_ color: Color, width: Length, radius: Length = 0, corners: Corners = .all) {
         self.color = color
         self.width = width
@@ -22,16 +22,16 @@ public struct Border: ImageProcessor, Hashable {
         self.corners = corners
     }
 
-    /// Such as `border(000000ff,4.0,20.0,15)`.
+    /// The identifier, for example `border(000000ff,4.0,20.0,15)`.
     public var identifier: String {
         "border(\(color.identifier),\(width.identifier),\(radius.identifier),\(corners.rawValue))"
     }
 
-    /// True for lengths in points.
+    /// Whether the width or the radius is in points.
     public var usesScale: Bool { width.isInPoints || radius.isInPoints }
 
-    /// The processed picture.
-    /// - Throws: `DipperError.processingFailed` for lengths below 0; `DipperError.imageTooLarge`,
+    /// Returns the picture with the line.
+    /// - Throws: `DipperError.processingFailed` for a length that is below 0 or NaN; `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         let (line, radius) = (try width.pixels(in: image), try radius.pixels(in: image))
@@ -56,7 +56,7 @@ public struct Border: ImageProcessor, Hashable {
             draw(0..<margin)
             draw(end..<size.width)
             guard margin < end else { return }
-            // Between them one column is like the other.
+            // All columns between the margins are alike.
             outer.cover(y, margin..<margin + 1, outerParts)
             inner.cover(y, margin..<margin + 1, innerParts)
             guard outerParts[0] > innerParts[0] else { return }

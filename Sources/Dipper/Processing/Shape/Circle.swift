@@ -1,17 +1,17 @@
-/// Cuts the square in the middle out of a picture, and the circle out of it.
+/// A processor that cuts the largest circle out of the middle of a picture. The result is square.
 public struct Circle: ImageProcessor, Hashable {
-    /// Behind the circle.
+    /// The colour behind the circle.
     public let background: Color
 
-    /// Nothing behind it, by default.
+    /// Creates a processor, by default with a transparent background.
     public init(background: Color = .clear) {
         self.background = background
     }
 
-    /// Such as `circle(00000000)`.
+    /// The identifier, for example `circle(00000000)`.
     public var identifier: String { "circle(\(background.identifier))" }
 
-    /// The processed picture.
+    /// Returns the circle on the background.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         let side = min(image.width, image.height)

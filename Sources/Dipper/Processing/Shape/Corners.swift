@@ -1,29 +1,29 @@
-/// Some of the four corners of a picture.
+/// A set of corners of a picture.
 public struct Corners: OptionSet, Sendable, Hashable {
     /// A bit for each corner.
     public let rawValue: Int
 
-    /// The four lowest bits, others are left out.
+    /// Creates a set from the four lowest bits. Other bits are left out.
     public init(rawValue: Int) {
         self.rawValue = rawValue & 15
     }
 
-    /// One.
+    /// The top left corner.
     public static let topLeft = Corners(rawValue: 1)
-    /// One.
+    /// The top right corner.
     public static let topRight = Corners(rawValue: 2)
-    /// One.
+    /// The bottom left corner.
     public static let bottomLeft = Corners(rawValue: 4)
-    /// One.
+    /// The bottom right corner.
     public static let bottomRight = Corners(rawValue: 8)
-    /// Both above.
+    /// The two upper corners.
     public static let top: Corners = [.topLeft, .topRight]
-    /// Both below.
+    /// The two lower corners.
     public static let bottom: Corners = [.bottomLeft, .bottomRight]
-    /// Both on the left.
+    /// The two corners on the left.
     public static let left: Corners = [.topLeft, .bottomLeft]
-    /// Both on the right.
+    /// The two corners on the right.
     public static let right: Corners = [.topRight, .bottomRight]
-    /// All four.
+    /// All four corners.
     public static let all: Corners = [.top, .bottom]
 }

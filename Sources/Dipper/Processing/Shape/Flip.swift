@@ -1,14 +1,14 @@
-/// Mirrors a picture; nothing is lost.
+/// A processor that mirrors a picture without loss.
 public enum Flip: String, ImageProcessor, Hashable, CaseIterable {
-    /// Left and right are exchanged.
+    /// A flip that exchanges left and right.
     case horizontal
-    /// Top and bottom are exchanged.
+    /// A flip that exchanges top and bottom.
     case vertical
 
-    /// Such as `flip(horizontal)`.
+    /// The identifier, for example `flip(horizontal)`.
     public var identifier: String { "flip(\(rawValue))" }
 
-    /// The processed picture.
+    /// Returns the mirrored picture.
     /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         try image.turned(self == .horizontal ? .upMirrored : .downMirrored, context)

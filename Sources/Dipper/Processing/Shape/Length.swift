@@ -1,20 +1,20 @@
-/// A length in a picture; a number alone means pixels.
+/// A length in a picture. A number literal means pixels.
 public enum Length: Sendable, Hashable, ExpressibleByFloatLiteral, ExpressibleByIntegerLiteral {
-    /// Of the picture.
+    /// A length in pixels of the picture.
     case pixels(Double)
-    /// Of the display: pixels times ``Image/scale``.
+    /// A length in points of the display. Multiplied by ``Image/scale`` it is the length in pixels.
     case points(Double)
-    /// Times the picture's width.
+    /// A fraction of the picture's width.
     case fractionOfWidth(Double)
-    /// Times the picture's height.
+    /// A fraction of the picture's height.
     case fractionOfHeight(Double)
 
-    /// In pixels.
+    /// Creates a length in pixels from a floating-point literal.
     public init(floatLiteral value: Double) { self = .pixels(value) }
-    /// In pixels.
+    /// Creates a length in pixels from an integer literal.
     public init(integerLiteral value: Int) { self = .pixels(Double(value)) }
 
-    /// Such as `10.0`, `8.0pt`, `0.5w`.
+    /// The identifier, for example `10.0`, `8.0pt` or `0.5w`.
     var identifier: String {
         switch self {
         case .pixels(let value): "\(value)"
@@ -28,8 +28,8 @@ public enum Length: Sendable, Hashable, ExpressibleByFloatLiteral, ExpressibleBy
         if case .points = self { true } else { false }
     }
 
-    /// In pixels; at most what no picture reaches.
-    /// - Throws: `DipperError.processingFailed` if it is below 0 or no number.
+    /// Returns the length in pixels, at most 2³¹, which no picture reaches.
+    /// - Throws: `DipperError.processingFailed` if the length is below 0 or NaN.
     func pixels(in image: Image) throws(DipperError) -> Double {
         let length =
             switch self {

@@ -1,34 +1,35 @@
 import CPixman
 import Foundation
 
-/// Turns a picture clockwise. By quarters nothing is lost; by other angles pixels are weighed in straight lines between
-/// those of the picture.
+/// A processor that turns a picture clockwise.
+///
+/// Multiples of 90° lose nothing. For other angles pixels are interpolated bilinearly.
 public struct Rotate: ImageProcessor, Hashable {
-    /// Clockwise.
+    /// The angle in degrees, clockwise.
     public let degrees: Double
-    /// In the corners that become free, and behind what is transparent.
+    /// The colour of the corners that become free, and behind transparent parts of the picture.
     public let background: Color
-    /// Whether the result is so large that nothing is cut off; else it has the picture's size. By quarters it always has
-    /// the size that it comes to.
+    /// Whether the result is large enough to hold the whole turned picture; otherwise the result has the picture's
+    /// size. After a turn by a multiple of 90° the result always holds the whole picture.
     public let expands: Bool
 
-    /// Clockwise; below 0 the other way round.
+    /// Creates a processor for an angle in degrees. An angle below 0 turns pictures anticlockwise.
     public init(degrees: Double, background: Color = .clear, expands: Bool = true) {
         self.degrees = degrees
         self.background = background
         self.expands = expands
     }
 
-    /// Such as `rotate(90.0,00000000)`.
+    /// The identifier, for example `rotate(90.0,00000000)`.
     public var identifier: String { "rotate(\(degrees),\(background.identifier)\(expands ? "" : ",cut"))" }
 
-    /// The processed picture.
-    /// - Throws: `DipperError.processingFailed` for an angle that is no number; `DipperError.imageTooLarge`, also for
-    ///   pictures of more than 16,384 pixels in width or height unless they are turned by quarters;
+    /// Returns the turned picture.
+    /// - Throws: `DipperError.processingFailed` for an angle that is not finite; `DipperError.imageTooLarge`, also for
+    ///   pictures of more than 16,384 pixels in width or height unless the angle is a multiple of 90°;
     ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard degrees.isFinite else { throw .processingFailed.with(detail: "turned by \(degrees)°") }
-        // Between 0 and 360; exact.
+        // The angle is from 0 to 360. The remainder is exact, so that multiples of 90° are found.
         let rest = degrees.truncatingRemainder(dividingBy: 360)
         let angle = rest < 0 ? rest + 360 : rest
         switch angle {
@@ -57,7 +58,7 @@ public struct Rotate: ImageProcessor, Hashable {
         }
         try context.limits.check(size)
         try context.limits.checkMemory(size)
-        // From the result back to the picture, around both middles.
+        // The transform maps the result back to the picture, around the middles of both.
         let (x, y) = (Double(size.width) / 2, Double(size.height) / 2)
         var transform = pixman_f_transform()
         transform.m = (

@@ -1,13 +1,14 @@
 import Foundation
 
-/// A rectangle with round corners, and how much of each pixel is inside it.
+/// A rectangle with round corners, which computes how much of each pixel is inside it.
 struct RoundedRect {
     let left, top, right, bottom: Double
     let radius: Double
     let corners: Corners
 
-    /// The whole of a picture, less a distance on each side. The radius of the inner shape is as much smaller.
-    /// - Parameter radius: too large a one becomes so small that arcs of one side do not overlap, as in CSS.
+    /// Creates the rectangle of a whole picture, less an inset on each side. The inset also makes the radius smaller.
+    /// - Parameter radius: the radius without the inset, limited so that the arcs of one side do not overlap, as in
+    ///   CSS.
     init(_ size: PixelSize, radius: Double, corners: Corners, inset: Double = 0) {
         let (width, height) = (Double(size.width), Double(size.height))
         (left, top) = (min(inset, width / 2), min(inset, height / 2))
@@ -21,10 +22,10 @@ struct RoundedRect {
         self.radius = corners.isEmpty ? 0 : max(0, min(radius, widest, highest) - inset)
     }
 
-    /// Columns and rows from each side beyond which a row, or a column, is the same to the other side.
+    /// Returns the number of columns at each end of a row, between which all columns of the row are alike.
     func margin(of length: Int) -> Int { min(length, Int((left + radius).rounded(.up)) + 1) }
 
-    /// How much of the pixels of a row is inside, 0…1.
+    /// Computes how much of each pixel of a row is inside the rectangle, 0…1.
     func cover(_ y: Int, _ columns: Range<Int>, _ coverage: UnsafeMutablePointer<Float>) {
         let rows = overlap(Double(y), Double(y) + 1, top, bottom)
         let (clear, full) = bounds(y, isWhole: rows == 1)
@@ -42,13 +43,14 @@ struct RoundedRect {
         }
     }
 
-    /// Columns of a row outside which nothing is inside the shape, and those that are wholly inside.
+    /// Returns the columns of a row outside which no pixel is inside the rectangle, and the columns whose pixels are
+    /// wholly inside.
     private func bounds(_ y: Int, isWhole: Bool) -> (clear: Range<Int>, full: Range<Int>) {
         let (first, last) = (Double(y), Double(y) + 1)
         let (isAbove, isBelow) = (first < top + radius, last > bottom - radius)
         var (clearLeft, fullLeft, fullRight, clearRight) = (left, left, right, right)
         if isAbove != isBelow, radius > 0 {
-            // How far the circle reaches where the row is nearest to its middle, and where it is farthest.
+            // How far the circle reaches where the row is nearest to its middle, and where the row is farthest from it.
             let (near, far) =
                 isAbove
                 ? (top + radius - last, top + radius - first) : (first + radius - bottom, last + radius - bottom)
@@ -64,7 +66,7 @@ struct RoundedRect {
         }
         let start = Int(clearLeft.rounded(.down))
         let end = max(start, Int(clearRight.rounded(.up)))
-        // Where the row is cut, or two arcs meet in it, each pixel is looked at.
+        // If an edge cuts the row, or two arcs meet in it, each pixel is computed.
         guard isWhole, !(isAbove && isBelow && radius > 0) else { return (start..<end, start..<start) }
         let fullStart = min(Int(fullLeft.rounded(.up)), end)
         return (start..<end, fullStart..<max(fullStart, min(Int(fullRight.rounded(.down)), end)))
@@ -74,7 +76,7 @@ struct RoundedRect {
         let (x0, x1, y0, y1) = (Double(x), Double(x) + 1, Double(y), Double(y) + 1)
         var area = rows * overlap(x0, x1, left, right)
         guard area > 0, radius > 0 else { return area }
-        // From the middle of the circle outwards, for the corner whose square the pixel may be in.
+        // Distances are from the middle of the circle outwards, for the corner whose square may contain the pixel.
         let (lowX, highX) = (left + radius, right - radius)
         let (lowY, highY) = (top + radius, bottom - radius)
         if y0 < lowY {
@@ -94,7 +96,7 @@ struct RoundedRect {
         return min(max(area, 0), 1)
     }
 
-    /// What of a rectangle is in the square of a corner, but outside the quarter of the circle.
+    /// Returns the area of a rectangle that is in the square of a corner but outside the quarter circle.
     private func missing(_ x0: Double, _ x1: Double, _ y0: Double, _ y1: Double) -> Double {
         let (x0, x1) = (max(x0, 0), min(x1, radius))
         let (y0, y1) = (max(y0, 0), min(y1, radius))
@@ -103,14 +105,14 @@ struct RoundedRect {
         if x1 * x1 + y1 * y1 <= square { return 0 }
         let all = (x1 - x0) * (y1 - y0)
         if x0 * x0 + y0 * y0 >= square { return all }
-        // Where the circle is above the rectangle, and where it enters and leaves it.
+        // The circle is above the rectangle up to `full`, and falls through it up to `end`.
         let full = min(max((square - y1 * y1).squareRoot(), x0), x1)
         let end = min(max((square - y0 * y0).squareRoot(), x0), x1)
         let under = integral(end) - integral(full) - y0 * (end - full)
         return max(0, all - (full - x0) * (y1 - y0) - under)
     }
 
-    /// The area under the circle from 0 to x.
+    /// Returns the area under the circle from 0 to x.
     private func integral(_ x: Double) -> Double {
         let height = max(0, radius * radius - x * x).squareRoot()
         return (x * height + radius * radius * asin(min(1, x / radius))) / 2

@@ -1,6 +1,7 @@
-/// Cuts a part out of a picture.
+/// A processor that cuts a part out of a picture.
 ///
-/// What covers a size and is cut to it: `Resize(width: 200, height: 200, .fill) |> Crop(width: 200, height: 200)`.
+/// Use a resizing processor first to cover a size and cut off the rest:
+/// `Resize(width: 200, height: 200, .fill) |> Crop(width: 200, height: 200)`.
 public struct Crop: ImageProcessor, Hashable {
     private enum Area: Hashable {
         case size(PixelSize, Anchor)
@@ -9,21 +10,22 @@ public struct Crop: ImageProcessor, Hashable {
 
     private let area: Area
 
-    /// To a size in pixels; a picture that is smaller stays so.
+    /// Creates a processor that crops pictures to a size in pixels. A side that is shorter already keeps its length.
     /// - Parameters:
-    ///   - width: in pixels.
-    ///   - height: in pixels.
-    ///   - anchor: the point of the picture that stays where it is: what is above and below it is cut off in proportion.
+    ///   - width: the width in pixels.
+    ///   - height: the height in pixels.
+    ///   - anchor: the point of the picture that stays in place. The cuts on opposite sides are in proportion to it:
+    ///     `.center` cuts equally, `.top` only at the bottom.
     public init(width: Int, height: Int, anchor: Anchor = .center) {
         area = .size(PixelSize(width: width, height: height), anchor)
     }
 
-    /// To a rectangle; what of it is outside the picture is left out.
+    /// Creates a processor that crops pictures to a rectangle. Parts of the rectangle outside the picture are left out.
     public init(to rectangle: PixelRect) {
         area = .rectangle(rectangle)
     }
 
-    /// Such as `crop(200x200,0.5:0.5)` and `crop(200x200+10+20)`.
+    /// The identifier, for example `crop(200x200,0.5:0.5)` or `crop(200x200+10+20)`.
     public var identifier: String {
         switch area {
         case .size(let size, let anchor): "crop(\(size),\(anchor.identifier))"
@@ -31,8 +33,9 @@ public struct Crop: ImageProcessor, Hashable {
         }
     }
 
-    /// A picture of which nothing is cut off is given back as it is.
-    /// - Throws: `DipperError.processingFailed` if nothing would be left, `DipperError.cancelled`.
+    /// Returns the part of the picture, or the picture itself if nothing is cut off.
+    /// - Throws: `DipperError.processingFailed` if nothing would be left; `DipperError.imageTooLarge`,
+    ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         let rectangle: PixelRect? =
             switch area {

@@ -1,17 +1,17 @@
 import CPixels
 
-/// Puts a picture into a frame of a fixed size, as views do.
+/// A processor that puts a picture into a frame of a fixed size, as views do.
 public struct Fitting: ImageProcessor, Hashable {
-    /// Of the frame, in pixels.
+    /// The size of the frame in pixels.
     public let frame: PixelSize
-    /// How the picture comes into it.
+    /// The way in which the picture is put into the frame.
     public let mode: ContentMode
-    /// Where the picture is not, and behind what is transparent of it.
+    /// The colour around the picture, and behind its transparent parts.
     public let background: Color
-    /// Whether smaller pictures are made larger.
+    /// Whether a picture that is smaller than the frame is made larger.
     public let allowsUpscaling: Bool
 
-    /// Into a frame of so many pixels.
+    /// Creates a processor for a frame whose size is given in pixels.
     public init(
         width: Int, height: Int, _ mode: ContentMode = .aspectFit, background: Color = .clear,
         allowsUpscaling: Bool = true
@@ -22,12 +22,12 @@ public struct Fitting: ImageProcessor, Hashable {
         self.allowsUpscaling = allowsUpscaling
     }
 
-    /// Such as `fitting(400x300,aspectFit,0.5:0.5,000000ff)`.
+    /// The identifier, for example `fitting(400x300,aspectFit,0.5:0.5,000000ff)`.
     public var identifier: String {
         "fitting(\(frame),\(mode.identifier),\(background.identifier)\(allowsUpscaling ? "" : ",down"))"
     }
 
-    /// The frame, for modes that scale.
+    /// The frame as a target, for modes that scale; `nil` for other modes and for a frame without pixels.
     public var decodeTarget: TargetSize? {
         guard !frame.isEmpty else { return nil }
         return switch mode.scaling {
@@ -38,9 +38,12 @@ public struct Fitting: ImageProcessor, Hashable {
         }
     }
 
-    /// The frame with the picture in it; a picture that is the frame already is given back as it is.
-    /// - Throws: `DipperError.processingFailed` for a frame without pixels; `DipperError.imageTooLarge`,
-    ///   `DipperError.cancelled`.
+    /// Returns the frame with the picture in it.
+    ///
+    /// With ``ContentMode/original`` there is no frame: the result is the picture on the background. A picture that has
+    /// the frame's size already is returned as it is, unless the background shows through it.
+    /// - Throws: `DipperError.processingFailed` if the mode uses a frame and the frame has no pixels;
+    ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard mode.scaling != .original else { return try image.on(background, context) }
         guard !frame.isEmpty else { throw .processingFailed.with(detail: "a frame of \(frame) pixels") }
@@ -79,7 +82,7 @@ public struct Fitting: ImageProcessor, Hashable {
 }
 
 extension Image {
-    /// The picture with a colour behind it; itself if that is not to be seen.
+    /// Returns the picture with a colour behind it, or the picture itself if the colour would not be visible.
     func on(_ background: Color, _ context: ProcessingContext) throws(DipperError) -> Image {
         let color = background.premultiplied
         guard !isOpaque, color.w > 0 else { return self }
@@ -90,7 +93,7 @@ extension Image {
 }
 
 extension UnsafeMutablePointer {
-    /// Puts a premultiplied colour behind so many pixels.
+    /// Puts a premultiplied colour behind a number of pixels.
     func layBehind(_ color: SIMD4<UInt8>, count: Int) {
         withUnsafeBytes(of: color) { color in
             guard let color = color.bindMemory(to: UInt8.self).baseAddress else { return }

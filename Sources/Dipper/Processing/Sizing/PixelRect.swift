@@ -1,26 +1,26 @@
 /// A rectangle of pixels.
 public struct PixelRect: Sendable, Hashable, CustomStringConvertible {
-    /// Of its top left pixel, from the left.
+    /// The position of the top left pixel from the left.
     public var x: Int
-    /// Of its top left pixel, from the top.
+    /// The position of the top left pixel from the top.
     public var y: Int
-    /// In pixels.
+    /// The width and height in pixels.
     public var size: PixelSize
 
-    /// So many pixels from the left and from the top, wide and high.
+    /// Creates a rectangle from the position of its top left pixel, its width and its height.
     public init(x: Int, y: Int, width: Int, height: Int) {
         self.x = x
         self.y = y
         size = PixelSize(width: width, height: height)
     }
 
-    /// Such as `400x300+20-10`.
+    /// The rectangle as text, for example `400x300+20-10`.
     public var description: String {
         func signed(_ value: Int) -> String { value < 0 ? "\(value)" : "+\(value)" }
         return "\(size)\(signed(x))\(signed(y))"
     }
 
-    /// What of it is inside a picture; `nil` if there is nothing.
+    /// Returns the part of the rectangle that is inside a picture; `nil` if there is none.
     func clipped(to picture: PixelSize) -> PixelRect? {
         guard !size.isEmpty else { return nil }
         func clipped(_ start: Int, _ length: Int, _ limit: Int) -> Range<Int> {

@@ -12,7 +12,7 @@ import Foundation
 public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
     /// The key as text.
     public let string: String
-    /// Made once, so that a prepared key is found without reading its text again.
+    /// The hash of ``string``, made once, so that a prepared key is found without reading its text again.
     let hashCode: UInt64
 
     private init(_ string: String, hash: UInt64) {
@@ -20,27 +20,29 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         hashCode = hash
     }
 
-    /// A key of one's own, any text. A backslash is put between a line break and a number sign: without one they begin the
-    /// part of a key that says what was made of an entry.
+    /// Creates a key from any text of the caller's.
+    ///
+    /// The part of a key after a line break and a number sign names a derived entry. If the text contains a line break
+    /// and a number sign, the initializer puts a backslash between them.
     public init(_ string: String) {
         self.init(verbatim: Self.escaping(string))
     }
 
-    /// A key as it is kept.
+    /// Creates a key from its text as it is kept, without escaping.
     package init(verbatim string: String) {
         self.string = string
         hashCode = Self.hash(string)
     }
 
-    /// See ``init(_:)-(String)``.
+    /// Creates a key from any text, as ``init(_:)-(String)`` does.
     public init(stringLiteral value: String) {
         self.init(value)
     }
 
-    /// The key of a URL asked for without headers.
+    /// Creates the default key of a URL requested without headers.
     public init(_ url: URL) {
         let text = url.absoluteString
-        // The common case in one pass over the text.
+        // The common case: a URL without fragment and user is hashed as it is.
         let hash = text.utf8.withContiguousStorageIfAvailable { bytes -> UInt64? in
             guard let start = bytes.baseAddress, memchr(start, 0x23, bytes.count) == nil,
                 memchr(start, 0x40, bytes.count) == nil
@@ -74,16 +76,17 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
             text += "\(field.name.utf8.count):\(field.name)\(field.value.utf8.count):\(field.value)"
         }
         let names = fields.map(\.name).joined(separator: ",")
-        // A URL holds no line break: what follows cannot be part of it.
+        // A URL contains no line break, so the text after it cannot be part of it.
         self.init(verbatim: "\(Self.text(of: url))\n\(fields.count):\(names)=\(Self.digest(text))")
     }
 
-    /// The key with a mark that tells for whom the entry is; the key itself if it has that mark.
+    /// Returns the key with a mark that names the identities of the request's hooks. Returns the key itself if it is
+    /// empty or has that mark.
     func marked(_ mark: String) -> CacheKey {
         isEmpty || string.utf8.contains(mark.utf8) ? self : CacheKey(verbatim: string + mark)
     }
 
-    /// Stands for a text that must not be read in a key: half of its SHA-256, in hexadecimal digits.
+    /// Returns half of the text's SHA-256 in hexadecimal digits, to stand in a key for a text that may be a secret.
     static func digest(_ text: String) -> String { String(MessageDigest.sha256.hex(text).prefix(32)) }
 
     private static func text(of url: URL) -> String {
@@ -91,27 +94,29 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         return user.map { "\(address)\n:user=\(digest(String($0)))" } ?? address
     }
 
-    /// Tells the cache what will do, not the server what is asked for.
+    /// Returns whether a field is a directive for caches, which does not select a resource.
     static func isDirective(_ name: String) -> Bool {
         name.isSameHeaderName(as: "Cache-Control") || name.isSameHeaderName(as: "Pragma")
     }
 
-    /// The key of another variant of the answer that is kept under this one (RFC 9111, section 4.1).
+    /// Returns the key of another variant of the answer that is kept under this key (RFC 9111, section 4.1).
     /// - Parameters:
-    ///   - selection: the request fields that chose it.
-    ///   - family: tells the variants of one stored answer from those of one that it replaced.
+    ///   - selection: the request fields that chose the variant.
+    ///   - family: a number that distinguishes the variants of one stored answer from those of an answer that it
+    ///     replaced.
     func variant(_ selection: String, family: UInt64) -> CacheKey {
         CacheKey(verbatim: "\(string)\n\(family)\n\(selection)")
     }
 
-    /// Begins the keys of what was made from the entry with this key. A default key goes on with a digit or a colon after
-    /// the line break, a variant's too, and in keys of the caller's own the two never stand together.
+    /// The beginning of the keys of entries derived from this one. In other keys no number sign follows a line break:
+    /// in a default key and in a variant's key a digit or a colon follows, in keys of the caller's own a backslash.
     package var derivedPrefix: String { string + "\n#" }
 
-    /// Whether this is the key of something made from another entry.
+    /// Whether this is the key of an entry derived from another entry.
     package var isDerived: Bool { string.utf8.contains("\n#".utf8) }
 
-    /// Whether this is the key of something made from the entry with that key, or of a variant of such a thing.
+    /// Returns whether this is the key of an entry derived from the entry with the given key, or of a variant of such
+    /// an entry.
     package func isDerived(of origin: CacheKey) -> Bool {
         let (own, other) = (string.utf8, origin.string.utf8)
         return own.count >= other.count + 2 && own.dropFirst(other.count).starts(with: "\n#".utf8)
@@ -123,7 +128,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// The SHA-256 of the key in hexadecimal digits. It identifies an entry in lists and logs without revealing its
     /// URL.
     public var digest: String { KeyDigest.sha256(self) }
-    /// True for the key that every call refuses.
+    /// Whether the key is empty. Every call refuses an empty key.
     public var isEmpty: Bool { string.isEmpty }
 
     public static func == (a: Self, b: Self) -> Bool {
@@ -134,8 +139,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         hasher.combine(hashCode)
     }
 
-    /// Where a line break is followed by a number sign, or by backslashes and one, there is one backslash more: so no two
-    /// texts become one.
+    /// Returns the text with one more backslash wherever a line break is followed by a number sign, or by backslashes
+    /// and a number sign. So no two texts become the same key.
     private static func escaping(_ text: String) -> String {
         let (lineBreak, mark, backslash) = (UInt8(ascii: "\n"), UInt8(ascii: "#"), UInt8(ascii: "\\"))
         guard text.utf8.contains(lineBreak), text.utf8.contains(mark) else { return text }
@@ -149,7 +154,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         return String(decoding: escaped + rest, as: UTF8.self)
     }
 
-    /// Differs from process to process, so that nobody can choose URLs that collide.
+    /// Differs from process to process, so that nobody can choose URLs whose hashes collide.
     private static let seed = UInt64.random(in: .min ... .max)
 
     private static func hash(_ string: String) -> UInt64 {
@@ -167,11 +172,11 @@ extension URL {
     /// The URL's text without the fragment and without the user, which may be a secret.
     var withoutFragment: String { parts.address }
 
-    /// The URL without user and fragment, and the user, if it names one.
+    /// The URL's text without user and fragment, and the user, if the URL names one.
     fileprivate var parts: (address: String, user: Substring?) {
         let text = absoluteString
         let address = text.utf8.firstIndex(of: UInt8(ascii: "#")).map { text[..<$0] } ?? text[...]
-        // Byte by byte: this is done for each transfer.
+        // Reads bytes instead of characters, because this runs for each transfer.
         let bytes = address.utf8
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: "://".utf8) else {
             return (String(address), nil)

@@ -6,15 +6,15 @@ enum KeyDigest {
     @Sendable static func sha1(_ key: CacheKey) -> String { MessageDigest.sha1.hex(key.string) }
     @Sendable static func md5(_ key: CacheKey) -> String { MessageDigest.md5.hex(key.string) }
 
-    /// Whether a file's name begins with one of the digests, and ends there or with an extension.
+    /// Returns whether a file name consists of a digest, with or without an extension.
     static func isDigest(_ name: String) -> Bool {
         let parts = name.split(separator: ".", omittingEmptySubsequences: false)
         guard let digest = parts.first, [32, 40, 64].contains(digest.utf8.count), parts.count <= 2 else { return false }
         return digest.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
     }
 
-    /// Letters, digits, `-`, `_`, and dots but not at the start: nothing that leaves its folder, is hidden, or
-    /// means something to a shell.
+    /// Returns whether a name consists of at most 200 letters, digits, `-`, `_`, and dots, but no dot at the start.
+    /// Such a name cannot leave its folder, is not hidden, and has no meaning to a shell.
     static func isPlainFileName(_ name: String) -> Bool {
         !name.isEmpty && name.utf8.count <= 200 && name.utf8.first != UInt8(ascii: ".")
             && name.utf8.allSatisfy { byte in

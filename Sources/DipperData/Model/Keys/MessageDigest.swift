@@ -6,21 +6,21 @@ struct MessageDigest: @unchecked Sendable {
     static let sha1 = MessageDigest("SHA1")
     static let md5 = MessageDigest("MD5")
 
-    // Unchecked: libcrypto never changes a fetched method. Fetched once, because looking one up by its name costs more
-    // than the digest of a short text.
+    // Unchecked: libcrypto never changes a fetched method. The method is fetched once, because finding it by its name
+    // costs more than the digest of a short text.
     private let method: OpaquePointer?
 
     private init(_ name: String) {
         method = EVP_MD_fetch(nil, name, nil)
     }
 
-    /// The digest of the text's UTF-8 bytes.
+    /// Returns the digest of the text's UTF-8 bytes.
     func digest(_ text: String) -> [UInt8] {
         var text = text
         return text.withUTF8 { digest(UnsafeRawBufferPointer($0)) }
     }
 
-    /// The digest of the bytes.
+    /// Returns the digest of the bytes.
     func digest(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Int(EVP_MAX_MD_SIZE)) { buffer, count in
             var length: UInt32 = 0
@@ -30,7 +30,7 @@ struct MessageDigest: @unchecked Sendable {
         }
     }
 
-    /// The digest of the text's UTF-8 bytes, in lower-case hexadecimal digits.
+    /// Returns the digest of the text's UTF-8 bytes, in lower-case hexadecimal digits.
     func hex(_ text: String) -> String {
         let digest = digest(text)
         return String(unsafeUninitializedCapacity: digest.count * 2) { buffer in

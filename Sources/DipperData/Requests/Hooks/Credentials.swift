@@ -12,16 +12,17 @@ import Foundation
 /// }
 /// ```
 public struct Credentials: Sendable {
-    /// What is known when credentials are asked for.
+    /// The information given to the closure that supplies credentials.
     public struct Challenge: Sendable {
-        /// The URL about to be asked.
+        /// The URL of the request that needs credentials.
         public let url: URL
-        /// The server's `WWW-Authenticate`, if it has refused what was sent before.
+        /// The server's `WWW-Authenticate` field if the server has refused the credentials sent before, empty if the
+        /// answer has no such field; otherwise `nil`.
         public let demand: String?
     }
 
     let field: @Sendable (Challenge) async -> String?
-    /// Others than fixed ones may know better after a refusal.
+    /// Whether the closure may supply other credentials after a refusal. Fixed credentials stay the same.
     let canAnswer: Bool
     let identity: HookIdentity
 

@@ -1,11 +1,12 @@
-/// For whom a hook makes what comes back, as text for a key.
+/// The identity for which a hook changes requests, such as an account, as text for a key.
 struct HookIdentity: Sendable, Hashable {
-    /// Stands for the identity, which may be a secret.
+    /// The digest that stands for the identity, which may be a secret.
     let digest: String
-    /// Another process knows it again.
+    /// Whether the caller declared the identity, so that another process recognizes it.
     let isDeclared: Bool
 
-    /// - Parameter name: any text; `nil` for an identity that nobody else has.
+    /// Creates an identity.
+    /// - Parameter name: any text; `nil` for an identity that no other hook has.
     init(_ name: String?) {
         digest = CacheKey.digest(
             name.map { "declared:\($0)" } ?? "\(UInt64.random(in: 0 ... .max)):\(UInt64.random(in: 0 ... .max))")

@@ -7,18 +7,19 @@
 public struct RedirectHandler: Sendable {
     /// The answer that redirects, without its body.
     public struct Redirection: Sendable {
-        /// The status, 301, 302, 303, 307 or 308.
+        /// The status: 301, 302, 303, 307 or 308.
         public let status: Int
-        /// Its fields.
+        /// The header fields of the redirecting answer.
         public let headers: HTTPHeaders
-        /// Redirects followed before this one.
+        /// The number of redirects followed before this one.
         public let count: Int
     }
 
     let decide: @Sendable (Redirection, TransferRequest) async -> TransferRequest?
 
-    /// - Parameter decide: the request to go on with, such as the one given; `nil` stops there, and the redirecting
-    ///   answer counts.
+    /// Creates a handler from a closure.
+    /// - Parameter decide: returns the request to send next, such as the given one. With `nil` the redirect is not
+    ///   followed, and the redirecting answer is the result.
     public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async -> TransferRequest?) {
         self.decide = decide
     }

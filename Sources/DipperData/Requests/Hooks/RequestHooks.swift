@@ -1,6 +1,6 @@
 import Foundation
 
-/// The options that most requests do without.
+/// The options that most requests do not set.
 struct RequestHooks: Sendable {
     var modifier: RequestModifier?
     var redirectHandler: RedirectHandler?
@@ -15,7 +15,7 @@ struct RequestHooks: Sendable {
 
     static let standard = RequestHooks()
 
-    /// The identities of those who change what is sent, as text for a key; `nil` if nobody does.
+    /// The identities of the hooks that change what is sent, as text for a key; `nil` without such hooks.
     private var mark: String? {
         let parts = [
             credentials.map { "credentials=\($0.identity.digest)" }, modifier.map { "modifier=\($0.identity.digest)" },
@@ -24,13 +24,13 @@ struct RequestHooks: Sendable {
         return parts.isEmpty ? nil : "\n:" + parts.joined(separator: ",")
     }
 
-    /// Someone changes what is sent.
+    /// Whether a hook changes what is sent.
     var changesRequests: Bool { credentials != nil || modifier != nil }
 
-    /// Someone changes what is sent who has declared no identity.
+    /// Whether a hook that changes what is sent has no declared identity.
     var isAnonymous: Bool { credentials?.identity.isDeclared == false || modifier?.identity.isDeclared == false }
 
-    /// Keeps requests small.
+    /// A box around the hooks, which keeps requests small.
     final class Box: Sendable {
         let hooks: RequestHooks
         let mark: String?
@@ -55,7 +55,7 @@ extension DataRequest {
         set { hooks.redirectHandler = newValue }
     }
 
-    /// Whether redirects are followed. If not, the redirecting answer counts.
+    /// Whether redirects are followed. If not, the redirecting answer is the result.
     public var followsRedirects: Bool {
         get { hooks.followsRedirects }
         set { hooks.followsRedirects = newValue }
@@ -78,7 +78,7 @@ extension DataRequest {
         set { hooks.credentials = newValue }
     }
 
-    /// Which answers will do; by default those with a status of 200 to 299.
+    /// The rule that decides which answers are acceptable. By default, answers with a status of 200 to 299 are.
     public var validation: ResponseValidation {
         get { hooks.validation }
         set {
@@ -87,13 +87,16 @@ extension DataRequest {
         }
     }
 
-    /// Other places to fetch from, tried in order when all attempts at the one before have failed; never after a
-    /// cancel. Without a network the next one is tried at once if one of them can be reached, as a provider always can.
-    /// The last failure tells of those before it: ``DipperError/earlier``. Of several calls that share a fetch those of
-    /// the one that made it count.
+    /// The sources to try, in order, after all attempts at the source before have failed.
     ///
-    /// What comes from them is kept under this request's key, unless it comes from a provider that is
-    /// ``DataProvider/isLocal``: that stands in for this call, and the next one asks the first source again.
+    /// A cancelled call tries no alternative. Without a network, the cache turns to the next source at once if one of
+    /// the remaining sources can be reached; a provider always can. The last failure lists those before it:
+    /// ``DipperError/earlier``. If several calls share a fetch, the alternatives of the call that made it are tried;
+    /// after them, those of a joined call with a provider that is ``DataProvider/isLocal``.
+    ///
+    /// An alternative's answer is kept under this request's key, unless it comes from a provider that is
+    /// ``DataProvider/isLocal``. Such a provider stands in for this call, and the next call asks the first source
+    /// again.
     ///
     /// URLs can be given as they are: `request.with(\.alternatives, [mirror])`.
     public var alternatives: [Source] {
@@ -101,14 +104,14 @@ extension DataRequest {
         set { hooks.alternatives = newValue }
     }
 
-    /// Fetched in place of the URL while the network is constrained (see ``NetworkConditions``), unless the cache has
-    /// what the URL names. Kept under its own key.
+    /// The source to fetch in place of the URL while the network is constrained (see ``NetworkConditions``), unless the
+    /// cache has the URL's entry. Its bytes are kept under its own key.
     public var lowDataSource: Source? {
         get { hooks.lowDataSource }
         set { hooks.lowDataSource = newValue }
     }
 
-    /// The URL of ``lowDataSource``, if it is one.
+    /// The URL of ``lowDataSource``; `nil` if that is a provider or not set.
     public var lowDataURL: URL? {
         get { hooks.lowDataSource?.url }
         set { hooks.lowDataSource = newValue.map { .url($0) } }

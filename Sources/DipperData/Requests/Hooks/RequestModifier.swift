@@ -14,8 +14,8 @@
 ///
 /// The cache sets queue, throttling and offset; a modifier cannot change them. The modifier runs once for each request
 /// that is sent, and starts from the requested URL or the redirect's target, so that a URL can be signed anew each
-/// time. The fields `If-None-Match`, `Range` and `If-Range` that the cache has added refer to earlier answers for that
-/// URL: a modifier that changes the URL to another resource must remove them.
+/// time. The fields `If-None-Match`, `If-Modified-Since`, `Range` and `If-Range` that the cache has added refer to
+/// earlier answers for that URL: a modifier that changes the URL to another resource must remove them.
 public struct RequestModifier: Sendable {
     let modify: @Sendable (TransferRequest) async throws(DipperError) -> TransferRequest
     let identity: HookIdentity

@@ -1,24 +1,24 @@
-/// Decides whether an answer will do, before it is kept or handed out. What is kept is asked about again for each call
-/// that it might answer.
+/// A rule that decides whether an answer is acceptable, before the answer is kept or handed out. A stored answer is
+/// checked again for each call that it might answer.
 public struct ResponseValidation: Sendable {
     let check: @Sendable (TransferResponse) -> DipperError?
 
-    /// Statuses 200 to 299; what every request has that says nothing.
+    /// The rule that accepts statuses 200 to 299, the default of every request.
     public static let success = ResponseValidation { response in
         (200...299).contains(response.status) ? nil : .status(response.status)
     }
 
-    /// Every final status is an answer. What is kept of them is for the freshness policy to say.
+    /// The rule that accepts every final status. The freshness policy decides which of these answers are kept.
     public static let anyStatus = ResponseValidation { _ in nil }
 
-    /// A rule of one's own, such as for the type or the bytes. Called on any thread.
-    /// - Parameter check: why the answer will not do, such as ``DipperError/rejected`` or ``DipperError/status(_:)``;
-    ///   `nil` if it will.
+    /// Creates a rule of the caller's own, for example for the type or the bytes. The closure is called on any thread.
+    /// - Parameter check: returns the error if the answer is not acceptable, such as ``DipperError/rejected`` or
+    ///   ``DipperError/status(_:)``; `nil` if it is.
     public init(_ check: @escaping @Sendable (TransferResponse) -> DipperError?) {
         self.check = check
     }
 
-    /// Both rules, this one first.
+    /// Returns a rule that requires both rules and checks this one first.
     public func and(_ other: ResponseValidation) -> ResponseValidation {
         ResponseValidation { response in self.check(response) ?? other.check(response) }
     }

@@ -1,16 +1,18 @@
 import Foundation
 
-/// Where the bytes of a request come from, if not from a URL: a file, text, memory, or code of the caller's.
+/// A source of bytes other than a URL: a file, text, memory, or code of the caller.
 ///
-/// A provider is asked as a server would be: once per key, in the queue of the call, with retries after errors that
-/// may pass (``DipperError/mayPass``).
+/// The cache asks a provider as it asks a server: once per key, in the queue of the call, with retries after errors
+/// that may pass (``DipperError/mayPass``).
 public protocol DataProvider: Sendable {
-    /// The key its bytes are cached by.
+    /// The key by which the bytes are cached.
     var cacheKey: CacheKey { get }
-    /// The bytes are at hand anyway: they are not kept on disk unless the request says so.
+    /// Whether the bytes are at hand anyway. The cache does not keep such bytes on disk unless the request says so.
     var isLocal: Bool { get }
-    /// The bytes. Errors other than ``DipperError`` count as ``DipperError/unreadable``. Runs on Swift's cooperative
-    /// threads, and so must not block.
+    /// Returns the bytes.
+    ///
+    /// An error other than ``DipperError`` counts as ``DipperError/unreadable``, a `CancellationError` as
+    /// ``DipperError/cancelled``. The function runs on Swift's cooperative threads, and so must not block.
     func data() async throws -> Data
 }
 
@@ -18,14 +20,15 @@ extension DataProvider {
     public var isLocal: Bool { false }
 }
 
-/// Bytes that code of the caller's brings.
+/// A provider of bytes that a closure of the caller supplies.
 public struct CustomProvider: DataProvider {
     public let cacheKey: CacheKey
     private let body: @Sendable () async throws -> Data
 
+    /// Creates a provider from a closure.
     /// - Parameters:
-    ///   - key: what the bytes are cached by.
-    ///   - body: brings them; its Swift task is cancelled when nobody waits for them any more.
+    ///   - key: the key by which the bytes are cached.
+    ///   - body: returns the bytes. Its Swift task is cancelled when no call waits for them any more.
     public init(key: CacheKey, _ body: @escaping @Sendable () async throws -> Data) {
         cacheKey = key
         self.body = body
@@ -34,12 +37,12 @@ public struct CustomProvider: DataProvider {
     public func data() async throws -> Data { try await body() }
 }
 
-/// Bytes that are in memory.
+/// A provider of bytes that are in memory.
 public struct MemoryProvider: DataProvider {
     public let cacheKey: CacheKey
     private let bytes: Data
 
-    /// Bytes and the key they are cached by.
+    /// Creates a provider of bytes, with the key by which they are cached.
     public init(_ bytes: Data, key: CacheKey) {
         self.bytes = bytes
         cacheKey = key

@@ -1,19 +1,20 @@
 import Foundation
 
-/// A file of this machine.
+/// A provider of the bytes of a local file.
 ///
-/// What was read once is in the cache: a file that has changed is seen after `removeData`, or with the policy
+/// The cache keeps the bytes that it has read. To read a file again that has changed, use `removeData`, or the policy
 /// ``DataRequest/CachePolicy/ignoreCache``.
 public struct FileProvider: DataProvider {
-    /// The file.
+    /// The URL of the file.
     public let file: URL
-    /// The most that is read, in bytes.
+    /// The largest size that is read, in bytes. A larger file is refused.
     public var maximumSize = 1 << 30
     public let cacheKey: CacheKey
 
+    /// Creates a provider of a file.
     /// - Parameters:
     ///   - file: a file URL.
-    ///   - key: what the bytes are cached by; by default the file's URL.
+    ///   - key: the key by which the bytes are cached; by default the file's URL.
     public init(_ file: URL, key: CacheKey? = nil) {
         self.file = file
         cacheKey = key ?? CacheKey(file.standardizedFileURL)
@@ -21,8 +22,9 @@ public struct FileProvider: DataProvider {
 
     public var isLocal: Bool { true }
 
-    /// The file's bytes.
-    /// - Throws: ``DipperError/unreadable``, ``DipperError/tooLarge``.
+    /// Returns the file's bytes.
+    /// - Throws: ``DipperError/unreadable`` if the file is not a regular file or cannot be read,
+    ///   ``DipperError/tooLarge`` if it is larger than ``maximumSize``.
     public func data() async throws -> Data {
         let (file, maximumSize) = (file, maximumSize)
         let result: Result<Data, DipperError> = await withCheckedContinuation { continuation in
@@ -31,8 +33,8 @@ public struct FileProvider: DataProvider {
         return try result.get()
     }
 
-    /// The bytes of the first of some files that there is; `nil` if there is none.
-    /// - Throws: ``DipperError/tooLarge``.
+    /// Returns the bytes of the first of the files that can be read; `nil` if none can.
+    /// - Throws: ``DipperError/tooLarge`` if that file is larger than the limit.
     package static func data(ofFirst files: [URL], upTo limit: Int) async throws(DipperError) -> Data? {
         let result: Result<Data?, DipperError> = await withCheckedContinuation { continuation in
             _ = readers.run { continuation.resume(returning: read(firstOf: files, upTo: limit)) }
@@ -40,7 +42,8 @@ public struct FileProvider: DataProvider {
         return try result.get()
     }
 
-    /// The same on the caller's thread.
+    /// Returns the bytes of the first of the files that can be read, and reads on the caller's thread; `nil` if none
+    /// can be read.
     package static func read(firstOf files: [URL], upTo limit: Int) -> Result<Data?, DipperError> {
         for file in files {
             switch read(file, upTo: limit) {
@@ -52,12 +55,12 @@ public struct FileProvider: DataProvider {
         return .success(nil)
     }
 
-    /// Reading blocks, which a thread of Swift's concurrency must not.
+    /// The threads that read files. Reading blocks, and Swift's cooperative threads must not.
     private static let readers = WorkerPool(name: "dipper-file", threads: 2)
 
     private static func read(_ file: URL, upTo limit: Int) -> Result<Data, DipperError> {
         guard file.isFileURL else { return .failure(.unreadable.with(detail: "'\(file)' is no file")) }
-        // A pipe without a writer must not hold the thread.
+        // A pipe without a writer must not block the thread.
         let descriptor = open(file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return .failure(failure(file)) }
         defer { close(descriptor) }

@@ -1,13 +1,14 @@
 import Foundation
 
-/// Bytes written as Base64 (RFC 4648, section 4); line breaks are passed over.
+/// A provider of bytes written as Base64 (RFC 4648, section 4). White space in the text is ignored.
 public struct Base64Provider: DataProvider {
     public let cacheKey: CacheKey
     private let text: String
 
+    /// Creates a provider of Base64 text.
     /// - Parameters:
     ///   - text: the Base64 alone.
-    ///   - key: what the bytes are cached by; by default a digest of the text.
+    ///   - key: the key by which the bytes are cached; by default a digest of the text.
     public init(_ text: String, key: CacheKey? = nil) {
         self.text = text
         cacheKey = key ?? CacheKey(digestOf: text)
@@ -15,6 +16,7 @@ public struct Base64Provider: DataProvider {
 
     public var isLocal: Bool { true }
 
+    /// Returns the decoded bytes.
     /// - Throws: ``DipperError/invalidData`` for text that is not Base64.
     public func data() async throws -> Data {
         try Self.decode(text)
@@ -29,14 +31,15 @@ public struct Base64Provider: DataProvider {
     }
 }
 
-/// The bytes in a `data:` URL (RFC 2397).
+/// A provider of the bytes in a `data:` URL (RFC 2397).
 public struct DataURLProvider: DataProvider {
     public let cacheKey: CacheKey
     private let text: String
 
+    /// Creates a provider of a data URL.
     /// - Parameters:
-    ///   - text: such as `data:image/png;base64,iVBORw0…`.
-    ///   - key: what the bytes are cached by; by default a digest of the text.
+    ///   - text: a data URL, such as `data:image/png;base64,iVBORw0…`.
+    ///   - key: the key by which the bytes are cached; by default a digest of the text.
     public init(_ text: String, key: CacheKey? = nil) {
         self.text = text
         cacheKey = key ?? CacheKey(digestOf: text)
@@ -44,7 +47,8 @@ public struct DataURLProvider: DataProvider {
 
     public var isLocal: Bool { true }
 
-    /// - Throws: ``DipperError/invalidData``.
+    /// Returns the decoded bytes.
+    /// - Throws: ``DipperError/invalidData`` for text that is not a well-formed data URL.
     public func data() async throws -> Data {
         guard text.prefix(5).lowercased() == "data:", let comma = text.firstIndex(of: ",") else {
             throw DipperError.invalidData.with(detail: "the text is no data URL")
@@ -58,7 +62,8 @@ public struct DataURLProvider: DataProvider {
         return try Base64Provider.decode(String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Any bytes, which need not be UTF-8.
+    /// Returns the bytes without percent-encoding; `nil` for a percent sign without two digits. The bytes need not be
+    /// UTF-8.
     private static func removingPercentEncoding(_ text: Substring) -> [UInt8]? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]
@@ -86,7 +91,7 @@ public struct DataURLProvider: DataProvider {
 }
 
 extension CacheKey {
-    /// Of long text that is its own content.
+    /// Creates a key that is a digest of the text. For long text that is itself the content.
     fileprivate init(digestOf text: String) {
         self.init("sha256:" + MessageDigest.sha256.hex(text))
     }

@@ -1,8 +1,8 @@
 /// A hash table that finds the place of an element by the hash of its key, with open addressing. The keys stay in the
 /// elements.
 ///
-/// An entry takes eight bytes, and a search or a removal looks at one entry in the common case: this counts when there
-/// are a million entries. The table shrinks when less than a quarter of it is in use.
+/// An entry takes eight bytes, and a search or a removal looks at one entry in the common case, which matters with a
+/// million entries. The table shrinks when less than a quarter of it is in use.
 struct KeyTable<Index: SlotIndex> {
     private struct Entry {
         /// The lower half of the key's hash. Its lowest bits say where the search begins.
@@ -16,12 +16,12 @@ struct KeyTable<Index: SlotIndex> {
     private var entries = [Entry](repeating: Entry(), count: Self.leastCapacity)
     private(set) var count = 0
 
-    /// Entries that there is storage for.
+    /// The number of entries that there is storage for.
     var capacity: Int { entries.count }
 
     private var mask: Int { entries.count - 1 }
 
-    /// The place whose key has this hash and is the one looked for.
+    /// Returns the place whose key has this hash and for which `isSame` is true; `nil` if there is none.
     @inline(__always)
     func find(_ hash: UInt64, isSame: (Index) -> Bool) -> Index? {
         let hash = UInt32(truncatingIfNeeded: hash)
@@ -72,7 +72,7 @@ struct KeyTable<Index: SlotIndex> {
         var hole = position(hash, index)
         var next = (hole + 1) & mask
         while entries[next].index != nil {
-            // It may move only if its search passes the hole.
+            // The entry may move only if its search passes the hole.
             let home = Int(entries[next].hash) & mask
             if (next - home) & mask >= (next - hole) & mask {
                 entries[hole] = entries[next]

@@ -1,16 +1,16 @@
-/// The number of a place in a ``SlotTable``. Tables of different things have different types of it, so that the
+/// The number of a place in a ``SlotTable``. Tables of different things have different index types, so that the
 /// compiler keeps them apart.
 protocol SlotIndex: Hashable, Sendable {
     var raw: UInt32 { get }
     init(raw: UInt32)
 }
 
-/// The name of an element of a ``SlotTable``. It stays the same when the element is moved to another place, and no later
-/// element has it.
+/// The identity of an element of a ``SlotTable``. The identity stays the same when the element is moved to another
+/// place, and no later element has it.
 struct SlotID<Index: SlotIndex>: Hashable, Sendable {
-    /// The place that the element had at first.
+    /// The first place of the element.
     let index: Index
-    /// Tells the elements apart that have this place one after the other.
+    /// A number that distinguishes the elements that have this place one after the other.
     let number: UInt32
 }
 
@@ -36,13 +36,13 @@ struct SlotMoves<Index: SlotIndex> {
     /// The new places, in the order of the old ones.
     private var places: [Packed<Index>]
 
-    /// Moves from `count` places, beginning with `first`.
+    /// Creates a record of moves from `count` places, beginning with `first`. At first no element has been moved.
     init(from first: Index, count: Int) {
         self.first = first
         places = Array(repeating: Packed(), count: count)
     }
 
-    /// The place of an element now, by the place it had.
+    /// The present place of an element, by the place it had.
     subscript(old: Index) -> Index {
         get { old.raw < first.raw ? old : places[Int(old.raw - first.raw)].wrappedValue ?? old }
         set { places[Int(old.raw - first.raw)] = Packed(wrappedValue: newValue) }

@@ -45,7 +45,7 @@ struct SlotList<Index: SlotIndex>: Sendable {
         table[index].links = SlotLinks()
     }
 
-    /// The elements from the first to the last.
+    /// Returns the places of the elements, from the first to the last.
     func indices<Element: Linked<Index>>(in table: SlotTable<Index, Element>) -> [Index] {
         var indices: [Index] = []
         var next = first

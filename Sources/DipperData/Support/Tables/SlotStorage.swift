@@ -1,5 +1,5 @@
-/// Slots that grow at the end and are read in place. An array copies what it hands out, which at a hit costs more
-/// than all the rest.
+/// Storage for slots that grows at the end and is read in place. An array would copy what it hands out, which at a hit
+/// costs more than all the rest.
 struct SlotStorage<Slot>: ~Copyable {
     private(set) var start: UnsafeMutablePointer<Slot>
     private(set) var count = 0

@@ -4,11 +4,11 @@ protocol SlotElement {
     init()
 }
 
-/// Elements in numbered places that are used again. Adding, removing and finding an element cost the same whatever the
-/// number of elements.
+/// A table of elements in numbered places that are used again. Adding, removing and finding an element cost the same
+/// whatever the number of elements.
 ///
-/// After most elements have gone, ``compact()`` gives storage back. It moves elements to other places, so the owner calls
-/// it when nothing but the owner's own links holds a place.
+/// After most elements have been removed, ``compact()`` gives storage back. It moves elements to other places, so the
+/// owner calls it when only the owner's own links hold places.
 struct SlotTable<Index: SlotIndex, Element: SlotElement> {
     typealias ID = SlotID<Index>
 
@@ -23,22 +23,22 @@ struct SlotTable<Index: SlotIndex, Element: SlotElement> {
     private var slots: [Slot] = []
     /// Places without an element.
     private var free: [Index] = []
-    /// The places of elements that are no longer where they were at first.
+    /// The places of elements that have left their first place.
     private var moved: [ID: Index] = [:]
     private var lastNumber: UInt32 = 0
-    /// Places that are kept although few of them are used.
+    /// The number of places that are kept although few of them are used.
     private let leastCapacity: Int
-    /// Places that compacting has gone through so far, for tests.
+    /// The number of places that compacting has gone through so far, for tests.
     private(set) var compactingSteps = 0
 
     init(leastCapacity: Int) {
         self.leastCapacity = leastCapacity
     }
 
-    /// Elements in the table.
+    /// The number of elements in the table.
     var count: Int { slots.count - free.count }
 
-    /// Elements that there is storage for.
+    /// The number of elements that there is storage for.
     var capacity: Int { slots.capacity }
 
     subscript(index: Index) -> Element {
@@ -54,14 +54,14 @@ struct SlotTable<Index: SlotIndex, Element: SlotElement> {
 
     func id(of index: Index) -> ID { slots[Int(index.raw)].id }
 
-    /// The place of an element; `nil` once it has been removed.
+    /// Returns the place of an element; `nil` once the element has been removed.
     func index(of id: ID) -> Index? {
         let place = Int(id.index.raw)
         if place < slots.count, slots[place].id == id { return id.index }
         return moved.isEmpty ? nil : moved[id]
     }
 
-    /// All elements, in the order of their places.
+    /// The places of all elements, in ascending order.
     var indices: [Index] {
         slots.indices.lazy.filter { !slots[$0].isFree }.map { Index(raw: UInt32($0)) }
     }
@@ -74,7 +74,7 @@ struct SlotTable<Index: SlotIndex, Element: SlotElement> {
         return index
     }
 
-    /// Takes an element out and returns it, so that the caller decides where it is released.
+    /// Removes an element and returns it, so that the caller decides where it is released.
     @discardableResult
     mutating func remove(_ index: Index) -> Element {
         precondition(!slots[Int(index.raw)].isFree, "the place is free")
@@ -85,15 +85,15 @@ struct SlotTable<Index: SlotIndex, Element: SlotElement> {
         return slot.element
     }
 
-    // MARK: Giving storage back
+    // MARK: Storage
 
     /// Whether less than a quarter of the storage is in use.
     var isSparse: Bool { slots.capacity > leastCapacity && count * 4 < slots.capacity }
 
-    /// Moves elements to places that are free, so that the storage behind them can be given back.
+    /// Moves elements to free places and gives back the storage behind them.
     ///
-    /// Costs a pass over the storage. After it, three quarters of the rest must be removed before the table is sparse
-    /// again, so that each removal pays for a few places.
+    /// The cost is one pass over the storage. Afterwards three quarters of the remaining elements must be removed
+    /// before the table is sparse again, so that each removal pays for a few places.
     @discardableResult
     mutating func compact() -> SlotMoves<Index> {
         let size = count
@@ -107,7 +107,7 @@ struct SlotTable<Index: SlotIndex, Element: SlotElement> {
             moved[id] = id.index == hole ? nil : hole
             moves[Index(raw: UInt32(place))] = hole
         }
-        // New collections: those there are keep their storage when elements are removed.
+        // New collections, because the present ones keep their storage when elements are removed.
         slots = Array(slots.prefix(size))
         free = []
         moved = Dictionary(uniqueKeysWithValues: moved.map { ($0, $1) })

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Lets many use a thing at a time, and one close it when nobody does.
-// The lock is made and destroyed with its owner, and is used by its address alone.
+/// A lock that lets many threads use a thing at a time, and lets one thread close it when no other uses it.
+// Unchecked: the lock is made and destroyed with its owner, and is used by its address alone.
 final class ClosingGate: @unchecked Sendable {
     private let lock = UnsafeMutablePointer<pthread_rwlock_t>.allocate(capacity: 1)
 

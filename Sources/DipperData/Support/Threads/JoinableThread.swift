@@ -2,12 +2,13 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// A thread of our own, for work that blocks. It ends when its body returns, and can be waited for.
+/// A thread for work that blocks. It ends when its body returns, and callers can wait for that.
 package final class JoinableThread: Sendable {
     private let handle: pthread_t
     private let isJoined = Atomic(false)
 
-    /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
+    /// Starts the thread.
+    /// - Parameter name: the thread's name, shown by `top -H` and debuggers; at most 15 bytes count.
     package init(name: String, _ run: @escaping @Sendable () -> Void) {
         switch SystemThread.start(name: name, run) {
         case .success(let handle): self.handle = handle
@@ -15,7 +16,7 @@ package final class JoinableThread: Sendable {
         }
     }
 
-    /// A name that shows whose thread it is, and what it does, in the 15 bytes that the system keeps.
+    /// Returns a name that shows the thread's owner and its role, in the 15 bytes that the system keeps.
     package static func name(_ owner: String, _ role: String) -> String {
         "\(owner.prefix(14 - role.utf8.count))-\(role)"
     }
@@ -24,12 +25,12 @@ package final class JoinableThread: Sendable {
         if !isJoined.load(ordering: .acquiring) { pthread_detach(handle) }
     }
 
-    /// Returns when the thread has ended. To be called once.
+    /// Returns when the thread has ended. Call this method once.
     package func join() async {
         isJoined.store(true, ordering: .releasing)
         let handle = handle
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            // Waiting blocks, which a thread of Swift's concurrency must not.
+            // Waiting blocks, and Swift's cooperative threads must not.
             DispatchQueue.global().async {
                 pthread_join(handle, nil)
                 continuation.resume()

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Looks at the disk, the most urgent ones first, on a few threads. What is taken back is never carried out, and one thread
-/// at least is left to urgent work.
+/// A queue of disk look-ups that a few threads carry out, the most urgent ones first. A look-up that is cancelled
+/// before it begins is never carried out. If there are several threads, at least one is left to urgent look-ups.
 package final class LookUpQueue: Sendable {
     package typealias Place = WorkOrder<Int>.Place
 
@@ -13,16 +13,17 @@ package final class LookUpQueue: Sendable {
         var order = WorkOrder<Int>()
         var work: [Int: Work] = [:]
         var nextID = 0
-        /// Look-ups that are under way or whose answers have not been delivered, and those of them that are not urgent.
+        /// Look-ups that are under way or whose answers have not been delivered.
         var active = 0
+        /// Look-ups among those that are not urgent.
         var leisurely = 0
-        /// The least urgent work that may begin; `nil` if none may.
+        /// The rank of the least urgent look-up that may begin; `nil` if none may.
         var allowed: WorkOrder<Int>.Rank? = .background
         var isEnding = false
         /// Continuations that wait for the last look-up.
         var ending: [CheckedContinuation<Void, Never>] = []
 
-        /// Reserves idle threads for the work that waits, and returns how many are to be started.
+        /// Reserves idle threads for the look-ups that wait, and returns the number of threads to start.
         mutating func startThreads(_ threads: Int) -> Int {
             guard allowed != nil || isEnding else { return 0 }
             let starting = min(threads - active, order.count)
@@ -40,11 +41,11 @@ package final class LookUpQueue: Sendable {
         pool = WorkerPool(name: name, threads: self.threads)
     }
 
-    /// Look-ups that wait.
+    /// The number of look-ups that wait.
     package var count: Int { state.withLock { $0.order.count } }
 
     /// Adds a look-up that has delivered its answer when it returns.
-    /// - Returns: what takes the work back or moves it; `nil`, and the work is dropped, once the queue is ending.
+    /// - Returns: a handle that cancels or moves the look-up. Once the queue is ending, `nil`: the look-up is dropped.
     @discardableResult
     package func add(_ place: Place, _ work: @escaping @Sendable () -> Void) -> LookUp? {
         add(place) { delivered in
@@ -53,7 +54,8 @@ package final class LookUpQueue: Sendable {
         }
     }
 
-    /// - Returns: what takes the work back or moves it; `nil`, and the work is dropped, once the queue is ending.
+    /// Adds a look-up that delivers its answer later.
+    /// - Returns: a handle that cancels or moves the look-up. Once the queue is ending, `nil`: the look-up is dropped.
     @discardableResult
     package func add(_ place: Place, _ work: @escaping Work) -> LookUp? {
         let (id, starting) = state.withLock { state -> (Int?, Int) in
@@ -75,7 +77,8 @@ package final class LookUpQueue: Sendable {
             })
     }
 
-    /// Lets only work of this rank, or more urgent work, begin; none with `nil`. What has begun goes on.
+    /// Lets only look-ups of this rank, or more urgent ones, begin; none with `nil`. A look-up that has begun
+    /// continues.
     package func allow(downTo lowest: WorkOrder<Int>.Rank?) {
         startThreads(
             state.withLock { state in
@@ -86,7 +89,7 @@ package final class LookUpQueue: Sendable {
 
     private func startThreads(_ count: Int) {
         for _ in 0..<count {
-            // The pool may have ended meanwhile: what was taken is carried out all the same.
+            // The pool may have ended meanwhile. The reserved thread's look-ups are then carried out here.
             if !pool.run({ self.work() }) { work() }
         }
     }
@@ -99,8 +102,8 @@ package final class LookUpQueue: Sendable {
         _ = consume dropped
     }
 
-    /// Looks as long as there is something that this thread may look for, and answers are delivered.
-    /// - Parameter wasLeisurely: whether the look-up whose turn this one is was not urgent.
+    /// Carries out look-ups as long as there is one that this thread may take and answers are delivered.
+    /// - Parameter wasLeisurely: whether the look-up that this thread follows was not urgent.
     private func work(after wasLeisurely: Bool = false) {
         var wasLeisurely = wasLeisurely
         while true {
@@ -146,7 +149,7 @@ package final class LookUpQueue: Sendable {
         func passes() -> Bool { isSecond.exchange(true, ordering: .acquiringAndReleasing) }
     }
 
-    /// Finishes what was given, and returns when the last answer has been delivered and the threads have ended.
+    /// Carries out all remaining look-ups, and returns when their answers are delivered and the threads have ended.
     package func shutdown() async {
         startThreads(
             state.withLock { state in
@@ -164,14 +167,14 @@ package final class LookUpQueue: Sendable {
     }
 }
 
-/// A look at the disk that waits for its turn, or has had it.
+/// A handle of a look-up in a ``LookUpQueue``.
 package struct LookUp: Sendable {
     fileprivate let queue: LookUpQueue
     fileprivate let id: Int
 
-    /// Takes it back; without effect if it has begun.
+    /// Cancels the look-up; without effect if it has begun.
     package func cancel() { queue.remove(id) }
 
-    /// Puts it in another place; without effect if it has begun.
+    /// Moves the look-up to another place in the order; without effect if it has begun.
     package func move(to place: LookUpQueue.Place) { queue.move(id, to: place) }
 }

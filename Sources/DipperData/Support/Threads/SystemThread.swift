@@ -1,8 +1,8 @@
 import Foundation
 
-/// A thread of the system's, to be joined or detached once.
+/// The system's threads. Each is to be joined or detached once.
 enum SystemThread {
-    /// The system gives no thread.
+    /// The error of a system that gives no thread.
     struct Refusal: Error {
         let code: CInt
     }
@@ -17,8 +17,9 @@ enum SystemThread {
         }
     }
 
-    /// - Parameter name: shown by `top -H` and debuggers; at most 15 bytes count.
-    /// - Returns: the thread, which runs the body; or the reason why nothing is run.
+    /// Starts a thread.
+    /// - Parameter name: the thread's name, shown by `top -H` and debuggers; at most 15 bytes count.
+    /// - Returns: the thread, which runs the body; or the reason why the body does not run.
     static func start(name: String, _ run: @escaping @Sendable () -> Void) -> Result<pthread_t, Refusal> {
         let body = Unmanaged.passRetained(Body(name, run))
         var handle = pthread_t()
@@ -39,7 +40,7 @@ enum SystemThread {
     }
 
     /// Starts a thread that nobody waits for, for work that may never end.
-    /// - Returns: `false`, and nothing is run, if the system gives no thread.
+    /// - Returns: `false` if the system gives no thread; the body then does not run.
     static func startDetached(name: String, _ run: @escaping @Sendable () -> Void) -> Bool {
         guard case .success(let handle) = start(name: name, run) else { return false }
         pthread_detach(handle)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A clock reduced to what the cache asks of it: the time since some fixed moment, and sleeping.
+/// A clock reduced to the cache's needs: the time since some fixed moment, and sleeping.
 package struct TimeSource: Sendable {
     package let now: @Sendable () -> Duration
     package let sleep: @Sendable (Duration) async throws -> Void
@@ -25,7 +25,7 @@ package struct TimeSource: Sendable {
 }
 
 enum WallClock {
-    /// The system's time, to the tick of the kernel (a few milliseconds): cheap enough to ask at every hit.
+    /// The system's time, as exact as the kernel's tick (a few milliseconds): cheap enough to read at every hit.
     static let coarse: @Sendable () -> Date = {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME_COARSE, &time)

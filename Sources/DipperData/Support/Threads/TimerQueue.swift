@@ -1,9 +1,9 @@
 import HeapModule
 import Synchronization
 
-/// Runs closures at given times on an injected clock, with one sleeper for all of them.
+/// A queue that runs closures at given times on an injected clock, with one sleeper for all of them.
 package final class TimerQueue: Sendable {
-    /// Names what was scheduled; never used again.
+    /// The identity of a timer, which no later timer has.
     package struct ID: Sendable, Hashable {
         fileprivate let number: UInt64
     }
@@ -17,7 +17,7 @@ package final class TimerQueue: Sendable {
     }
 
     private struct State {
-        /// Entries without work have been cancelled, and are passed over.
+        /// The timers by time. Entries without work have been cancelled, and are skipped.
         var entries = Heap<Entry>()
         var work: [UInt64: @Sendable () -> Void] = [:]
         var nextNumber: UInt64 = 0
@@ -33,17 +33,17 @@ package final class TimerQueue: Sendable {
         self.time = time
     }
 
-    /// The number of timers that have not fired.
+    /// The number of timers that have neither fired nor been cancelled.
     package var count: Int { state.withLock { $0.work.count } }
 
-    /// Runs `work` once after the wait. Nothing runs after ``end()``.
+    /// Runs `work` once after a wait, unless ``cancel(_:)`` or ``end()`` comes first.
     @discardableResult
     package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> ID {
-        // Clocks trap where a sum does not fit.
+        // Clocks trap if a sum does not fit.
         schedule(at: time.now() + min(delay, .seconds(1_000_000_000)), work)
     }
 
-    /// The same at a time of the time source.
+    /// Runs `work` once at a time of the time source, unless ``cancel(_:)`` or ``end()`` comes first.
     @discardableResult
     package func schedule(at due: Duration, _ work: @escaping @Sendable () -> Void) -> ID {
         let (id, replaced) = state.withLock { state -> (ID, Task<Void, Never>?) in
@@ -59,7 +59,7 @@ package final class TimerQueue: Sendable {
         return id
     }
 
-    /// Forgets what was scheduled, if it has not run.
+    /// Cancels a timer, if it has not fired.
     package func cancel(_ id: ID) {
         let (dropped, old) = state.withLock { state -> ((@Sendable () -> Void)?, Heap<Entry>?) in
             guard let dropped = state.work.removeValue(forKey: id.number) else { return (nil, nil) }
@@ -71,7 +71,7 @@ package final class TimerQueue: Sendable {
         _ = consume old
     }
 
-    /// Forgets all that is scheduled.
+    /// Cancels all timers. Timers that are scheduled later never fire.
     package func end() {
         let (sleeper, work) = state.withLock { state in
             state.isEnded = true
@@ -82,7 +82,7 @@ package final class TimerQueue: Sendable {
         _ = consume work
     }
 
-    /// The sleeper that is no longer needed.
+    /// Starts a sleeper, and returns the one that is no longer needed.
     private func startSleeper(_ state: inout State, until due: Duration) -> Task<Void, Never>? {
         state.sleepsUntil = due
         let task = Task.detached { [weak self, time] in

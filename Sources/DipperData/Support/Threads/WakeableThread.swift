@@ -5,15 +5,15 @@ import Synchronization
 /// A thread that waits in the kernel for descriptors and times, and can be woken to end.
 final class WakeableThread: Sendable {
     enum Waited {
-        /// The descriptors with what they tell; nothing where the time was over first.
+        /// The descriptors with their events; without events if the time came first.
         case found([pollfd])
-        /// The thread is to end.
+        /// The thread must end.
         case stopped
-        /// The kernel's reason, as an `errno`.
+        /// The kernel refused to wait, with this `errno`.
         case failed(Int32)
     }
 
-    /// Why it cannot be woken, as an `errno`: then it must not wait.
+    /// The `errno` of a failure because of which the thread cannot be woken; it must then not wait.
     let failure: Int32?
     private let wakeup: Int32
     private let thread = Mutex<JoinableThread?>(nil)
@@ -27,24 +27,24 @@ final class WakeableThread: Sendable {
         if wakeup >= 0 { close(wakeup) }
     }
 
-    /// To be called once.
+    /// Starts the thread. Call this method once.
     func start(name: String, _ run: @escaping @Sendable () -> Void) {
         let thread = JoinableThread(name: name, run)
         self.thread.withLock { $0 = thread }
     }
 
-    /// Ends the thread soon; may be called from itself.
+    /// Makes the thread end soon. The thread may call this method itself.
     func stop() {
         if wakeup >= 0 { eventfd_write(wakeup, 1) }
     }
 
-    /// Returns when the thread has ended. To be called once.
+    /// Returns when the thread has ended. Call this method once.
     func join() async {
         let thread = thread.withLock { exchange(&$0, with: nil) }
         await thread?.join()
     }
 
-    /// Waits for any of the descriptors, or the time. For the thread itself.
+    /// Waits for any of the descriptors, or for the time. Only the thread itself calls this method.
     func wait(for descriptors: [pollfd] = [], until due: ContinuousClock.Instant? = nil) -> Waited {
         var polled = [pollfd(fd: wakeup, events: Int16(POLLIN), revents: 0)] + descriptors
         while true {
@@ -52,7 +52,7 @@ final class WakeableThread: Sendable {
             let count = poll(&polled, nfds_t(polled.count), left.map { Int32(min($0, 1e6)) } ?? -1)
             if count < 0, errno != EINTR { return .failed(errno) }
             if count > 0 { return polled[0].revents == 0 ? .found(Array(polled.dropFirst())) : .stopped }
-            // A wait for longer than the kernel counts in milliseconds goes on.
+            // A wait for longer than one call of `poll` continues.
             if count == 0, due.map({ $0 <= .now }) ?? false { return .found(Array(polled.dropFirst())) }
         }
     }

@@ -1,14 +1,14 @@
 import HeapModule
 
-/// Decides which piece of work is done next. A value: no lock, no thread.
+/// The order in which pieces of work are done. A value: no lock, no thread.
 package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
-    /// How soon it is needed.
+    /// The urgency of a piece of work.
     package enum Rank: Int, Sendable, Comparable {
-        /// Someone is looking.
+        /// Work for calls in `fastQueue`.
         case urgent
-        /// Someone may look.
+        /// Work for calls in `slowQueue`.
         case slow
-        /// Nobody waits.
+        /// Work that no call waits for.
         case background
 
         package static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
@@ -42,7 +42,7 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
         static func == (a: Self, b: Self) -> Bool { a.number == b.number }
     }
 
-    /// Waiting work, by the number of its present entry in the heap; entries with other numbers are passed over.
+    /// The waiting work, with the number of its present entry in the heap. Entries with other numbers are skipped.
     private var waiting: [ID: (number: Int, place: Place)] = [:]
     private var heap = Heap<Entry>()
     private var next = 0
@@ -51,7 +51,7 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
 
     package var count: Int { waiting.count }
 
-    /// Puts work in its place, or in another one if it waits already.
+    /// Adds work in a place, or moves it there if it waits already.
     package mutating func insert(_ id: ID, _ place: Place) {
         if let present = waiting[id], present.place == place { return }
         next += 1
@@ -65,18 +65,18 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
         if waiting[id] != nil { insert(id, place) }
     }
 
-    /// True if the work was waiting.
+    /// Removes work, and returns whether the work was waiting.
     @discardableResult
     package mutating func remove(_ id: ID) -> Bool { waiting.removeValue(forKey: id) != nil }
 
-    /// Takes the work that is to be done next; none below the rank given.
+    /// Removes and returns the work to do next. Work below the given rank is not taken.
     package mutating func take(upTo lowest: Rank = .background) -> (id: ID, rank: Rank)? {
         let next = first(upTo: lowest)
         if let next { remove(next.id) }
         return next
     }
 
-    /// The work that is to be done next, which goes on waiting; none below the rank given.
+    /// Returns the work to do next, which continues to wait. Work below the given rank is not returned.
     package mutating func first(upTo lowest: Rank) -> (id: ID, rank: Rank)? {
         while let first = heap.min {
             guard waiting[first.id]?.number == first.number else {
@@ -94,7 +94,7 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
 }
 
 extension WorkOrder.Place {
-    /// The place of work that is done for a call.
+    /// Creates the place of work that is done for a call.
     package init(_ queue: FetchQueue, _ priority: Priority, isLIFO: Bool = false) {
         self.init(rank: queue == .fast ? .urgent : .slow, priority: priority, isLIFO: isLIFO)
     }

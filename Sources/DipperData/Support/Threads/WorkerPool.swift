@@ -2,7 +2,7 @@ import DequeModule
 import Foundation
 import Synchronization
 
-/// A few threads that run closures in the order given. For work that blocks, such as files and SQLite.
+/// A pool of a few threads that run closures in the order given. For work that blocks, such as files and SQLite.
 package final class WorkerPool: Sendable {
     // Every access is made while holding `condition`.
     private final class Queue: @unchecked Sendable {
@@ -34,7 +34,7 @@ package final class WorkerPool: Sendable {
         }
     }
 
-    /// Runs `work` on one of the threads. False, and nothing is run, once the pool is ending.
+    /// Runs `work` on one of the threads. Once the pool is ending, returns `false` and runs nothing.
     @discardableResult
     package func run(_ work: @escaping @Sendable () -> Void) -> Bool {
         queue.condition.lock()
@@ -45,7 +45,7 @@ package final class WorkerPool: Sendable {
         return !isEnding
     }
 
-    /// Finishes what has been given and ends the threads, without waiting for them.
+    /// Ends the threads after all work that has been given, without waiting for them.
     func end() {
         queue.condition.lock()
         queue.isEnding = true
@@ -53,7 +53,8 @@ package final class WorkerPool: Sendable {
         queue.condition.broadcast()
     }
 
-    /// Finishes what has been given and returns when the threads have ended.
+    /// Ends the threads after all work that has been given, and returns when the threads have ended. Only the first
+    /// call waits.
     package func shutdown() async {
         end()
         let wasJoined = isJoined.withLock { joined in

@@ -1,19 +1,20 @@
 import Foundation
 
-/// How a picture is blurred: halved so often, then weighed by a curve of a few pixels.
+/// The steps of a blur: the picture is halved several times, then weighed with a Gaussian curve of a few pixels.
 ///
-/// Each halving weighs five pixels 1, 4, 6, 4, 1, which is nearly the curve of variance 1, at twice the distance from one
-/// to the next. Variances add up: what is left for the last curve is the variance wanted less those, in small pixels.
+/// Each halving weighs five pixels with 1, 4, 6, 4, 1, which is nearly a Gaussian curve of variance 1, and keeps every
+/// second pixel. Variances add up: the last curve has the wanted variance minus that of all halvings, in small pixels.
 struct BlurPlan {
     let size: PixelSize
-    /// How often width and height are halved.
+    /// The number of times that width and height are halved.
     let halvings: Int
-    /// Of the last curve, adding up to 1: an odd number.
+    /// The weights of the last curve: an odd number of them, which add up to 1.
     let weights: [Float]
 
-    /// The last curve is at least so wide, in small pixels: its result is then smooth enough to be interpolated.
+    /// The least standard deviation of the last curve after halvings, in small pixels. The result of such a curve is
+    /// smooth enough to be interpolated.
     static let narrowest = 1.8
-    /// Weights beyond are left out, in standard deviations.
+    /// The distance beyond which weights are left out, in standard deviations.
     static let reach = 3.3
 
     init(_ size: PixelSize, sigma: Double) {
@@ -32,21 +33,22 @@ struct BlurPlan {
         weights = values.map { Float($0 / sum) }
     }
 
-    /// The last of the pixels that a level has for a length; beyond two more all are alike.
+    /// Returns the number of a level's last pixel for a length. From two pixels further on, all pixels are alike.
     static func last(_ length: Int, halvings: Int) -> Int {
         (0..<halvings).reduce(length - 1) { last, _ in (last + 1) / 2 }
     }
 
-    /// What is held beside the result at most, in bytes.
+    /// The most memory that is held beside the result, in bytes.
     var byteCount: Int {
-        // Rows of each level are half as wide as those before: all together two of the first.
+        // The rows of each level are half as wide as those of the level before, so all levels take at most twice the
+        // first.
         let halved = halvings == 0 ? 0 : (size.width + 64) * (8 + BlurRing.halvedRows * 16) * 2
         let width = Self.last(size.width, halvings: halvings) + 8
         let last = (width + weights.count) * 16 * (weights.count + 8)
         return halved + last + (halvings == 0 ? 0 : 64 << halvings)
     }
 
-    /// The rows of the last level, weighed.
+    /// Returns the rows of the last level, weighed with the last curve.
     func rows(of image: Image, _ context: ProcessingContext) throws(DipperError) -> any BlurRows {
         var rows: any BlurRows =
             halvings == 0 ? try WidenedPixels(image, context) : try HalvedPixels(image, context)

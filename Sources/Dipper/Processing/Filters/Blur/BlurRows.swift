@@ -1,19 +1,21 @@
 import CPixels
 
-/// Rows of a picture in single precision, made when they are asked for: each row no more than a few times and none long
-/// after the next, so that a few are kept.
+/// Rows of a picture in single precision, made when they are asked for.
+///
+/// Callers ask for each row no more than a few times, and not long after the next row, so implementations keep a few
+/// rows.
 protocol BlurRows: AnyObject {
-    /// In pixels.
+    /// The width in pixels.
     var width: Int { get }
-    /// The numbers of the rows there are; those outside are like the nearest of them.
+    /// The numbers of the rows that exist. A row outside is like the nearest row that exists.
     var numbers: ClosedRange<Int> { get }
-    /// A row, valid until others have been asked for.
+    /// Returns a row, which stays valid until other rows have been asked for.
     func row(_ number: Int) throws(DipperError) -> UnsafePointer<Float>
 }
 
-/// The last rows.
+/// The rows made last.
 final class BlurRing {
-    /// Five are weighed at once.
+    /// The number of rows to keep for a halving, which weighs five rows at once.
     static let halvedRows = 5
 
     private let memory: PixelScratch
@@ -33,7 +35,7 @@ final class BlurRing {
 }
 
 extension UnsafeMutablePointer {
-    /// Repeats the first and the last of some pixels of four numbers before and behind them.
+    /// Repeats the first and the last pixel of a range before and behind the range. A pixel is four numbers.
     func extend(_ pixels: Range<Int>, to end: Int) {
         for x in 0..<pixels.lowerBound { (self + x * 4).update(from: self + pixels.lowerBound * 4, count: 4) }
         for x in pixels.upperBound..<max(end, pixels.upperBound) {
@@ -42,7 +44,7 @@ extension UnsafeMutablePointer {
     }
 }
 
-/// The rows of a picture as they are.
+/// The rows of a picture without changes, in single precision.
 final class WidenedPixels: BlurRows {
     let width: Int
     let numbers: ClosedRange<Int>
@@ -67,7 +69,7 @@ final class WidenedPixels: BlurRows {
 }
 
 extension Image {
-    /// The pixels of a row; of the nearest one for a number outside.
+    /// Returns the pixels of a row, or of the nearest row if the number is outside the picture.
     func bytes(ofRow number: Int) -> UnsafePointer<UInt8>? {
         let row = min(max(number, 0), height - 1)
         return (storage.bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)).map { $0 + row * rowStride }

@@ -1,27 +1,28 @@
 import CPixels
 
-/// Softens a picture as if seen through frosted glass: each pixel becomes a mean of those around it, weighed by the bell
-/// curve of Gauss.
+/// A processor that softens a picture, as if seen through frosted glass: each pixel becomes a mean of the pixels around
+/// it, weighed with a Gaussian curve.
 ///
-/// The picture is taken to go on beyond its edges as it ends there, so that no edge becomes dark; colours are multiplied
-/// by alpha, so that nothing transparent shines through. Within 1 of 255 of the exact filter with weights up to 3.3
-/// standard deviations: wide curves are computed on a picture that was made smaller by curves like them, and
-/// interpolated.
+/// Beyond its edges the picture continues with the pixels at the edge, so edges do not become dark. Colours are
+/// premultiplied, so the colours of transparent pixels do not show. The result is within 1 of 255 of the exact filter
+/// with weights up to 3.3 standard deviations: wide curves are computed on a picture that similar curves have made
+/// smaller, and then interpolated.
 public struct GaussianBlur: ImageProcessor, Hashable {
-    /// The standard deviation in pixels: what CSS calls the radius of a blur.
+    /// The standard deviation in pixels, which CSS calls the radius of a blur.
     public let sigma: Double
 
-    /// - Parameter sigma: in pixels; what is smaller than a fifth of a pixel changes nothing, and what is larger than
-    ///   10,000 counts as that.
+    /// Creates a processor for a standard deviation.
+    /// - Parameter sigma: the standard deviation in pixels. A value from 0 to less than 0.2 changes nothing; a value
+    ///   above 10,000 counts as 10,000.
     public init(sigma: Double) {
         self.sigma = sigma
     }
 
-    /// Such as `blur(10.0)`.
+    /// The identifier, for example `blur(10.0)`.
     public var identifier: String { "blur(\(sigma))" }
 
-    /// The processed picture.
-    /// - Throws: `DipperError.processingFailed` for a deviation that is below 0 or no number; `DipperError.imageTooLarge`,
+    /// Returns the blurred picture.
+    /// - Throws: `DipperError.processingFailed` for a deviation that is below 0 or NaN; `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
         guard sigma >= 0 else { throw .processingFailed.with(detail: identifier) }
@@ -31,7 +32,7 @@ public struct GaussianBlur: ImageProcessor, Hashable {
         try context.limits.check(bytes: image.width * image.height * 4 + plan.byteCount)
         let buffer = try PixelBuffer(image.size)
         let rows = try plan.rows(of: image, context)
-        // What it gives points into its memory.
+        // The rows that the object returns point into its memory.
         defer { withExtendedLifetime(rows) {} }
         if plan.halvings == 0 {
             for y in 0..<image.height {
@@ -43,7 +44,7 @@ public struct GaussianBlur: ImageProcessor, Hashable {
         return buffer.image(isOpaque: image.isOpaque, scale: image.scale)
     }
 
-    /// Back to the picture's size, by cubic curves through four of the small picture's pixels each way.
+    /// Enlarges the rows to the picture's size, with cubic curves through four of the small picture's pixels each way.
     private func interpolate(
         _ rows: any BlurRows, step: Int, into buffer: borrowing PixelBuffer
     ) throws(DipperError) {
@@ -63,7 +64,7 @@ public struct GaussianBlur: ImageProcessor, Hashable {
             }
             let sources = (first...first + 3).map { UnsafePointer<Float>?(ring.slot($0)) }
             pixels_convolve_rows(values, sources, rows.width * 4, weights[y % step], 4)
-            // Two pixels come before the picture; the four begin with one.
+            // The rows begin two pixels before the picture; the four pixels for the first result begin one before it.
             let to = buffer.row(y).assumingMemoryBound(to: UInt8.self)
             pixels_interpolate(to, values + 4, buffer.size.width, table, step)
         }

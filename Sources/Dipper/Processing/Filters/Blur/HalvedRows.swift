@@ -1,18 +1,20 @@
 import CPixels
 
-/// A picture at half its size: pixel i is made of five, of which 2 × i is the middle. It begins at −2 and ends two behind
-/// the last that has a part in the picture: from there on all are alike, also when these are halved again.
+/// A picture at half its size: pixel i is made of the five pixels around pixel 2 × i.
+///
+/// Columns and rows begin at −2 and end two behind the last one that includes a part of the picture. All further ones
+/// are like the outermost one, also after another halving.
 final class HalvedPixels: BlurRows {
     let width: Int
     let numbers: ClosedRange<Int>
     private let image: Image
     private let context: ProcessingContext
-    /// A row of sums with pixels before and behind it.
+    /// A row of sums with repeated pixels before and behind it.
     private let sums: PixelScratch
     private let ring: BlurRing
     private var next: Int
 
-    /// Pixels before the first of a row of sums.
+    /// The number of pixels before the picture's first pixel in a row of sums.
     private static let before = 6
 
     init(_ image: Image, _ context: ProcessingContext) throws(DipperError) {
@@ -42,7 +44,7 @@ final class HalvedPixels: BlurRows {
     }
 }
 
-/// The same of rows that were halved already.
+/// A halved picture at half its size again.
 final class HalvedRows: BlurRows {
     let width: Int
     let numbers: ClosedRange<Int>
@@ -51,12 +53,12 @@ final class HalvedRows: BlurRows {
     private let ring: BlurRing
     private var next: Int
 
-    /// Pixels before the first of a row of sums, which is the source's −2.
+    /// The number of pixels before the source's first pixel, which is pixel −2, in a row of sums.
     private static let before = 4
 
     init(_ source: any BlurRows) throws(DipperError) {
         self.source = source
-        // Both begin at −2 and end two behind the last.
+        // Source and result begin at −2 and end two behind the last.
         width = (source.width - 5 + 1) / 2 + 5
         numbers = -2...(source.numbers.upperBound - 2 + 1) / 2 + 2
         next = numbers.lowerBound

@@ -1,15 +1,15 @@
 import CPixels
 
-/// Rows weighed by the same curve in both directions.
+/// Rows weighed with one curve in both directions.
 final class WeighedRows: BlurRows {
     let width: Int
     let numbers: ClosedRange<Int>
     private let source: any BlurRows
     private let weights: [Float]
     private let radius: Int
-    /// A row of the source with pixels before and behind it.
+    /// A row of the source with repeated pixels before and behind it.
     private let wide: PixelScratch
-    /// Rows weighed along themselves.
+    /// Rows weighed horizontally.
     private let ring: BlurRing
     private let result: PixelScratch
     private var next: Int
