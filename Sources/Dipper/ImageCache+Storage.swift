@@ -263,7 +263,7 @@ extension ImageCache {
     /// small entries, which have no file of their own, and for compressed entries.
     public func file(for request: ImageRequest) -> URL? {
         let options = request.resolved(defaults)
-        return loader.originals(of: options).file(for: options.key(request.data.cacheKey))
+        return loader.originals(of: options).file(for: options.fileKey(request.data.cacheKey))
     }
 
     /// Returns when the disk has carried out everything that was requested of it before.

@@ -70,7 +70,7 @@ struct ShowCommand: AsyncParsableCommand {
             tell("status    \(response.status)")
             tell("stored    \(found.stored)")
             tell("accessed  \(found.accessed)")
-            tell("fresh     \(response.freshUntil.map { "until \($0)" } ?? "always")")
+            tell("fresh     \(response.freshUntil.map { $0 == .distantPast ? "never" : "until \($0)" } ?? "always")")
             tell("expires   \(found.expires.map { "\($0)" } ?? "never")")
             if let file = cache.file(for: key) { tell("file      \(file.path)") }
             for field in response.headers.fields {

@@ -502,6 +502,19 @@ struct ImageCacheRuleTests {
         await two.cache.shutdown()
     }
 
+    @Test("the file of a picture is found also where only the first frame is decoded")
+    func fileWithFlags() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let bytes = try Pictures.data("jpeg/large.jpg")
+        try #require(bytes.count > 4_096)
+        test.transport.script(a, [.body(bytes)])
+        let request = ImageRequest(a).with(\.firstFrameOnly, true)
+        _ = try await test.cache.getImage(request).value
+        await test.cache.synchronize()
+        #expect(try test.cache.file(for: request) == #require(test.cache.file(for: ImageRequest(a))))
+        await test.cache.shutdown()
+    }
+
     @Test("one picture is removed also where only the first frame is decoded")
     func removeWithFlags() async throws {
         let test = TestImageCache(folder: TemporaryFolder())

@@ -59,7 +59,8 @@ public final class ImageAnimation: Sendable {
     ///   - change: creates the decoder of the new frames from the decoder of the old ones.
     func changed(
         limits: DecodeLimits, preloaded: [AnimationFrame]?,
-        _ change: @escaping @Sendable (any FrameDecoder, DecodeLimits, @escaping @Sendable () -> Bool) -> any FrameDecoder
+        _ change:
+            @escaping @Sendable (any FrameDecoder, DecodeLimits, @escaping @Sendable () -> Bool) -> any FrameDecoder
     ) -> ImageAnimation {
         ImageAnimation(
             frameCount: frameCount, loopCount: loopCount, fileSize: fileSize, limits: limits, preloaded: preloaded

@@ -39,10 +39,11 @@ public struct DataResponse: Sendable {
     public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
     /// The age of the answer now (RFC 9111, section 4.2.3).
     public var age: Duration { .seconds(max(0, Date().timeIntervalSince1970 - info.freshness.generated)) }
-    /// The time at which the answer stops being fresh. `nil` if it is fresh for ever, or if each use must be confirmed
-    /// by the server (`no-cache`).
+    /// The time at which the answer stops being fresh: `nil` if it is fresh for ever, `Date.distantPast` if the server
+    /// must confirm each use (`no-cache`).
     public var freshUntil: Date? {
-        info.freshness.until.isFinite ? Date(timeIntervalSince1970: info.freshness.until) : nil
+        let until = info.freshness.until
+        return until == .infinity ? nil : max(.distantPast, Date(timeIntervalSince1970: until))
     }
 
     /// Creates a response, for tests.

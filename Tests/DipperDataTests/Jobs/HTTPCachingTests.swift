@@ -170,6 +170,16 @@ struct HTTPCachingTests {
         await other.cache.shutdown()
     }
 
+    @Test("an answer tells until when it is fresh, be it never or for ever")
+    func freshUntil() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.text("1", ["Cache-Control": "no-cache", "ETag": "\"1\""])])
+        #expect(try await test.cache.getData(a).response.freshUntil == .distantPast)
+        try test.cache.addData(Data("2".utf8), for: "added")
+        #expect(test.cache.response(for: "added")?.freshUntil == nil)
+        await test.cache.shutdown()
+    }
+
     @Test("a 200 to a conditional request takes the place of what was kept")
     func replaced() async throws {
         let folder = TemporaryFolder()
