@@ -4,31 +4,31 @@ import Foundation
 
 /// What the command line says.
 struct Options: ParsableArguments {
-    @Option(help: ArgumentHelp("The port to listen on; 0 takes a free one.", valueName: "number"))
+    @Option(help: ArgumentHelp("The port to listen on; 0 for any free port.", valueName: "number"))
     var port = 8080
 
     @Option(
         help: ArgumentHelp(
-            "The address to listen on; with --allow-remote one that other machines can reach.", valueName: "address"))
+            "The address to listen on. Addresses other than loopback require --allow-remote.", valueName: "address"))
     var host = "127.0.0.1"
 
-    @Flag(help: "Serve other machines too: whoever reaches the address can fetch through the proxy.")
+    @Flag(help: "Serve other machines. Everyone who can reach the address can fetch through the proxy.")
     var allowRemote = false
 
-    @Flag(help: "Pass cookies on. What is asked for with a cookie, or sets one, is not kept.")
+    @Flag(help: "Forward cookies. Answers to requests with cookies, and answers that set cookies, are not kept.")
     var cookies = false
 
     @Option(
-        help: ArgumentHelp("The folder to keep answers in. Without it they are kept in memory.", valueName: "folder"))
+        help: ArgumentHelp("The folder of the cache. By default the cache is in memory only.", valueName: "folder"))
     var cacheDir: String?
 
-    @Option(help: ArgumentHelp("Answer with the files of this server alone.", valueName: "URL"))
+    @Option(help: ArgumentHelp("Run as a reverse proxy in front of this server.", valueName: "URL"))
     var origin: String?
 
-    @Flag(help: "Fetch from loopback and private addresses too.")
+    @Flag(help: "Also fetch from loopback and private addresses.")
     var allowPrivate = false
 
-    @Option(help: ArgumentHelp("The most connections open at a time.", valueName: "number"))
+    @Option(help: ArgumentHelp("The largest number of open connections.", valueName: "number"))
     var maxConnections = 256
 
     func validate() throws {

@@ -38,10 +38,10 @@ import Foundation
 @main
 struct ProxyTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "CacheProxy", abstract: "An HTTP proxy that keeps what it fetches.",
+        commandName: "CacheProxy", abstract: "Run an HTTP proxy with a cache.",
         discussion: """
-            GET /https://host/path answers with that URL, from the cache if it may. With --origin it is a reverse \
-            proxy in front of one server. SIGINT or SIGTERM ends it.
+            GET /https://host/path returns the resource at that URL, from the cache if possible. With --origin the \
+            proxy is a reverse proxy in front of one server. SIGINT or SIGTERM ends the proxy.
             """)
 
     @OptionGroup var options: Options

@@ -19,20 +19,20 @@ struct Options {
     var pace = Pace()
 
     static let help = """
-        Replays a person who scrolls through a list of photos, with a server of its own, and draws what the cache did.
-        The photos, as they were shown, go to contact-sheet.png beside that picture.
+        Replays a person who scrolls through a list of photos, with its own server, and draws a timeline of the cache's
+        jobs. The thumbnails are written to contact-sheet.png in the folder of the timeline.
 
         Scrolling [options]
-          --timeline FILE  where the picture goes (default: timeline.svg)
-          --cache FOLDER   where the cache is kept (default: a temporary folder, removed at the end)
-          --port N         the server's port (default: a free one); a second run with the same port and the same
+          --timeline FILE  the file of the timeline (default: timeline.svg)
+          --cache FOLDER   the folder of the cache (default: a temporary folder, removed at the end)
+          --port N         the server's port (default: any free port); a second run with the same port and the same
                            cache folder finds everything in the cache
-          --delay MS       how long the server thinks before it answers (default: 30)
-          --rate MB        megabytes per second and connection (default: 2)
-          --assets FOLDER  what the server serves (default: the sample's own photos)
-          --help           this text
+          --delay MS       the server's delay before each answer, in milliseconds (default: 30)
+          --rate MB        the server's speed in megabytes per second and connection (default: 2)
+          --assets FOLDER  the folder that the server serves (default: the sample's photos)
+          --help           print this text
 
-        It ends with status 1 if bytes or pictures are wrong, or something was fetched twice.
+        The exit status is 1 if bytes or pictures are wrong, or a URL was fetched twice.
         """
 
     /// `nil` if only help is wanted.

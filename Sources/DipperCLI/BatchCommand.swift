@@ -5,17 +5,17 @@ import Foundation
 struct BatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "batch",
-        abstract: "Do what the lines of standard input say, each as it comes.",
+        abstract: "Run commands from standard input, each line as it arrives.",
         discussion: """
-            get URL        fetch it now
-            slow URL       fetch it when nothing urgent is to be done
-            demote URL     it is not urgent any more
-            cancel URL     it is not wanted any more
+            get URL        fetch the URL urgently
+            slow URL       prefetch the URL, while no urgent URL waits or runs
+            demote URL     turn urgent calls for the URL into prefetches
+            cancel URL     cancel all calls for the URL
             sleep SECONDS  wait before the next line
-            wait           wait until all asked for so far is done
+            wait           wait until all calls of the earlier lines have ended
 
-            Empty lines and lines that start with # are passed over. A line that is not understood is told on \
-            standard error, and makes the exit status 2.
+            Empty lines and lines that start with # are skipped. A line that is not understood is reported on standard \
+            error, and the exit status is then 2.
             """)
 
     @OptionGroup var options: FetchOptions

@@ -7,21 +7,21 @@ struct ConvertCommand: AsyncParsableCommand {
         commandName: "convert",
         abstract: "Write a picture in another format or size.",
         discussion: """
-            Pictures are turned upright, and brought to sRGB. Animations keep their frames where the new format \
-            moves; else the first is written.
+            The picture is turned upright and converted to sRGB. An animation keeps its frames if the new format \
+            supports animation; otherwise only the first frame is written.
 
             Example: dipper convert photo.avif photo.jpg --resize 1600x1200 --quality 80
             """)
 
-    @Argument(help: ArgumentHelp("What to read; - for standard input.", valueName: "FILE"))
+    @Argument(help: ArgumentHelp("The picture to read; - for standard input.", valueName: "FILE"))
     var input: String
 
-    @Argument(help: ArgumentHelp("Where to write; - for standard output, with --format.", valueName: "OUT"))
+    @Argument(help: ArgumentHelp("The file to write; - for standard output, with --format.", valueName: "OUT"))
     var output: String
 
     @OptionGroup var pictures: PictureOptions
 
-    @Option(help: ArgumentHelp("1 to 100, for formats that lose something. (default: 85)", valueName: "Q"))
+    @Option(help: ArgumentHelp("The quality from 1 to 100, for lossy formats. (default: 85)", valueName: "Q"))
     var quality: Double?
 
     func validate() throws {

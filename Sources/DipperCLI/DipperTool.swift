@@ -6,16 +6,16 @@ import Foundation
 struct DipperTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dipper",
-        abstract: "Fetch files and pictures through a cache that knows what is urgent.",
+        abstract: "Fetch files and pictures through a cache that loads urgent URLs first.",
         discussion: """
-            Urgent URLs are fetched at once, several at a time. Slow ones are fetched one by one with what is left \
-            of the link, and wait while urgent work runs. No URL is fetched twice at a time, and what has been \
-            fetched is kept in the cache folder.
+            Urgent URLs are fetched at once, several at a time. Slow URLs are fetched one at a time, and only while no \
+            urgent URL waits or runs. Calls for the same URL share one fetch, and the answers are kept in the cache \
+            folder.
 
-            Exit status: 0 all well, 1 some URL failed, 2 a line given to batch was not understood, \
-            64 bad usage, 130 interrupted. Standard output that cannot be written counts as a failure.
+            Exit status: 0 success, 1 failure, 2 a line given to batch was not understood, 64 wrong usage, \
+            130 interrupted. If standard output cannot be written, the exit status is 1.
 
-            Failures are told on standard error, one line each, unless --json is given. Passwords in URLs, and the \
+            Failures are printed to standard error, one line each, unless --json is given. Passwords in URLs, and the \
             values of parameters such as token and signature, are never printed.
             """,
         subcommands: [

@@ -6,22 +6,22 @@ struct GetCommand: AsyncParsableCommand {
         commandName: "get",
         abstract: "Fetch URLs, urgent ones first.",
         discussion: """
-            URLs given as arguments or by --from are urgent. Those given by --slow and --slow-from are fetched one \
-            at a time, and only while no urgent one waits or runs.
+            URLs given as arguments or by --from are urgent. URLs given by --slow and --slow-from are fetched one at a \
+            time, and only while no urgent URL waits or runs.
 
             Example: dipper get https://example.org/now.jpg --slow https://example.org/later.jpg --out pictures
             """)
 
-    @Argument(help: ArgumentHelp("What is needed now.", valueName: "URL"))
+    @Argument(help: ArgumentHelp("The urgent URLs.", valueName: "URL"))
     var urls: [String] = []
 
-    @Option(help: ArgumentHelp("A file with an urgent URL a line; - for standard input.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("A file with one urgent URL per line; - for standard input.", valueName: "FILE"))
     var from: String?
 
-    @Option(help: ArgumentHelp("What may be needed later; may be repeated.", valueName: "URL"))
+    @Option(help: ArgumentHelp("A URL to prefetch; may be repeated.", valueName: "URL"))
     var slow: [String] = []
 
-    @Option(help: ArgumentHelp("A file with a slow URL a line.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("A file with one URL to prefetch per line; - for standard input.", valueName: "FILE"))
     var slowFrom: String?
 
     @OptionGroup var options: FetchOptions
@@ -47,13 +47,13 @@ struct GetCommand: AsyncParsableCommand {
 struct PrefetchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "prefetch",
-        abstract: "Fill the cache with URLs, one at a time.",
-        discussion: "What the cache has already is not fetched again.")
+        abstract: "Fetch URLs into the cache, one at a time.",
+        discussion: "URLs that are already in the cache, and fresh, are not fetched again.")
 
-    @Argument(help: ArgumentHelp("What may be needed later.", valueName: "URL"))
+    @Argument(help: ArgumentHelp("The URLs to prefetch.", valueName: "URL"))
     var urls: [String] = []
 
-    @Option(help: ArgumentHelp("A file with a URL a line; - for standard input.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("A file with one URL per line; - for standard input.", valueName: "FILE"))
     var from: String?
 
     @OptionGroup var options: FetchOptions

@@ -5,16 +5,15 @@ import Foundation
 struct InfoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "info",
-        abstract: "Tell what pictures are, without decoding them.",
+        abstract: "Print the properties of pictures without decoding them.",
         discussion: """
-            Type, size as displayed, frames, how often they are shown, bits for each colour, transparency, whether it \
-            comes coarse first, whether it has a colour profile, how it is turned, and bytes. URLs are fetched through \
-            the cache.
+            Prints the format, the size as displayed, the number of frames and loops, bits per colour, transparency, \
+            progressive coding, colour profile, orientation and file size. URLs are fetched through the cache.
 
-            The exit status is 1 if any is no picture or cannot be read.
+            The exit status is 1 if a file is not a picture or cannot be read.
             """)
 
-    @Argument(help: ArgumentHelp("Pictures.", valueName: "FILE|URL"))
+    @Argument(help: ArgumentHelp("The pictures.", valueName: "FILE|URL"))
     var sources: [String]
 
     @OptionGroup var requests: RequestOptions

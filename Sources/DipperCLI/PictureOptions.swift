@@ -5,8 +5,8 @@ import Dipper
 struct PictureOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Bring pictures to this size: WxH keeps proportions and makes nothing larger, WxH^ covers the size, "
-                + "WxH! is exact.", valueName: "WxH"))
+            "Resize pictures: WxH fits them into the size and never enlarges them, WxH^ covers the size, WxH! "
+                + "stretches them to exactly the size.", valueName: "WxH"))
     var resize: Resizing?
 
     @Option(help: ArgumentHelp("Write pictures in this format: \(PictureFormat.list).", valueName: "FORMAT"))

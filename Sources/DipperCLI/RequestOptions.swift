@@ -9,25 +9,25 @@ struct RequestOptions: ParsableArguments {
         help: ArgumentHelp("A header to send with each request; may be repeated.", valueName: "'NAME: VALUE'"))
     var headers: [HeaderArgument] = []
 
-    @Flag(help: "Ask the network, whatever the cache holds.")
+    @Flag(help: "Fetch from the network, even if the cache has the entry.")
     var refresh = false
 
-    @Flag(help: "Answer from the cache alone.")
+    @Flag(help: "Use the cache only, not the network.")
     var cacheOnly = false
 
-    @Flag(help: "Neither read nor write the disk.")
+    @Flag(help: "Do not read or write the disk.")
     var memoryOnly = false
 
-    @Option(help: ArgumentHelp("Urgent fetches at a time.", valueName: "N"))
+    @Option(help: ArgumentHelp("The largest number of urgent fetches at a time.", valueName: "N"))
     var maxFast = 8
 
-    @Option(help: ArgumentHelp("Attempts after a failure that may pass.", valueName: "N"))
+    @Option(help: ArgumentHelp("The number of retries after a transient failure.", valueName: "N"))
     var retries = 3
 
     @Option(
         help: ArgumentHelp(
-            "The longest a fetch may take from its start, retries included; time in the queue does not count.",
-            valueName: "SECONDS"))
+            "The time limit of a fetch from its start, including retries. Time in the queue, paused or without a "
+                + "network does not count.", valueName: "SECONDS"))
     var timeout: Double?
 
     func validate() throws {

@@ -5,27 +5,28 @@ import Foundation
 struct SheetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sheet",
-        abstract: "Put small versions of pictures into one.",
+        abstract: "Combine small versions of pictures into one picture.",
         discussion: """
-            Pictures come in the order given, from left to right and from top to bottom. URLs are fetched through the \
-            cache. What cannot be fetched or decoded leaves a cell with a cross, and makes the exit status 1.
+            Pictures are placed in the given order, from left to right and from top to bottom. URLs are fetched \
+            through the cache. A picture that cannot be fetched or decoded leaves a cell with a cross, and the exit \
+            status is then 1.
 
             Example: dipper sheet photos/*.jpg --out sheet.png --columns 6 --cell 200x150
             """)
 
-    @Argument(help: ArgumentHelp("Pictures.", valueName: "FILE|URL"))
+    @Argument(help: ArgumentHelp("The pictures.", valueName: "FILE|URL"))
     var sources: [String] = []
 
-    @Option(help: ArgumentHelp("A file with a URL or a file a line; - for standard input.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("A file with one file name or URL per line; - for standard input.", valueName: "FILE"))
     var from: String?
 
-    @Option(help: ArgumentHelp("Where to write; its ending tells the format.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("The file to write; its extension selects the format.", valueName: "FILE"))
     var out: String
 
-    @Option(help: ArgumentHelp("Pictures in a row. (default: so many that the sheet is about square)", valueName: "N"))
+    @Option(help: ArgumentHelp("The number of pictures in a row. (default: an almost square sheet)", valueName: "N"))
     var columns: Int?
 
-    @Option(help: ArgumentHelp("The most that a picture may take, in pixels. (default: 160x120)", valueName: "WxH"))
+    @Option(help: ArgumentHelp("The largest size of each picture, in pixels. (default: 160x120)", valueName: "WxH"))
     var cell: CellSize?
 
     @OptionGroup var requests: RequestOptions

@@ -4,7 +4,7 @@ import Foundation
 
 struct StatsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "stats", abstract: "Tell how many entries the cache holds, and how large they are.")
+        commandName: "stats", abstract: "Print the number of entries in the cache and their total size.")
 
     @OptionGroup var store: StoreOptions
 
@@ -26,10 +26,10 @@ struct StatsCommand: AsyncParsableCommand {
 struct ListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the entries.",
+        abstract: "List the entries of the cache.",
         discussion: """
-            Size, age, key and URL. URLs are shown without passwords and secret parameters; the key names an entry to \
-            the commands show, export and remove.
+            Prints the size, age, key and URL of each entry. URLs are shown without passwords and secret parameters. \
+            The commands show, export and remove accept the key in place of the URL.
             """)
 
     @OptionGroup var store: StoreOptions
@@ -49,7 +49,7 @@ struct IncompleteList: Error, CustomStringConvertible {
 }
 
 struct ShowCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "show", abstract: "Tell what is known of an entry.")
+    static let configuration = CommandConfiguration(commandName: "show", abstract: "Print the metadata of an entry.")
 
     @OptionGroup var entry: EntryOptions
     @OptionGroup var store: StoreOptions
@@ -82,10 +82,10 @@ struct ShowCommand: AsyncParsableCommand {
 
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "export", abstract: "Write an entry's bytes to a file, or to standard output for -.")
+        commandName: "export", abstract: "Write the bytes of an entry to a file or to standard output.")
 
     @OptionGroup var entry: EntryOptions
-    @Argument(help: ArgumentHelp("Where to write.", valueName: "FILE")) var file: String
+    @Argument(help: ArgumentHelp("The file to write; - for standard output.", valueName: "FILE")) var file: String
     @OptionGroup var store: StoreOptions
 
     func run() async throws {
@@ -102,7 +102,7 @@ struct ExportCommand: AsyncParsableCommand {
 
 struct RemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "remove", abstract: "Remove an entry, and pictures made of it.")
+        commandName: "remove", abstract: "Remove an entry, and all pictures made from it.")
 
     @OptionGroup var entry: EntryOptions
     @OptionGroup var store: StoreOptions
@@ -119,12 +119,12 @@ struct RemoveCommand: AsyncParsableCommand {
 
 struct TrimCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "trim", abstract: "Remove what is old, then what was not used for longest.")
+        commandName: "trim", abstract: "Remove old entries, then the least recently used entries.")
 
-    @Option(help: ArgumentHelp("Leave no more than this, such as 100MB.", valueName: "SIZE"))
+    @Option(help: ArgumentHelp("The largest size of the cache afterwards, such as 100MB.", valueName: "SIZE"))
     var size: ByteCount?
 
-    @Option(help: ArgumentHelp("Remove what was stored longer ago than this, such as 7d.", valueName: "AGE"))
+    @Option(help: ArgumentHelp("Remove entries that were stored longer ago than this, such as 7d.", valueName: "AGE"))
     var olderThan: Age?
 
     @OptionGroup var store: StoreOptions
@@ -161,8 +161,8 @@ struct ClearCommand: AsyncParsableCommand {
 
 struct VerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "verify", abstract: "Read every entry, and remove what is damaged.",
-        discussion: "The exit status is 1 if anything was damaged.")
+        commandName: "verify", abstract: "Read every entry, and remove damaged entries.",
+        discussion: "The exit status is 1 if an entry or the index was damaged.")
 
     @OptionGroup var store: StoreOptions
 

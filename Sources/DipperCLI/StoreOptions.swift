@@ -10,7 +10,7 @@ struct StoreOptions: ParsableArguments {
             "The folder of the cache. (default: $XDG_CACHE_HOME/dipper or ~/.cache/dipper)", valueName: "DIR"))
     var cacheDir: String?
 
-    @Flag(help: "Print JSON, one object a line.")
+    @Flag(help: "Print JSON, one object per line.")
     var json = false
 
     var directory: URL {
@@ -62,13 +62,13 @@ struct UnusableFolder: Error, CustomStringConvertible {
 struct EntryOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "The URL it was fetched from; or its key, as `dipper list` has it, or the first 8 digits or more of it.",
+            "The URL of the entry, or its key as printed by `dipper list`, or at least the first 8 digits of the key.",
             valueName: "URL|KEY"))
     var url: String
 
     @Option(
         name: .customLong("header"),
-        help: ArgumentHelp("A header it was fetched with; may be repeated.", valueName: "'NAME: VALUE'"))
+        help: ArgumentHelp("A header that the entry was fetched with; may be repeated.", valueName: "'NAME: VALUE'"))
     var headers: [HeaderArgument] = []
 
     func validate() throws { try headers.validate() }

@@ -44,9 +44,8 @@ extension FetchEngine {
     /// Shows the bytes received so far to the tasks that want to see them, at most once per interval.
     func showBytes(_ id: JobID, _ job: FetchJob, isAgain: Bool = false) {
         let time = time.now()
-        let answer = job.withState { state in
-            state.transfer == nil
-                ? .no : state.previews.ask(at: time, interval: options.progressInterval, isAgain: isAgain)
+        let answer = job.withState {
+            $0.previews.ask(at: time, interval: options.progressInterval, isAgain: isAgain)
         }
         switch answer {
         case .no: return

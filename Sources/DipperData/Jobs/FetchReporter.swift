@@ -119,12 +119,3 @@ struct FetchReporter: Sendable {
         observer?(CacheEvent(time: time.now() - start, key: key, kind: kind))
     }
 }
-
-extension Logger {
-    /// Returns this logger with a topic in its metadata.
-    func category(_ name: String) -> Logger {
-        var copy = self
-        copy[metadataKey: "category"] = "\(name)"
-        return copy
-    }
-}

@@ -10,8 +10,8 @@ public struct CallbackQueue: Sendable {
         if let run { run(work) } else { work() }
     }
 
-    /// The thread that learns of the event, often one that moves bytes: closures run in place. Only for closures that
-    /// return at once.
+    /// A queue that runs closures in place, on the thread that learns of the event, which often moves bytes or delivers
+    /// what other calls read from disk. Only for closures that return at once and wait for nothing.
     public static let inPlace = CallbackQueue(run: nil)
 
     /// Returns a queue that runs closures on a Dispatch queue, which may be concurrent.

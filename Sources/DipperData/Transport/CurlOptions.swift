@@ -126,17 +126,3 @@ enum CurlOptions {
 extension String {
     fileprivate var nonEmpty: String? { isEmpty ? nil : self }
 }
-
-extension Duration {
-    /// Whole milliseconds, rounded up.
-    var milliseconds: Int {
-        let (seconds, attoseconds) = components
-        let whole = seconds.multipliedReportingOverflow(by: 1_000)
-        guard !whole.overflow else { return seconds > 0 ? Int.max / 2 : 0 }
-        return Int(whole.partialValue) + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
-    }
-
-    var timeInterval: Double {
-        Double(components.seconds) + Double(components.attoseconds) * 1e-18
-    }
-}

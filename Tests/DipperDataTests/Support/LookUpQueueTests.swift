@@ -64,7 +64,7 @@ struct LookUpQueueTests {
         }
         for number in 1..<5 {
             #expect(await settle { deliveries.value.count > number })
-            #expect(!hasEnded.value, "\(number)")
+            #expect(await stays { !hasEnded.value }, "\(number)")
             deliveries.value[number]()
         }
         await end.value

@@ -141,7 +141,7 @@ struct ImageQueueTests {
         arguments: [
             (QueueConfiguration.Order.fifo, ["held", "a", "b", "c"]), (.lifo, ["held", "c", "b", "a"]),
         ], [FetchQueue.fast, .slow])
-    func laneOrder(_ wanted: (order: QueueConfiguration.Order, names: [String]), queue: FetchQueue) async throws {
+    func queueOrder(_ wanted: (order: QueueConfiguration.Order, names: [String]), queue: FetchQueue) async throws {
         let order = Box<[String]>([])
         let decoder = CountingDecoder(isHeld: true)
         let test = TestImageCache(decoder: decoder) {

@@ -26,26 +26,26 @@ struct Options {
     var report: URL?
 
     static let help = """
-        A window with a long list of photographs, from a server of its own on the loopback interface.
+        Opens a window with a long list of photographs, from its own server on the loopback interface.
         Arrow keys, Page Up, Page Down, Home and End move the cursor; q ends the program.
 
         Gallery [options]
-          --count N           photographs in the list (default: 3000)
-          --rows N            the same in rows of the window as it opens
-          --size WxH          of the window as it opens (default: 1100x760)
-          --memory MB         the most that decoded pictures may take (default: 128)
-          --cache FOLDER      where the cache is kept (default: a temporary folder, removed at the end)
-          --port N            the server's port (default: a free one)
-          --delay MS          how long the server thinks before it answers (default: 30)
-          --rate MB           megabytes per second and connection (default: 2)
-          --assets FOLDER     what the server serves (default: the photos of the Scrolling sample)
-          --scroll-for S      scrolls by itself, with flings and rests, for S seconds, and ends
-          --screenshots DIR   rests until all is there, and saves a picture of the display each time (needs `import`
-                              of ImageMagick)
-          --report FILE       writes as JSON what was measured, what was on screen and what the server was asked for
-          --help              this text
+          --count N           the number of photographs in the list (default: 3000)
+          --rows N            the number of photographs as rows of the initial window, in place of --count
+          --size WxH          the initial size of the window (default: 1100x760)
+          --memory MB         the memory limit for decoded pictures, in MiB (default: 128)
+          --cache FOLDER      the folder of the cache (default: a temporary folder, removed at the end)
+          --port N            the server's port (default: any free port)
+          --delay MS          the server's delay before each answer, in milliseconds (default: 30)
+          --rate MB           the server's speed in megabytes per second and connection (default: 2)
+          --assets FOLDER     the folder that the server serves (default: the photos of the Scrolling sample)
+          --scroll-for S      scroll by a script, with flings and rests, for S seconds, then end
+          --screenshots DIR   at each rest of the script, wait for all visible photographs and save a screenshot in this
+                              folder (needs `import` of ImageMagick)
+          --report FILE       write measurements, visible photographs and the server's requests to this file, as JSON
+          --help              print this text
 
-        It ends with status 2 for a wrong option and with 3 if there is no display.
+        The exit status is 2 for a wrong option, and 3 if there is no display.
         """
 
     /// `nil` if only help is wanted.

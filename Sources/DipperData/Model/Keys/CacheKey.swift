@@ -5,8 +5,8 @@ import Foundation
 ///
 /// The default key of a request consists of its URL without the fragment, its header fields, the user in its URL, and
 /// the identities of its ``Credentials`` and its ``RequestModifier``. Two requests with different fields or identities
-/// never share an entry. Field names are readable in the key; values and identities are SHA-256 digests, so that no
-/// secret is written to disk or shown with a key.
+/// never share an entry. Field names are readable in the key; their values, the user and the identities are
+/// SHA-256 digests. The URL's query is plain text in the key; descriptions of keys leave its secrets out.
 ///
 /// A key may also be any string of the caller's own, to which identities are added. Every call refuses an empty key.
 public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
