@@ -1,20 +1,20 @@
 import DipperData
 import Foundation
 
-/// What is sent to the client.
+/// An answer to the client.
 struct Answer: Sendable {
     var status: Int
-    /// Without those that frame the message.
+    /// The header fields, without those that frame the message.
     var fields: Fields
     var body: Data
-    /// The answer to HEAD: its length is told, its body is not sent.
+    /// Whether this answers HEAD: the length is sent, the body is not.
     var isHeadOnly = false
-    /// Nothing more is read from the connection.
+    /// Whether the proxy closes the connection after this answer.
     var closes = false
 }
 
 extension Answer {
-    /// An answer of the proxy's own: a line of text.
+    /// Creates an answer of the proxy itself, with one line of text.
     init(_ refusal: Refusal, closes: Bool = false) {
         let line = String(refusal.text.map { $0.isNewline ? " " : $0 })
         self.init(
@@ -22,6 +22,6 @@ extension Answer {
             body: Data("\(line)\n".utf8), closes: closes)
     }
 
-    /// Statuses whose answers have no body (RFC 9110, section 6.4.1).
+    /// Whether answers with this status have a body (RFC 9110, section 6.4.1).
     var mayHaveBody: Bool { status >= 200 && status != 204 && status != 304 }
 }

@@ -1,6 +1,6 @@
 import DipperData
 
-/// The members of the `Cache-Status` field (RFC 9211).
+/// The values of the `Cache-Status` field (RFC 9211).
 enum CacheStatus {
     static func text(_ source: ResponseSource) -> String {
         switch source {
@@ -11,7 +11,7 @@ enum CacheStatus {
         }
     }
 
-    /// For what does not go through the cache: why, and the status of the server's answer.
+    /// Returns the value for an answer that bypasses the cache: the reason, and the status of the server's answer.
     static func text(passedOn reason: String, status: Int) -> String {
         "dipper; fwd=\(reason); fwd-status=\(status)"
     }

@@ -1,31 +1,31 @@
 import DipperData
 import Foundation
 
-/// The conditions of a request, as far as an answer with a body may become a 304 by them.
+/// The conditions of a request that can turn an answer with a body into a 304.
 struct Conditions {
     private let tags: [String]
     private let since: String?
 
-    /// - Parameter fields: the client's.
+    /// - Parameter fields: The client's header fields.
     init(_ fields: Fields) {
         tags = fields.values("If-None-Match")
-        // A recipient of both goes by the tags (RFC 9110, section 13.1.3).
+        // If-None-Match takes precedence over If-Modified-Since (RFC 9110, section 13.1.3).
         since = tags.isEmpty ? fields["If-Modified-Since"] : nil
     }
 
-    /// True if the client has this answer already (RFC 9110, section 13.2.2). Conditions hold for successes alone
-    /// (section 13.2.1).
+    /// Returns `true` if the client already has this answer (RFC 9110, section 13.2.2). Conditions apply to successes
+    /// only (section 13.2.1).
     func areMet(byStatus status: Int, _ fields: Fields) -> Bool {
         guard (200...299).contains(status) else { return false }
         if !tags.isEmpty { return tags.contains { Self.names($0, fields["ETag"]) } }
-        // Without a date of change that of the answer is taken (RFC 9111, section 4.3.2).
+        // Without Last-Modified, the answer's Date is compared (RFC 9111, section 4.3.2).
         guard let since, let changed = fields["Last-Modified"] ?? fields["Date"] else { return false }
         if since == changed { return true }
         guard let since = FieldDate.parse(since), let changed = FieldDate.parse(changed) else { return false }
         return changed <= since
     }
 
-    /// True if a list of entity tags holds this one, weak or strong (RFC 9110, section 13.1.2).
+    /// Returns `true` if a list of entity tags contains a tag, by weak comparison (RFC 9110, section 13.1.2).
     static func names(_ list: String, _ tag: String?) -> Bool {
         if list.allSatisfy({ $0 == "*" || $0 == " " }) { return list.contains("*") }
         guard let tag else { return false }
@@ -39,7 +39,7 @@ struct Conditions {
         return false
     }
 
-    /// Where the tag at the start of the text ends; `nil` if there is none.
+    /// Returns the end of the tag at the start of a text; `nil` if there is none.
     private static func endOfTag(_ text: Substring) -> Substring.Index? {
         let quoted = opaque(text)
         guard quoted.first == "\"", let close = quoted.dropFirst().firstIndex(of: "\"") else { return nil }
@@ -49,7 +49,7 @@ struct Conditions {
     private static func opaque(_ tag: Substring) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag }
 }
 
-/// A date of a field in one of the three forms of RFC 9110, section 5.6.7.
+/// A parser of dates in header fields, in the three formats of RFC 9110, section 5.6.7.
 private enum FieldDate {
     static func parse(_ text: String) -> Date? {
         let formatter = DateFormatter()

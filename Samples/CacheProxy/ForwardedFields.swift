@@ -1,22 +1,22 @@
 import DipperData
 
-/// NIO has a type of the same name.
+/// The library's header fields, under a name that does not clash with NIO's `HTTPHeaders`.
 typealias Fields = DipperData.HTTPHeaders
 
-/// Sorts out which fields may pass from one side to the other.
+/// Rules for the header fields that the proxy forwards.
 struct ForwardedFields: Sendable {
-    /// Cookies pass in both directions, but never into the cache.
+    /// Whether cookies pass in both directions; they never enter the cache.
     var passesCookies = false
 
-    /// The fields to fetch an answer with that is to be kept whole: the client's conditions and ranges are not the
-    /// cache's.
+    /// Returns the fields of a request whose answer the cache stores whole: without the client's conditions and ranges.
     func ofCachedRequest(_ fields: Fields) -> Fields {
         ofRequest(fields).without {
             $0.hasPrefix("if-") || $0 == "range" || $0 == "content-length" || $0 == "content-type"
         }
     }
 
-    /// The fields to pass a request on with. The transport sets those of the connection and the body's length.
+    /// Returns the fields of a request that bypasses the cache. The transport sets the connection's fields and the
+    /// body's length.
     func ofRequest(_ fields: Fields) -> Fields {
         var fields = Self.endToEnd(fields).without {
             ["host", "content-length", "expect"].contains($0) || (!passesCookies && Self.cookies.contains($0))
@@ -25,7 +25,7 @@ struct ForwardedFields: Sendable {
         return fields
     }
 
-    /// The fields to answer with. The length is that of the body which is sent.
+    /// Returns the fields of an answer to the client. The length is set from the body that is sent.
     func ofAnswer(_ fields: Fields) -> Fields {
         var fields = Self.endToEnd(fields).without {
             $0 == "content-length" || (!passesCookies && Self.cookies.contains($0))
@@ -34,16 +34,16 @@ struct ForwardedFields: Sendable {
         return fields
     }
 
-    /// Proxies name themselves both ways (RFC 9110, section 7.6.3). The name is this process's own, by which a request
-    /// that has been here before is known.
+    /// The proxy's value of `Via`, sent in both directions (RFC 9110, section 7.6.3). The name is unique to this
+    /// process, so that the proxy recognises requests that it has sent itself.
     static let via = "1.1 dipper-" + String(UInt32.random(in: .min ... .max), radix: 16)
 
-    /// True if a request has come from this proxy.
+    /// Returns `true` if a request was sent by this proxy.
     static func haveComeFromHere(_ fields: Fields) -> Bool {
         fields.values("Via").contains { $0.contains(via) }
     }
 
-    /// Without what concerns the connection alone (RFC 9110, section 7.6.1), and without what no recipient would take.
+    /// Returns the fields without those of the connection (RFC 9110, section 7.6.1) and without malformed ones.
     static func endToEnd(_ fields: Fields) -> Fields {
         let named = fields.values("connection").flatMap { $0.split(separator: ",") }
             .map { $0.drop { $0 == " " || $0 == "\t" }.prefix { $0 != " " && $0 != "\t" }.lowercased() }
@@ -63,7 +63,7 @@ struct ForwardedFields: Sendable {
 }
 
 extension Fields {
-    /// All values of a field, in order.
+    /// Returns all values of a field, in order.
     func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
     }
@@ -75,14 +75,15 @@ extension Fields {
                 .map { $0.prefix { $0 != "=" }.filter { $0 != " " && $0 != "\t" }.lowercased() })
     }
 
-    /// - Parameter isUnwanted: asked with names in lower case.
+    /// Returns the fields without the unwanted ones.
+    /// - Parameter isUnwanted: Called with each name in lower case.
     func without(_ isUnwanted: (String) -> Bool) -> Fields {
         Fields(fields.filter { !isUnwanted($0.name.lowercased()) })
     }
 }
 
 extension Fields.Field {
-    /// RFC 9110, sections 5.1 and 5.5.
+    /// Whether name and value are well formed (RFC 9110, sections 5.1 and 5.5).
     fileprivate var isWellFormed: Bool {
         let isToken =
             !name.isEmpty

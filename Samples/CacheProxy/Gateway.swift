@@ -1,7 +1,7 @@
 import DipperData
 import Foundation
 
-/// Answers requests: from the cache, or from the server.
+/// The gateway that answers requests from the cache or the server.
 final class Gateway: Sendable {
     struct Request: Sendable {
         var method: String
@@ -11,7 +11,7 @@ final class Gateway: Sendable {
     }
 
     private let cache: DataCache
-    /// For what does not go through the cache.
+    /// The transport of requests that bypass the cache.
     private let transport: CurlTransport
     private let origin: URL?
     private let forwarded: ForwardedFields
@@ -19,9 +19,9 @@ final class Gateway: Sendable {
     private let servesRemote: Bool
 
     /// - Parameters:
-    ///   - origin: the only server that is asked; `nil` if each target names one.
-    ///   - passesCookies: cookies pass in both directions, past the cache.
-    ///   - servesRemote: the proxy may be called by any name.
+    ///   - origin: The only server that the gateway asks; `nil` if each target names one.
+    ///   - passesCookies: Whether cookies pass in both directions, past the cache.
+    ///   - servesRemote: Whether clients may call the proxy by any name.
     init(_ configuration: DataCache.Configuration, origin: URL?, passesCookies: Bool, servesRemote: Bool) {
         forwarded = ForwardedFields(passesCookies: passesCookies)
         self.servesRemote = servesRemote
@@ -35,18 +35,18 @@ final class Gateway: Sendable {
         await transport.shutdown()
     }
 
-    /// Never fails: what goes wrong is an answer too.
+    /// Answers a request. A failure becomes an answer too.
     func answer(to request: Request) async -> Answer {
         var answer: Answer
         do throws(Refusal) {
             guard !["CONNECT", "TRACE"].contains(request.method) else {
                 throw Refusal(status: 501, text: "\(request.method) is not done here")
             }
-            // Without end, say if the environment names this proxy as the one to use.
+            // Requests would loop, for example if the environment names this proxy as the one to use.
             guard !ForwardedFields.haveComeFromHere(request.fields) else {
                 throw Refusal(status: 508, text: "the request has been here before")
             }
-            // A page in a browser that has given its own name this machine's address is not to read what is here.
+            // DNS rebinding: a page whose host name resolves to this machine must not read from the proxy.
             guard
                 servesRemote || !request.target.hasPrefix("/")
                     || request.fields.values("Host").allSatisfy(LoopbackName.matches)
@@ -58,7 +58,7 @@ final class Gateway: Sendable {
             answer = Answer(error)
         }
         answer.isHeadOnly = request.method == "HEAD"
-        // What follows is not HTTP.
+        // The bytes that follow CONNECT are not HTTP.
         answer.closes = request.method == "CONNECT"
         return answer
     }
@@ -72,7 +72,7 @@ final class Gateway: Sendable {
             ? fetch(url, request, fields) : cached(url, request, fields)
         if Conditions(request.fields).areMet(byStatus: answer.status, answer.fields) {
             answer.status = 304
-            // What describes a body that is not sent (RFC 9110, section 15.4.5).
+            // A 304 has no fields that describe a body (RFC 9110, section 15.4.5).
             answer.fields = answer.fields.without { $0.hasPrefix("content-") && $0 != "content-location" }
             answer.body = Data()
         }
@@ -81,7 +81,7 @@ final class Gateway: Sendable {
 
     private func cached(_ url: URL, _ request: Request, _ fields: Fields) async throws(Refusal) -> Answer {
         let wanted = DataRequest(url)
-            // One entry for all clients: which of them may share it is for `Vary` to say.
+            // All clients share one entry per URL; `Vary` decides which clients may get it.
             .with(\.key, CacheKey(url))
             .with(\.headers, fields)
             .with(\.validation, ResponseValidation { PersonalAnswers.concern(answer: $0.headers) ? .rejected : nil })
@@ -102,7 +102,7 @@ final class Gateway: Sendable {
         return Answer(status: response.status, fields: fields, body: response.data)
     }
 
-    /// Asks the server for one client alone.
+    /// Fetches an answer for one client, past the cache.
     private func fetch(_ url: URL, _ request: Request, _ fields: Fields) async throws(Refusal) -> Answer {
         guard !request.fields.directives.contains("only-if-cached") else { throw Refusal(.notCached) }
         let response = try await send("GET", url, fields, body: nil)
@@ -115,7 +115,7 @@ final class Gateway: Sendable {
     private func pass(on request: Request, to url: URL) async throws(Refusal) -> Answer {
         let response = try await send(
             request.method, url, forwarded.ofRequest(request.fields), body: request.body)
-        // A method that may have changed something makes what is stored doubtful (RFC 9111, section 4.4).
+        // A method that may change something invalidates stored answers (RFC 9111, section 4.4).
         if request.method != "OPTIONS", (200...399).contains(response.status) {
             cache.invalidate(url, after: response.headers)
         }

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOHTTP1
 
-/// Closes connections on which nothing moves, unless it is the client who waits: answers to large questions take long.
+/// A handler that closes idle connections, unless the client is waiting for an answer, which may take long.
 final class IdleConnectionHandler: ChannelDuplexHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart

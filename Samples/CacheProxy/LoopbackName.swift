@@ -1,7 +1,8 @@
 import DipperData
 
-/// Names and addresses by which only programs on this machine reach the proxy.
+/// The names and addresses by which only programs on this machine reach the proxy.
 enum LoopbackName {
+    /// Returns `true` for a loopback address or `localhost`.
     /// - Parameter authority: A host, with or without a port, as in the `Host` field.
     static func matches(_ authority: String) -> Bool {
         let host = host(of: authority).lowercased()

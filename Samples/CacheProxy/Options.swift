@@ -2,7 +2,7 @@ import ArgumentParser
 import DipperData
 import Foundation
 
-/// What the command line says.
+/// The options of the command line.
 struct Options: ParsableArguments {
     @Option(help: ArgumentHelp("The port to listen on; 0 for any free port.", valueName: "number"))
     var port = 8080
@@ -45,18 +45,18 @@ struct Options: ParsableArguments {
     /// The only server to ask; `nil` if each request names one.
     var originURL: URL? { origin.flatMap { try? Target.url($0) } }
 
-    /// How the cache is set up.
+    /// The configuration of the cache.
     var cache: DataCache.Configuration {
         var configuration = DataCache.Configuration(
             directory: cacheDir.map { URL(fileURLWithPath: $0, isDirectory: true) })
         configuration.name = "proxy"
-        // A proxy may guess only as far as RFC 9111 does.
+        // No default freshness: a proxy may use only the heuristic of RFC 9111.
         configuration.freshness = .http(defaultFreshness: nil)
-        // The client knows best whether to try again.
+        // The client decides whether to try again.
         configuration.retryPolicy = .never
         configuration.network.addressPolicy = allowPrivate || origin != nil ? .any : .publicOnly
         configuration.network.maximumBodySize = 256 << 20
-        // Between the client and the server.
+        // Content codings are a matter between the client and the server.
         configuration.network.decodesContent = false
         return configuration
     }

@@ -3,7 +3,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 
-/// Reads the requests of one connection and writes the answers, one after the other.
+/// The handler that reads the requests of one connection and writes the answers, one after the other.
 struct ProxyHandler: Sendable {
     typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
     private typealias Parts = NIOAsyncChannelInboundStream<HTTPServerRequestPart>.AsyncIterator
@@ -23,7 +23,7 @@ struct ProxyHandler: Sendable {
                 } else {
                     answer = Answer(Refusal(status: 413, text: "the body is too large"), closes: true)
                 }
-                // After a request to change the protocol NIO reads no other.
+                // NIO reads no further request after one to change the protocol.
                 let staysOpen = head.isKeepAlive && !answer.closes && !head.headers.contains(name: "Upgrade")
                 try await Self.write(answer, to: outbound, head.version, staysOpen: staysOpen)
                 if !staysOpen { return }
@@ -31,7 +31,7 @@ struct ProxyHandler: Sendable {
         }
     }
 
-    /// Turns a connection away.
+    /// Answers the first request of a connection above the limit with 503 and closes the connection.
     static func refuse(_ connection: Connection) async throws {
         try await connection.executeThenClose { inbound, outbound in
             var parts = inbound.makeAsyncIterator()
@@ -43,11 +43,11 @@ struct ProxyHandler: Sendable {
 
     // MARK: Reading
 
-    /// Reads to the end of the request; `nil` if that is too far.
+    /// Reads the body of a request; `nil` if it is larger than the limit.
     private func body(
         of head: HTTPRequestHead, _ parts: inout Parts, _ outbound: Writer
     ) async throws -> ByteBuffer? {
-        // What is announced need not be sent to be refused.
+        // A body whose announced length is too large is refused before the client sends it.
         let announced = head.headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
         guard announced <= maximumBodySize else { return nil }
         if head.headers["Expect"].contains(where: { $0.lowercased() == "100-continue" }) {
@@ -62,7 +62,7 @@ struct ProxyHandler: Sendable {
                 body.writeBuffer(&piece)
             }
         }
-        // The connection broke: there is nobody to answer.
+        // The connection broke, so there is no client to answer.
         throw ChannelError.eof
     }
 
@@ -98,7 +98,7 @@ extension Gateway.Request {
     fileprivate init(_ head: HTTPRequestHead, body: ByteBuffer) {
         let hasBody = head.headers.contains(name: "Content-Length") || head.headers.contains(name: "Transfer-Encoding")
         self.init(
-            // NIO writes this one without its hyphen.
+            // NIO's name of this method lacks the hyphen.
             method: head.method == .MSEARCH ? "M-SEARCH" : head.method.rawValue, target: head.uri,
             fields: Fields(head.headers.map { Fields.Field($0.name, $0.value) }),
             body: hasBody ? Data(body.readableBytesView) : nil)

@@ -3,9 +3,9 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// Accepts connections, and turns away those above the limit.
+/// The server that accepts connections and turns away those above the limit.
 final class ProxyServer: Sendable {
-    /// Such as `http://127.0.0.1:8080`.
+    /// The address of the server, for example `http://127.0.0.1:8080`.
     let address: String
     private let group: MultiThreadedEventLoopGroup
     private let accepting: Task<Void, any Error>
@@ -16,8 +16,8 @@ final class ProxyServer: Sendable {
         self.accepting = accepting
     }
 
-    /// Starts the server; it takes connections when this returns.
-    /// - Throws: what NIO throws when the address cannot be bound.
+    /// Starts the server, which accepts connections when this method returns.
+    /// - Throws: NIO's error if the address cannot be bound.
     static func start(_ gateway: Gateway, host: String, port: Int, maxConnections: Int) async throws -> ProxyServer {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let listener: NIOAsyncChannel<ProxyHandler.Connection, Never>
@@ -26,7 +26,7 @@ final class ProxyServer: Sendable {
                 .serverChannelOption(.backlog, value: 256)
                 .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
                 .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-                // Who has no more to ask may still want the answer.
+                // A client that has closed its sending side may still wait for the answer.
                 .childChannelOption(.allowRemoteHalfClosure, value: true)
                 .bind(host: host, port: port) { channel in
                     channel.eventLoop.makeCompletedFuture { try connection(on: channel) }
@@ -44,7 +44,7 @@ final class ProxyServer: Sendable {
             accepting: accepting)
     }
 
-    /// Closes all connections.
+    /// Stops accepting connections and closes all of them.
     func stop() async {
         accepting.cancel()
         _ = await accepting.result
@@ -61,7 +61,7 @@ final class ProxyServer: Sendable {
                     let isWelcome = open.add()
                     tasks.addTask {
                         defer { open.remove() }
-                        // A connection that breaks concerns only itself.
+                        // A broken connection must not end the others.
                         try? await isWelcome ? handler.serve(connection) : ProxyHandler.refuse(connection)
                     }
                 }
@@ -83,7 +83,7 @@ final class ProxyServer: Sendable {
     }
 }
 
-/// How many connections there are.
+/// The number of open connections.
 private final class OpenConnections: Sendable {
     private let limit: Int
     private let count = Mutex(0)
@@ -92,7 +92,7 @@ private final class OpenConnections: Sendable {
         self.limit = limit
     }
 
-    /// Counts one more; false if that is too many.
+    /// Counts one more connection; returns `false` if it is above the limit.
     func add() -> Bool {
         count.withLock { count in
             count += 1

@@ -1,35 +1,35 @@
-// A caching HTTP proxy: what one program has fetched, the next one gets from the cache.
+// A caching HTTP proxy: programs share the answers that one of them has fetched.
 //
 //     swift run CacheProxy --port 8080 --cache-dir ~/.cache/proxy
 //     curl http://127.0.0.1:8080/https://example.com/picture.jpg
 //
-// The URL to fetch is what follows the first slash; programs that know of proxies send it as it is
-// (`curl -x http://127.0.0.1:8080 http://example.com/`). With an origin it is a reverse proxy in front of that server:
+// The URL to fetch follows the first slash. Programs that support proxies send it as it is (`curl -x
+// http://127.0.0.1:8080 http://example.com/`). With `--origin` the proxy is a reverse proxy in front of that server:
 //
 //     swift run CacheProxy --origin http://127.0.0.1:8000
 //     curl http://127.0.0.1:8080/picture.jpg
 //
-// What GET and HEAD ask for goes through the cache, which does what the server says of freshness, validators and
-// variants (RFC 9111). Everything else is passed on, and what it changes is forgotten. `Cache-Status` (RFC 9211) says
-// what became of each request, `Age` how old the answer is.
+// GET and HEAD requests go through the cache, which follows RFC 9111: freshness, validators and variants. Requests with
+// other methods bypass the cache and invalidate the entries that they may change. The field `Cache-Status` (RFC 9211)
+// says how the proxy answered each request, and `Age` how old the answer is.
 //
-// Programs share what is in the cache, so nothing gets there that is meant for one of them: requests with a credential
-// are passed on each by itself, and so are those whose answers are `private` or `no-store`, or set a cookie. Cookies pass
-// in neither direction without `--cookies`. The proxy listens on the loopback interface alone without `--allow-remote`,
-// and fetches from public addresses alone without `--allow-private`.
+// All clients share the cache, so answers for one client never enter it: requests with a credential bypass the cache,
+// and so do requests whose answers are `private` or `no-store`, or set a cookie. Without `--cookies`, cookies pass in
+// neither direction. Without `--allow-remote`, the proxy listens on the loopback interface only. Without
+// `--allow-private` and `--origin`, it fetches from public addresses only.
 //
 // | file | what it does |
 // |---|---|
-// | `ProxyTool.swift`, `Options.swift`, `StopSignal.swift` | the command line, and its end |
-// | `ProxyServer.swift`, `IdleConnectionHandler.swift` | accepts connections, as many as are allowed, and ends idle ones |
+// | `ProxyTool.swift`, `Options.swift`, `StopSignal.swift` | the command line and the signals that end the proxy |
+// | `ProxyServer.swift`, `IdleConnectionHandler.swift` | accepts connections up to a limit and closes idle ones |
 // | `ProxyHandler.swift` | reads the requests of one connection and writes the answers |
 // | `Gateway.swift` | answers a request from the cache or the server |
 // | `Target.swift` | finds the URL that a request asks for |
-// | `ForwardedFields.swift` | sorts out which fields may pass |
-// | `PersonalAnswers.swift` | finds what must not get into the cache |
-// | `LoopbackName.swift` | knows by which names only this machine reaches the proxy |
+// | `ForwardedFields.swift` | selects the header fields to forward |
+// | `PersonalAnswers.swift` | finds the answers that must not enter the cache |
+// | `LoopbackName.swift` | knows the names by which only this machine reaches the proxy |
 // | `Conditions.swift` | decides between 200 and 304 |
-// | `Answer.swift`, `Refusal.swift`, `CacheStatus.swift` | what is sent back |
+// | `Answer.swift`, `Refusal.swift`, `CacheStatus.swift` | the answers to the client |
 
 import ArgumentParser
 import DipperData
@@ -51,7 +51,7 @@ struct ProxyTool: AsyncParsableCommand {
             options.cache, origin: options.originURL, passesCookies: options.cookies, servesRemote: options.allowRemote)
         let server = try await ProxyServer.start(
             gateway, host: options.host, port: options.port, maxConnections: options.maxConnections)
-        // Whoever started this may wait for the line.
+        // The program that started the proxy may wait for this line.
         FileHandle.standardOutput.write(Data("Listening on \(server.address)\n".utf8))
         await StopSignal.arrival()
         await server.stop()

@@ -1,14 +1,14 @@
 import DipperData
 
-/// Why a request gets an answer of the proxy's own.
+/// A reason why the proxy itself answers a request.
 struct Refusal: Error {
     let status: Int
-    /// One line for a person.
+    /// The reason in one line, for a person.
     let text: String
 }
 
 extension Refusal {
-    /// What a failure of the fetch means to the client.
+    /// Creates the refusal that tells the client about a failed fetch.
     init(_ error: DipperError) {
         let status =
             switch error {

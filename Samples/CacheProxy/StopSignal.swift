@@ -1,12 +1,12 @@
 import Dispatch
 import Foundation
 
-/// SIGINT and SIGTERM, as something to wait for.
+/// The signals SIGINT and SIGTERM, as an event to wait for.
 enum StopSignal {
     static func arrival() async {
         let (signals, continuation) = AsyncStream.makeStream(of: Void.self)
         let sources = [SIGINT, SIGTERM].map { number in
-            // Else the process ends before the source is told.
+            // The default action would end the process before the source is notified.
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler { continuation.finish() }

@@ -1,20 +1,20 @@
 import Foundation
 
-/// Finds the URL that a request asks for.
+/// The target of a request, from which the proxy derives the URL to fetch.
 enum Target {
     private static let longest = 8 << 10
 
     /// - Parameters:
-    ///   - target: as in the request line: `/http://host/path`, `http://host/path`, or `/path` of the origin.
-    ///   - origin: the server to ask; `nil` if the target names it.
+    ///   - target: The target of the request line: `/http://host/path`, `http://host/path`, or `/path` of the origin.
+    ///   - origin: The server to ask; `nil` if the target names it.
     static func url(of target: String, origin: URL?) throws(Refusal) -> URL {
         guard target.utf8.count <= longest else { throw Refusal(status: 414, text: "the target is too long") }
         guard let origin else { return try url(target.hasPrefix("/") ? String(target.dropFirst()) : target) }
         return try url(base(of: origin) + path(of: target))
     }
 
-    /// An http or https URL in the form that all ways to write it share (RFC 9110, section 4.2.3), so that programs
-    /// which write it differently share its entry.
+    /// Returns an http or https URL in normal form (RFC 9110, section 4.2.3), so that programs which write the URL
+    /// differently share its entry.
     static func url(_ text: String) throws(Refusal) -> URL {
         guard var parts = URLComponents(string: text), let scheme = parts.scheme?.lowercased(),
             let host = parts.encodedHost?.lowercased(), !host.isEmpty
@@ -36,13 +36,13 @@ enum Target {
         return url
     }
 
-    /// The origin without the slash that paths begin with.
+    /// Returns the origin without the slash that paths begin with.
     private static func base(of origin: URL) -> String {
         let text = origin.absoluteString
         return text.hasSuffix("/") ? String(text.dropLast()) : text
     }
 
-    /// Path and query; a server takes targets with a host too (RFC 9112, section 3.2.2).
+    /// Returns path and query of a target; a server also accepts targets with a host (RFC 9112, section 3.2.2).
     private static func path(of target: String) throws(Refusal) -> String {
         if target.hasPrefix("/") { return target }
         let parts = try URLComponents(url: url(target), resolvingAgainstBaseURL: false)

@@ -1,7 +1,7 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// A package of its own, so that who builds the library needs no GTK.
+// The sample is a package of its own, so that building the library needs no GTK.
 let package = Package(
     name: "Gallery",
     dependencies: [

@@ -3,19 +3,19 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// Serves files over HTTP/1.1 on the loopback interface, at a set pace, and remembers what it is asked for.
+/// A server of files over HTTP/1.1 on the loopback interface, at a set pace, with a log of its requests.
 public final class AssetServer: Sendable {
     private typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
 
-    /// Where it is, without a slash at the end.
+    /// The server's URL, without a slash at the end.
     public let url: URL
-    /// What it was asked for.
+    /// The log of all requests.
     public let log: RequestLog
     private let group: MultiThreadedEventLoopGroup
     private let accepting: Task<Void, any Error>
 
-    /// Starts the server; it takes connections when this returns.
-    /// - Parameter port: 0 for any free one.
+    /// Starts the server, which accepts connections when this initializer returns.
+    /// - Parameter port: The port to listen on; 0 for any free port.
     public init(_ assets: Assets, port: Int, pace: Pace) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let log = RequestLog()
@@ -23,7 +23,7 @@ public final class AssetServer: Sendable {
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            // What the kernel takes off the server's hands cannot be held back any more.
+            // A small send buffer: the server cannot delay bytes that the kernel has already taken.
             .childChannelOption(.socketOption(.so_sndbuf), value: 16 << 10)
             .bind(host: "127.0.0.1", port: port) { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -43,7 +43,7 @@ public final class AssetServer: Sendable {
             try await listener.executeThenClose { connections in
                 try await withThrowingDiscardingTaskGroup { tasks in
                     for try await connection in connections {
-                        // A connection that breaks concerns only itself.
+                        // A broken connection must not end the others.
                         tasks.addTask { try? await Self.serve(connection, assets, pace, log) }
                     }
                 }
@@ -51,7 +51,7 @@ public final class AssetServer: Sendable {
         }
     }
 
-    /// Ends all connections.
+    /// Stops the server and closes all connections.
     public func stop() async {
         accepting.cancel()
         _ = await accepting.result
@@ -77,8 +77,8 @@ public final class AssetServer: Sendable {
         }
     }
 
-    /// Writes in small pieces, each when it is due. A client that stops reading is waited for, and what it missed
-    /// meanwhile is not made up for.
+    /// Writes a body in small pieces, each when it is due. The server waits for a client that stops reading, and does
+    /// not send faster afterwards to catch up.
     private static func write(
         _ body: Data, to answers: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ pace: Pace
     ) async throws {

@@ -1,22 +1,24 @@
 import Foundation
 
-/// The files that are served, in memory: `/photos/coffee-cup.jpg` and its like.
+/// The files to serve, in memory, by paths such as `/photos/coffee-cup.jpg`.
 public struct Assets: Sendable {
-    /// What is wrong, for whoever started the program.
+    /// An error with a description for the person who started the program.
     public struct Failure: Error, CustomStringConvertible {
-        /// A sentence.
+        /// The description of the error.
         public let description: String
 
-        /// With a sentence.
+        /// Creates an error with a description.
         public init(description: String) {
             self.description = description
         }
     }
 
-    /// The bytes by path. What is not in here cannot be asked for, however a path is written.
+    /// The files' bytes by path. The server serves no other files, however a client writes a path.
     public private(set) var files: [String: Data] = [:]
 
-    /// Reads a folder; files whose names begin with a dot are left out.
+    /// Reads all files of a folder, except those whose path has a component that begins with a dot.
+    /// - Throws: ``Failure`` if the folder does not exist or lacks `feed.json` or `guide.pdf`; Foundation's error if a
+    ///   file cannot be read.
     public init(_ folder: URL) throws {
         let root = folder.resolvingSymlinksInPath().path
         guard let names = FileManager.default.enumerator(atPath: root) else {
@@ -34,12 +36,12 @@ public struct Assets: Sendable {
         }
     }
 
-    /// Paths of the photographs, by name.
+    /// The paths of the photographs, sorted.
     public var photographs: [String] {
         files.keys.filter { $0.hasPrefix("/photos/") && $0.hasSuffix(".jpg") }.sorted()
     }
 
-    /// Adds a file that is in no folder.
+    /// Adds a file that is not in the folder.
     public mutating func add(_ bytes: Data, at path: String) {
         files[path] = bytes
     }

@@ -1,11 +1,11 @@
-/// How fast the server is: slow enough for the queues to be seen.
+/// The pace of a server: by default slow enough for the queues to be visible.
 public struct Pace: Sendable {
-    /// From a request to the first byte of its answer.
+    /// The time from a request to the first byte of its answer.
     public var delay: Duration
-    /// Of each connection.
+    /// The speed of each connection, in bytes per second.
     public var bytesPerSecond: Double
 
-    /// As slow as a link to somewhere else.
+    /// Creates a pace; the default values resemble a link to a remote server.
     public init(delay: Duration = .milliseconds(30), bytesPerSecond: Double = 2e6) {
         self.delay = delay
         self.bytesPerSecond = bytesPerSecond

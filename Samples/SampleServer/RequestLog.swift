@@ -1,12 +1,12 @@
 import Synchronization
 
-/// What a server has been asked for, in the order in which it was.
+/// A log of the requests to a server, in order of arrival.
 public final class RequestLog: Sendable {
-    /// One request.
+    /// A request in the log.
     public struct Entry: Sendable {
-        /// Path and query, as they came.
+        /// Path and query as the client sent them.
         public let uri: String
-        /// When its head was read.
+        /// The time at which the server read the request's head.
         public let time: ContinuousClock.Instant
     }
 
@@ -29,8 +29,8 @@ public final class RequestLog: Sendable {
 
     /// All requests so far.
     public var entries: [Entry] { state.withLock { $0.entries } }
-    /// Their number.
+    /// The number of requests so far.
     public var count: Int { state.withLock { $0.entries.count } }
-    /// The most requests for one path with its query.
+    /// The largest number of requests for the same path and query.
     public var mostForOnePath: Int { state.withLock { $0.counts.values.max() ?? 0 } }
 }

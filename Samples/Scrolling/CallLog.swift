@@ -2,14 +2,14 @@ import Dipper
 import Foundation
 import Synchronization
 
-/// Every call that was made, and how it ended.
+/// A log of all calls and their results.
 final class CallLog: Sendable {
-    /// Why a call was made.
+    /// The purpose of a call.
     enum Purpose: Sendable {
         case document, row, ahead
     }
 
-    /// What a call brought.
+    /// The content that a call returned.
     enum Content: Sendable {
         case bytes(Data)
         case picture(Image)
@@ -23,10 +23,10 @@ final class CallLog: Sendable {
     struct End: Sendable {
         let purpose: Purpose
         let url: URL
-        /// The queue the call ended in.
+        /// The queue of the call when it ended.
         let queue: FetchQueue
         let result: Result<Answer, DipperError>
-        /// From the call to its end.
+        /// The time from the call to its end.
         let wait: Duration
 
         var isCancelled: Bool { if case .failure(let error) = result { error.isCancelled } else { false } }
@@ -34,7 +34,7 @@ final class CallLog: Sendable {
     }
 
     private struct State {
-        /// By number of the call.
+        /// The results by number of the call; `nil` while a call is running.
         var ends: [End?] = []
         var open = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
@@ -46,7 +46,7 @@ final class CallLog: Sendable {
     @discardableResult
     func add(_ purpose: Purpose, _ url: URL, _ get: (DataRequest) -> DataTask) -> DataTask {
         let end = begin(purpose, url)
-        // In place, for the time at which the bytes are there and not the one at which a queue gets to it.
+        // In place, so that the time is that of the end and not that at which a callback queue runs the closure.
         let task = get(DataRequest(url).with(\.callbackQueue, .inPlace))
         task.onEnd { result in
             end(task.queue, result.map { Answer(content: .bytes($0.data), source: $0.source) })
@@ -63,7 +63,8 @@ final class CallLog: Sendable {
         }
     }
 
-    /// - Returns: what is to be called at the end.
+    /// Records the start of a call.
+    /// - Returns: The closure to call at the end of the call.
     private func begin(
         _ purpose: Purpose, _ url: URL
     ) -> @Sendable (FetchQueue, Result<Answer, DipperError>) -> Void {
@@ -87,7 +88,7 @@ final class CallLog: Sendable {
         }
     }
 
-    /// Waits until every call has ended.
+    /// Waits until all calls have ended and returns their results.
     func ends() async -> [End] {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in
@@ -101,7 +102,7 @@ final class CallLog: Sendable {
     }
 }
 
-/// Counts what a cache reports, beside its timeline.
+/// Counters of the events that a cache reports, in addition to its timeline.
 final class EventTally: Sendable {
     struct Counts: Sendable {
         var pauses = 0

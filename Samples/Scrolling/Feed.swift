@@ -1,4 +1,4 @@
-/// `feed.json`: a JSON Feed, of which the sample needs the pictures.
+/// A JSON Feed (`feed.json`), of which the sample reads only the pictures.
 struct Feed: Decodable {
     struct Item: Decodable {
         /// A path relative to the feed.

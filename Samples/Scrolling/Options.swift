@@ -7,14 +7,14 @@ struct Options {
         let text: String
     }
 
-    /// The folder that is served.
+    /// The folder that the server serves.
     var assets = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Assets")
     /// The cache's folder; `nil` for a temporary one.
     var cache: URL?
     var timeline = URL(fileURLWithPath: "timeline.svg")
-    /// All photos in one picture.
+    /// The file of the contact sheet, a picture of all photos.
     var contactSheet: URL { timeline.deletingLastPathComponent().appendingPathComponent("contact-sheet.png") }
-    /// The server's port; 0 for any free one.
+    /// The server's port; 0 for any free port.
     var port = 0
     var pace = Pace()
 
@@ -35,7 +35,7 @@ struct Options {
         The exit status is 1 if bytes or pictures are wrong, or a URL was fetched twice.
         """
 
-    /// `nil` if only help is wanted.
+    /// Reads the command line; `nil` if it only asks for help.
     init?(_ arguments: some Sequence<String>) throws {
         var rest = arguments.makeIterator()
         while let option = rest.next() {

@@ -2,7 +2,7 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// Prints what happened, and judges it.
+/// A report that prints the measurements and checks the results.
 struct Report {
     private let assets: Assets
     private var thumbnails: Thumbnails
@@ -85,8 +85,8 @@ struct Report {
         if isGood { print("All bytes and pictures are right; nothing was fetched twice.") }
     }
 
-    /// Each call must have brought the bytes of the file it asked for, or a thumbnail of it; the cache must have the
-    /// file's bytes.
+    /// Checks that each call returned the bytes of its file or a thumbnail of it, and that the cache has the file's
+    /// bytes.
     private mutating func check(_ ends: [CallLog.End], _ cache: ImageCache) {
         for end in ends {
             switch end.result.map(\.content) {
@@ -114,10 +114,10 @@ struct Report {
         }
     }
 
-    // MARK: Print
+    // MARK: Printing
 
     private func table(_ name: String, _ ends: [CallLog.End]) {
-        // What memory has is there at once and would hide how long the others took.
+        // Answers from memory take no time and would hide how long the others took.
         let waits = ends.filter { (try? $0.result.get())?.source == .network }.map(\.wait).sorted()
         let sources = [ResponseSource.memory, .disk, .network].map { "\(Self.number(ends, from: $0))" }
         let times =

@@ -2,7 +2,7 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// Runs the replay twice, the second time with a new cache on the same folder.
+/// The sample: runs the replay, then fetches everything again with a new cache on the same folder.
 struct Sample {
     private let options: Options
     private let scroll = Scroll(rows: 60, screen: 6, ahead: 8)
@@ -11,7 +11,7 @@ struct Sample {
         self.options = options
     }
 
-    /// True if all went as it should.
+    /// Runs the sample; returns `true` if all checks passed.
     func run() async throws -> Bool {
         let assets = try Assets(options.assets)
         let folder = options.cache ?? temporaryFolder()
@@ -53,13 +53,13 @@ struct Sample {
         var configuration = ImageCache.Configuration(directory: folder)
         configuration.data.name = "scrolling"
         configuration.data.observer = observer
-        // The server is on this machine, whatever proxy the environment names.
+        // The server is on this machine: ignore proxies that the environment names.
         configuration.data.network.proxy = ""
         configuration.options.processors = [Thumbnails.downsample]
         return ImageCache(configuration)
     }
 
-    /// The documents first, then the photos the feed names, used in turn.
+    /// Fetches the feed and the guide, then scrolls through a list that repeats the feed's photos.
     private func scrollThrough(_ cache: ImageCache, _ server: URL) async throws -> [CallLog.End] {
         let log = CallLog()
         let feed = log.add(.document, server.appendingPathComponent("feed.json"), cache.data.getData)
@@ -79,7 +79,7 @@ struct Sample {
         return await log.ends()
     }
 
-    /// Asks for each address of the first pass once.
+    /// Requests each URL of the first pass once.
     private func fetchAll(_ cache: ImageCache, _ ends: [CallLog.End]) async -> [CallLog.End] {
         let log = CallLog()
         var seen = Set<URL>()
@@ -93,7 +93,7 @@ struct Sample {
         return await log.ends()
     }
 
-    /// Each photo once, by name.
+    /// Returns a PNG file of each photo once, sorted by path.
     private func contactSheet(of ends: [CallLog.End]) throws -> Data {
         var photos: [String: Image] = [:]
         for end in ends {

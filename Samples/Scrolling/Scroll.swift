@@ -1,7 +1,7 @@
 import Dipper
 import Foundation
 
-/// How a person moves through the list: where the top of the screen is, and how long it stays there.
+/// A replay of a person who scrolls through the list: the positions of the top row and the time spent at each.
 struct Scroll {
     struct Stop {
         let top: Int
@@ -9,12 +9,13 @@ struct Scroll {
     }
 
     let rows: Int
-    /// Rows that fit the screen.
+    /// The number of rows that fit the screen.
     let screen: Int
-    /// Rows below the screen that are fetched ahead.
+    /// The number of rows below the screen that the list prefetches.
     let ahead: Int
 
-    /// A look, a jump to the middle and back, down slowly, down fast, a little back, and fast to the end.
+    /// The stops of the replay: the top, a jump to the middle and back, slowly down, fast down, a little up, and fast
+    /// to the end.
     var stops: [Stop] {
         var stops = [Stop(top: 0, stay: .milliseconds(450))]
         func stop(at top: Int, for stay: Int) {
@@ -37,7 +38,7 @@ struct Scroll {
     }
 }
 
-/// The list on the screen: asks the cache for rows as they come and go.
+/// A list on the screen that requests rows from the cache as they appear and disappear.
 struct ListView {
     let scroll: Scroll
     let cache: ImageCache
@@ -45,7 +46,7 @@ struct ListView {
     /// The photo of each row.
     let urls: [URL]
     private var visible = 0..<0
-    /// Rows that have been asked for at least once.
+    /// The rows that the list has requested at least once.
     private var known = Set<Int>()
 
     init(_ scroll: Scroll, urls: [URL], cache: ImageCache, log: CallLog) {
@@ -55,14 +56,14 @@ struct ListView {
         self.log = log
     }
 
-    /// Puts this row at the top of the screen.
+    /// Scrolls so that a row is at the top of the screen.
     mutating func move(top: Int) {
         let now = top..<min(top + scroll.screen, urls.count)
         for row in now where !visible.contains(row) {
             known.insert(row)
             log.add(.row, urls[row], cache.getImage)
         }
-        // Only now: an empty fastQueue, be it for a moment, would let prefetches start.
+        // Rows are demoted after the new requests: prefetches start as soon as fastQueue is empty, even for a moment.
         for row in visible where !now.contains(row) {
             cache.moveTaskToSlowQueue(urls[row])
         }

@@ -2,26 +2,26 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// The size photos have in the list, and how one is recognised.
+/// The thumbnails of the list: their size, and a check of their content.
 struct Thumbnails {
-    /// What the list asks for: decoded to this size at once.
+    /// The processor of the list's requests, which decodes photos to the size of a thumbnail.
     static let downsample = Downsample(width: 200, height: 150)
 
     private let assets: Assets
-    /// What the photo of a path looks like, decoded without a cache.
+    /// The expected thumbnails by path of the photo, decoded without a cache.
     private var known: [String: Image] = [:]
 
     init(_ assets: Assets) {
         self.assets = assets
     }
 
-    /// What is wrong with a thumbnail of the photo at a path; `nil` if nothing is.
+    /// Returns a description of what is wrong with a thumbnail of the photo at a path; `nil` if nothing is wrong.
     mutating func defect(of image: Image, path: String) throws -> String? {
         let wanted = try known[path] ?? decode(path)
         known[path] = wanted
         guard image.size == wanted.size else { return "\(image.size) pixels instead of \(wanted.size)" }
         let difference = Self.difference(image, wanted)
-        // One that was kept on disk was compressed once more.
+        // A thumbnail that comes from disk has been compressed a second time.
         return difference < 4 ? nil : "a picture that is not the photo's (\(difference) of 255)"
     }
 
@@ -30,7 +30,7 @@ struct Thumbnails {
         return try CodecRegistry.standard.decode(file, DecodeOptions(target: Self.downsample.target))
     }
 
-    /// Of the colours, at points all over the pictures, on average.
+    /// Returns the mean absolute difference of the colour components at points of a grid of 8 pixels, from 0 to 255.
     private static func difference(_ one: Image, _ other: Image) -> Double {
         var sum = 0
         var count = 0

@@ -1,5 +1,5 @@
-// A person scrolls through a list of photos: what is on screen comes first, what is below it uses what is left, and
-// nothing is fetched twice. `Scrolling --help` lists the options.
+// A replay of a person who scrolls through a list of photos: photos on screen come first, prefetches use the remaining
+// capacity, and nothing is fetched twice. `Scrolling --help` lists the options.
 import Foundation
 
 do {

@@ -3,14 +3,14 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The sample proxy while it runs.
+/// A running sample proxy.
 final class Proxy: Sendable {
-    /// Such as `http://127.0.0.1:40000`.
+    /// The address of the proxy, such as `http://127.0.0.1:40000`.
     let address: String
     private let process = Process()
     private let end = AsyncStream.makeStream(of: Never.self)
 
-    /// Starts it on a free port; it takes connections when this returns.
+    /// Starts the proxy on a free port; it accepts connections on return.
     init(_ arguments: [String] = ["--allow-private"]) throws {
         let output = Pipe()
         process.executableURL = Built.executable("CacheProxy")
@@ -38,10 +38,10 @@ final class Proxy: Sendable {
         return process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
     }
 
-    /// What a client gets.
+    /// An answer that a client received from the proxy.
     struct Answer: Sendable {
         var status = 0
-        /// By names in lower case; the last one of a name.
+        /// The header fields by lower-case name; of several with one name, the last.
         var fields: [String: String] = [:]
         var body = Data()
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Dipper
 
-/// Holds up whoever passes, until it is opened.
+/// A barrier that blocks its callers until the test opens it.
 private final class Gate: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     let entered = Box(0)
@@ -640,7 +640,7 @@ struct ImageCacheRuleTests {
         await test.cache.shutdown()
     }
 
-    // MARK: The end
+    // MARK: Shutdown
 
     @Test("a shared data cache outlives one of two image caches; shutting down twice at once is fine")
     func sharedOriginals() async throws {
@@ -835,7 +835,7 @@ struct ImageCacheRuleTests {
 
 // MARK: Previews
 
-/// Shows as much of a file as the test says.
+/// A transport that shows as much of a body as the test sets.
 private final class ShowingTransport: Transport {
     final class Moving: Transfer {
         let request: TransferRequest

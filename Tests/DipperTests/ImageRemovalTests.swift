@@ -5,7 +5,7 @@ import Testing
 
 @testable import Dipper
 
-/// Holds up what is written, until it is opened.
+/// A source of serializers that block until the test opens it.
 private final class HeldSerializer: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     let entered = Box(0)
@@ -41,7 +41,7 @@ struct ImageRemovalTests {
         return test
     }
 
-    // MARK: One, or all that was made
+    // MARK: Single and derived pictures
 
     @Test("one picture goes from the tier that is named, and stays in the other, as does the file it was made of")
     func one() async throws {
@@ -94,7 +94,7 @@ struct ImageRemovalTests {
         await cache.shutdown()
     }
 
-    // MARK: What is being made
+    // MARK: Running work
 
     @Test("removed from memory while it is decoded: it goes to disk, and not to memory")
     func decodingMemory() async throws {
@@ -160,7 +160,7 @@ struct ImageRemovalTests {
         await test.cache.shutdown()
     }
 
-    // MARK: What is being written
+    // MARK: Running writes
 
     @Test("removed from one tier while it is written, or waits to be: it comes to the other", arguments: [true, false])
     func writing(_ isWaiting: Bool) async throws {

@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 
-/// What is answered, before it is framed and spoilt.
+/// The answer to a request, before ``Plan`` adds the framing and the faults.
 struct Answer {
     var status: Int
     var type: String
@@ -18,7 +18,7 @@ struct Answer {
         self.body = body
     }
 
-    /// An answer with one line of text: the status and its reason, or what there is to say.
+    /// Creates an answer whose body is one line: the status and the given text, by default the reason phrase.
     init(
         status: Int, headers: [(name: String, value: String)] = [], saying text: String? = nil,
         gzipped: Bool = false

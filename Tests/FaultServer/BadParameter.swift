@@ -1,5 +1,5 @@
-/// A parameter of the query has a value that makes no sense; answered with 400, so that a slip in a
-/// test does not go unseen.
+/// The error for a query parameter with an invalid value. The server answers it with 400, so that a mistake in a test
+/// is noticed.
 struct BadParameter: Error {
     var name: String
     var value: String

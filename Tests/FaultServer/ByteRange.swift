@@ -1,19 +1,21 @@
-/// What a Range header makes of a body (RFC 9110, 14).
+/// The part of a body that a Range header selects (RFC 9110, section 14).
 enum ByteRange: Equatable, Sendable {
-    /// No range that can be honoured, so the header counts as absent.
+    /// The whole body: the server ignores the header.
     case whole
     case part(Range<Int>)
     case unsatisfiable
 
+    /// Parses a Range header.
+    ///
     /// - Parameters:
     ///   - field: the value of the header: `bytes=a-b`, `bytes=a-` or `bytes=-n`.
-    ///   - size: the bytes of the body.
+    ///   - size: the size of the body in bytes.
     init(_ field: String, size: Int) {
         self = .whole
         guard field.lowercased().hasPrefix("bytes=") else { return }
         let ends = field.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false)
             .map { $0.filter { $0 != " " } }
-        // More than one range may be answered with the whole; so may what is malformed.
+        // A server may answer a malformed header, or one with several ranges, with the whole body.
         guard ends.count == 2, ends.allSatisfy({ $0.allSatisfy { $0.isASCII && $0.isNumber } })
         else { return }
         switch (Self.number(ends[0]), Self.number(ends[1])) {
@@ -31,7 +33,7 @@ enum ByteRange: Equatable, Sendable {
         }
     }
 
-    /// A number too large for `Int` is as good as the largest one.
+    /// Returns the number, or `Int.max` if it does not fit into an `Int`; `nil` if there are no digits.
     private static func number(_ digits: String) -> Int? {
         digits.isEmpty ? nil : Int(digits) ?? Int.max
     }

@@ -8,8 +8,10 @@ import NIOPosix
 #endif
 
 extension Channel {
-    /// Resets the connection once the client's kernel has all that was sent: a reset throws away what the send buffer
-    /// still holds, and tests want exactly the bytes they asked for. To be called on the event loop.
+    /// Resets the connection once the client's kernel has acknowledged all bytes, or at the deadline.
+    ///
+    /// A reset discards the contents of the send buffer, but tests need exactly the bytes that they asked for. Must be
+    /// called on the event loop.
     func resetWhenDrained(before deadline: NIODeadline = .now() + .seconds(2)) {
         guard queuedBytes == 0 || NIODeadline.now() >= deadline else {
             eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(1)) { self.resetWhenDrained(before: deadline) }
@@ -21,7 +23,7 @@ extension Channel {
         }
     }
 
-    /// The bytes written and not yet acknowledged (`SIOCOUTQ`, tcp(7)).
+    /// The number of bytes that were written and not yet acknowledged (`SIOCOUTQ`, tcp(7)).
     private var queuedBytes: CInt {
         let bytes = try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
             var bytes: CInt = 0

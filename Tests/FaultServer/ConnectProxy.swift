@@ -1,7 +1,8 @@
 import NIOCore
 import NIOPosix
 
-/// A proxy for tests that opens a tunnel for each `CONNECT` (RFC 9110, section 9.3.6), and says something about it.
+/// A proxy for tests that opens a tunnel for each `CONNECT` (RFC 9110, section 9.3.6) and adds given fields to its
+/// answer.
 public final class ConnectProxy: Sendable {
     /// The TCP port the proxy listens on.
     public let port: Int
@@ -30,11 +31,11 @@ public final class ConnectProxy: Sendable {
         return ConnectProxy(port: listener.localAddress?.port ?? 0, group: group)
     }
 
-    /// Closes everything.
+    /// Closes the listener and all tunnels.
     public func stop() async { try? await group.shutdownGracefully() }
 }
 
-/// The client's end: reads the `CONNECT`, then passes on what comes.
+/// The client's end of a tunnel: reads the `CONNECT`, then forwards the client's bytes.
 private final class TunnelEntrance: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -76,7 +77,7 @@ private final class TunnelEntrance: ChannelInboundHandler {
     }
 }
 
-/// The server's end.
+/// The server's end of a tunnel: forwards the server's bytes.
 private final class TunnelExit: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

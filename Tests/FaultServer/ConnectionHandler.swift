@@ -1,16 +1,16 @@
 import NIOCore
 import NIOHTTP1
 
-/// One connection: logs its requests as they come and answers them one after the other.
+/// The handler of one connection: logs its requests as they arrive and answers them one after the other.
 ///
-/// It never stops reading, so that a client's hanging up is seen at once, also while a response
-/// is delayed; pipelined requests therefore wait here.
+/// The handler never stops reading, so that it notices at once when the client hangs up, even while a response is
+/// delayed. Pipelined requests therefore wait in the handler.
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
 
     private struct Pending {
         var head: HTTPRequestHead
-        /// The request in the log; `nil` for those to `/log`.
+        /// The id of the request in the log; `nil` for requests to `/log`.
         var id: Int?
         var ordinal: Int
         var isComplete = false
@@ -18,7 +18,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private let log: RequestLog
     private let connection: Int
-    /// The first one is being answered if `isAnswering`.
+    /// Unfinished requests. If `isAnswering`, the first one is being answered.
     private var pending = CircularBuffer<Pending>()
     private var isAnswering = false
     private var exchange: Exchange?
@@ -56,14 +56,14 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // Not HTTP, or the connection broke: `channelInactive` follows.
+        // The bytes are not HTTP, or the connection broke; `channelInactive` follows.
         context.close(promise: nil)
     }
 
     private func answerNext(on channel: any Channel) {
         guard !isAnswering, let request = pending.first, request.isComplete else { return }
         isAnswering = true
-        // Without a plan the request stays the first for good: nothing is answered any more.
+        // Without a plan the request stays the first forever, so the connection answers nothing any more.
         guard let plan = Plan(for: request.head, ordinal: request.ordinal, log: log) else { return }
         exchange = Exchange(plan, on: channel, log: log, id: request.id) { [weak self] in
             self?.answered(on: channel)

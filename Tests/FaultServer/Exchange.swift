@@ -4,8 +4,8 @@ import NIOHTTP1
 
 /// Carries out the plan for one request, on the event loop of its connection.
 ///
-/// Pieces of the body follow one another only when the kernel has taken the one before, so a slow
-/// client slows the sending down and the log knows how far it came.
+/// Each piece of the body is sent only after the kernel has taken the previous one, so a slow client slows down the
+/// sending, and the log has the number of bytes sent.
 final class Exchange {
     private let channel: any Channel
     private let plan: Plan
@@ -19,7 +19,7 @@ final class Exchange {
     private var isCancelled = false
 
     /// - Parameters:
-    ///   - id: the request in the log, if it is there.
+    ///   - id: the id of the request in the log; `nil` if it is not logged.
     ///   - onEnd: called when the response is sent and the connection stays open.
     init(
         _ plan: Plan, on channel: any Channel, log: RequestLog, id: Int?,
@@ -37,7 +37,7 @@ final class Exchange {
         after(plan.delay) { self.sendHead() }
     }
 
-    /// Drops what is still to be done: the connection is gone.
+    /// Stops the exchange, because the connection is closed.
     func cancel() {
         isCancelled = true
         timer?.cancel()
@@ -61,7 +61,8 @@ final class Exchange {
             if let id = self.id { self.log.sent(id, bytes: count) }
             guard self.rest.readableBytes > 0 else { return self.finish() }
             guard self.plan.interval > .zero else { return self.sendBody() }
-            // From the last due time, so that intervals do not drift; never to catch up in a burst.
+            // Counted from the last due time, so that intervals do not drift; never in the past, so that no burst
+            // catches up.
             self.due = max(self.due + self.plan.interval, .now())
             self.timer = self.channel.eventLoop.assumeIsolated()
                 .scheduleTask(deadline: self.due) { self.sendBody() }
@@ -69,13 +70,13 @@ final class Exchange {
     }
 
     private func finish() {
-        // An empty piece is not framed by the encoder; it tells when all before it is written.
+        // The encoder writes no frame for an empty piece; its promise completes once all earlier pieces are written.
         send(plan.endsChunks ? .end(nil) : .body(.byteBuffer(ByteBuffer()))) {
             switch self.plan.ending {
             case .keepAlive: self.onEnd()
             case .close: self.channel.close(promise: nil)
             case .reset: self.channel.resetWhenDrained()
-            // Until the client hangs up, or the test does.
+            // The connection stays open until the client or the test closes it.
             case .silence: self.log.stalled(self.channel, path: self.plan.path)
             }
         }
@@ -90,7 +91,7 @@ final class Exchange {
     }
 
     private func after(_ delay: TimeAmount, _ next: @escaping () -> Void) {
-        // A flush that fails closes the connection at once: no timer may be started after that.
+        // A flush that fails closes the connection at once; no timer may start after that.
         guard !isCancelled else { return }
         guard delay > .zero else { return next() }
         timer = channel.eventLoop.assumeIsolated().scheduleTask(in: delay, next)

@@ -1,10 +1,10 @@
 import Foundation
 
 extension FaultServer {
-    /// The bytes that `/bytes/SIZE/…` serves: pseudo-random, the same on every run.
+    /// Returns the bytes that `/bytes/SIZE/…` serves: pseudo-random, the same on every run.
     ///
     /// Each 8 bytes are a little-endian output of SplitMix64 seeded with the FNV-1a hash of the
-    /// path, so no two offsets look alike and a shifted or torn body is told from a right one.
+    /// path, so no two offsets look alike, and a test can detect a shifted or torn body.
     ///
     /// - Parameters:
     ///   - path: the path as sent; a query is ignored.
@@ -30,13 +30,13 @@ extension FaultServer {
         return words.withUnsafeBytes { Data($0.prefix(size)) }
     }
 
-    /// The bytes of a version of the resource, for the parameter `changes`; the first version has number 0.
+    /// Returns the bytes of a version of a resource, for the parameter `changes`; the first version has the number 0.
     public static func body(of path: String, size: Int, version: Int) -> Data {
         let path = path.prefix { $0 != "?" }
         return body(of: version == 0 ? String(path) : "\(path)~\(version)", size: size)
     }
 
-    /// The text that `/text/…` serves: lines that repeat the path, 10 KiB and the rest of a line.
+    /// Returns the text that `/text/…` serves: lines that repeat the path, 10 KiB and the rest of the last line.
     ///
     /// - Parameter path: the path as sent; a query is ignored.
     public static func text(of path: String) -> Data {

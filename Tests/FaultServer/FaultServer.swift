@@ -5,8 +5,8 @@ import NIOPosix
 
 /// An HTTP/1.1 server for tests that misbehaves on request.
 ///
-/// The faults are named in the query of the url that is fetched, so any client can ask for them and
-/// no test has to configure the server (see ``Faults`` for all parameters):
+/// The query of the fetched url names the faults, so any client can ask for them and no test has to configure the
+/// server (see ``Faults`` for all parameters):
 ///
 /// ```swift
 /// let server = try await FaultServer.start()
@@ -17,12 +17,12 @@ import NIOPosix
 /// await server.stop()
 /// ```
 ///
-/// | path | what is served |
+/// | path | content |
 /// |---|---|
 /// | `/bytes/SIZE/anything…` | SIZE pseudo-random bytes, ``body(of:size:)`` |
 /// | `/text/anything…` | about 10 KB of compressible text, ``text(of:)`` |
 /// | `/echo` | the headers of the request: a JSON object, names in lower case |
-/// | a path of `files` | those bytes |
+/// | a path in `files` | the bytes of that file |
 /// | `/log` | ``requests`` as JSON; such requests are not recorded themselves |
 /// | anything else | 404 |
 public final class FaultServer: Sendable {
@@ -43,7 +43,7 @@ public final class FaultServer: Sendable {
     }
 
     deinit {
-        // Does nothing after `stop()`; without it the thread of a forgotten server would stay.
+        // Does nothing after `stop()`; without this call the thread of a server that was not stopped would remain.
         group.shutdownGracefully { _ in }
     }
 
@@ -52,9 +52,9 @@ public final class FaultServer: Sendable {
     /// - Parameters:
     ///   - host: the address to listen on.
     ///   - port: the TCP port to listen on; 0 takes a free one.
-    ///   - files: what is served by path, such as `/photo.jpg`; with the parameter `changes`, the Nth version is that of
-    ///     `/photo.jpg~N`, where there is one.
-    /// - Throws: what NIO throws when the address cannot be bound.
+    ///   - files: the files to serve, by path, such as `/photo.jpg`; with the parameter `changes`, version N is the
+    ///     file `/photo.jpg~N`, if there is one.
+    /// - Throws: NIO's error if the address cannot be bound.
     public static func start(
         host: String = "127.0.0.1", port: Int = 0, files: [String: Data] = [:]
     ) async throws -> FaultServer {
@@ -67,7 +67,7 @@ public final class FaultServer: Sendable {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    // Framing headers are ours to get wrong: the encoder must not mend them.
+                    // The faults set wrong framing headers on purpose, so the encoder must not correct them.
                     var configuration = HTTPResponseEncoder.Configuration()
                     configuration.automaticallySetFramingHeaders = false
                     try pipeline.addHandler(HTTPResponseEncoder(configuration: configuration))
@@ -85,10 +85,9 @@ public final class FaultServer: Sendable {
         }
     }
 
-    /// The url of a resource of this server.
+    /// Returns the url of a resource of this server.
     ///
-    /// - Parameter pathAndQuery: path and query with the leading slash, percent-encoded as they
-    ///   shall be sent.
+    /// - Parameter pathAndQuery: path and query, with the leading slash and already percent-encoded.
     public func url(_ pathAndQuery: String) -> URL {
         let name = host.contains(":") ? "[\(host)]" : host
         guard let url = URL(string: "http://\(name):\(port)\(pathAndQuery)") else {
@@ -100,7 +99,7 @@ public final class FaultServer: Sendable {
     /// All requests since the start or the last ``resetLog()``, in order of arrival.
     public var requests: [Request] { log.requests }
 
-    /// The requests whose path (without the query) equals `path`, in order of arrival.
+    /// Returns the requests whose path (without the query) equals `path`, in order of arrival.
     public func requests(to path: String) -> [Request] {
         log.requests.filter { $0.path == path }
     }
@@ -116,8 +115,8 @@ public final class FaultServer: Sendable {
         await log.wait(for: .arrival, count: count, path: path)
     }
 
-    /// Waits until the log holds `count` requests whose response has ended: fully handed to the
-    /// kernel, cut, or its connection closed by either side.
+    /// Waits until the log holds `count` requests whose response has ended: the kernel has taken it completely, it was
+    /// cut, or either side closed its connection.
     ///
     /// Returns early when the task is cancelled or the server stopped.
     ///
@@ -128,19 +127,19 @@ public final class FaultServer: Sendable {
         await log.wait(for: .end, count: count, path: path)
     }
 
-    /// Empties the log and begins anew to count the requests of each target for `times`.
+    /// Empties the log and restarts the counts of requests by target that `times` and `changes` use.
     ///
-    /// Responses under way go on but are not in the log any more.
+    /// Running responses continue but are no longer in the log.
     public func resetLog() {
         log.reset()
     }
 
-    /// Waits until that many responses have come to where `stall` stops them.
+    /// Waits until `count` responses have reached the point where `stall` stops them.
     public func waitForStalls(_ count: Int, to path: String? = nil) async {
         await log.wait(for: .stall, count: count, path: path)
     }
 
-    /// Resets the connections whose responses have come to where `stall` stops them.
+    /// Resets the connections whose responses have reached the point where `stall` stops them.
     public func resetStalled() {
         for channel in log.takeStalled() { channel.eventLoop.execute { channel.resetWhenDrained() } }
     }
@@ -150,7 +149,6 @@ public final class FaultServer: Sendable {
     /// Unfinished requests get their ``Request/end``; the log stays readable. Calling it again is
     /// harmless.
     public func stop() async {
-        // Closes every channel of the loop: the listener and all connections.
         try? await group.shutdownGracefully()
         log.close()
     }

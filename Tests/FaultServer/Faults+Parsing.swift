@@ -53,7 +53,7 @@ extension Faults {
     private static func milliseconds(
         _ name: String, _ value: String
     ) throws(BadParameter) -> TimeAmount {
-        // A day at most: NIO's amounts of time trap when they overflow.
+        // At most one day, because NIO's `TimeAmount` traps on overflow.
         .milliseconds(Int64(try number(name, value, in: 0...86_400_000)))
     }
 

@@ -1,7 +1,8 @@
 import Foundation
 
-/// The gzip form (RFC 1952) of data in stored deflate blocks (RFC 1951, 3.2.4): valid for every
-/// decoder, not smaller than the data, and no need for zlib.
+/// A gzip encoder (RFC 1952) that writes stored deflate blocks (RFC 1951, section 3.2.4).
+///
+/// Every decoder accepts the result. It is not smaller than the data, but needs no zlib.
 enum Gzip {
     static func stored(_ data: Data) -> Data {
         // Magic, method deflate, no flags, no time, no extra flags, unknown system.

@@ -1,15 +1,15 @@
-/// Small gzip streams (RFC 1952) that stand for much.
+/// Small gzip streams (RFC 1952) that decode to many bytes.
 public enum GzipBomb {
-    /// So many zeros, 159 times smaller.
+    /// Returns a stream that decodes to `count` zeros and is 159 times smaller.
     public static func zeros(_ count: Int) -> [UInt8] { compress([UInt8](repeating: 0, count: count)) }
 
-    /// Zeros in a stream in a stream.
+    /// Returns a stream that decodes to the stream of ``zeros(_:)``.
     public static func nested(_ count: Int) -> [UInt8] { compress(zeros(count)) }
 
-    /// Codes repetitions at a distance of 1 and 13 bytes, the latter for what zeros have become. The checksum is left
-    /// out: who has come to it has taken the whole.
+    /// Compresses bytes by coding repetitions at a distance of 1 byte, and of 13 bytes, the period of compressed zeros.
+    /// Checksum and length are zero; a client that reaches them has already read everything.
     private static func compress(_ bytes: [UInt8]) -> [UInt8] {
-        // The last block, with the fixed codes (RFC 1951, section 3.2.6).
+        // One block, marked as the last, with the fixed codes (RFC 1951, section 3.2.6).
         var bits = BitWriter()
         bits.write(0b011, 3)
         bytes.withUnsafeBufferPointer { bytes in
@@ -17,7 +17,7 @@ public enum GzipBomb {
             while position < bytes.count {
                 let distance = [1, 13].first { repeats(bytes, at: position, distance: $0) }
                 if let distance {
-                    // A length of 258, and distance 1, or 13 as the first of the four from 13 on.
+                    // The length 258, then the distance: 1, or the code for 13 to 16 with two extra bits for 13.
                     bits.writeCode(0b1100_0101, 8)
                     bits.writeCode(distance == 1 ? 0 : 7, 5)
                     if distance == 13 { bits.write(0, 2) }
@@ -42,12 +42,12 @@ public enum GzipBomb {
         private(set) var bytes: [UInt8] = []
         private var used = 8
 
-        /// Least significant bit first, as numbers go.
+        /// Writes a number, least significant bit first.
         mutating func write(_ value: Int, _ count: Int) {
             for bit in 0..<count { append(value >> bit & 1) }
         }
 
-        /// Most significant bit first, as codes go.
+        /// Writes a Huffman code, most significant bit first.
         mutating func writeCode(_ code: Int, _ count: Int) {
             for bit in (0..<count).reversed() { append(code >> bit & 1) }
         }

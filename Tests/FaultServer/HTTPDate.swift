@@ -1,13 +1,13 @@
 import Foundation
 
-/// Dates in the form HTTP has them: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7).
+/// Dates in the format of HTTP: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7).
 enum HTTPDate {
     private static let format = "%a, %d %b %Y %H:%M:%S GMT"
     private static let months: [Substring] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// The current time.
+    /// Returns the current time.
     static func now() -> String {
         var seconds = time(nil)
         var parts = tm()
@@ -19,7 +19,7 @@ enum HTTPDate {
         }
     }
 
-    /// Seconds since 1970; `nil` if the text is not such a date.
+    /// Returns the seconds from 1970 to a date; `nil` if the text is not a date in this format.
     static func seconds(_ text: String) -> Int? {
         let fields = text.split(separator: " ")
         guard fields.count == 6, fields[5] == "GMT", let month = months.firstIndex(of: fields[2])

@@ -9,7 +9,7 @@ struct LogEntry: Encodable {
     var connection: Int
     /// Milliseconds since the server started.
     var startMS: Double
-    /// Milliseconds since the server started; absent while the response is under way.
+    /// Milliseconds since the server started; absent while the response is running.
     var endMS: Double?
     var bytesSent: Int
     var status: Int

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOHTTP1
 
-/// All that is to be done for one request: a value, carried out by ``Exchange``.
+/// The response to one request with its faults and delays: a value that ``Exchange`` carries out.
 struct Plan {
     enum Ending { case keepAlive, close, reset, silence }
 
@@ -9,15 +9,15 @@ struct Plan {
     var delay: TimeAmount
     var bodyDelay: TimeAmount
     var head: HTTPResponseHead
-    /// The bytes to send: cut already where they shall be.
+    /// The bytes to send, already shortened by `cut`, `reset` or `stall`.
     var body: ByteBuffer
     var pieceSize: Int
     var interval: TimeAmount
-    /// Whether the chunk of length zero follows the body.
+    /// Whether the final chunk, of length zero, follows the body.
     var endsChunks: Bool
     var ending: Ending
 
-    /// - Returns: `nil` if no answer shall be given.
+    /// Creates the plan for a request; `nil` if the server must not answer it (`noanswer`).
     init?(for request: HTTPRequestHead, ordinal: Int, log: RequestLog) {
         let target = Target(request.uri)
         do {
@@ -35,7 +35,7 @@ struct Plan {
         let status = HTTPResponseStatus(statusCode: answer.status)
         let mayHaveBody = status.mayHaveResponseBody
         let isHead = request.method == .HEAD
-        // HTTP/1.0 knows no chunks.
+        // HTTP/1.0 has no chunks.
         let isOld = request.version == .http1_0
         let endsByClose = mayHaveBody && (faults.closes || (faults.isChunked && isOld))
         let isChunked = mayHaveBody && faults.isChunked && !endsByClose && faults.length == nil

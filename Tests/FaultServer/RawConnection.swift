@@ -1,6 +1,8 @@
 import NIOCore
 
-/// One connection of a ``RawServer``. It never stops reading, so that a client's leaving is seen at once.
+/// The handler of one connection of a ``RawServer``.
+///
+/// The handler never stops reading, so that it notices at once when the client closes the connection.
 final class RawConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -12,7 +14,7 @@ final class RawConnection: ChannelInboundHandler {
     private var requests = 0
     private var steps: ArraySlice<RawStep> = []
     private var isBusy = false
-    /// The connection is closed, or about to be by us.
+    /// Whether the connection is closed, or this server is about to close it.
     private var isOver = false
 
     init(log: RawLog, greeting: [RawStep], script: @escaping @Sendable (RawServer.Request) -> [RawStep]) {
@@ -94,8 +96,8 @@ final class RawConnection: ChannelInboundHandler {
     }
 
     /// - Parameters:
-    ///   - times: how many repetitions make a piece.
-    ///   - rest: how many are still to be sent.
+    ///   - times: the number of repetitions in a piece.
+    ///   - rest: the number of repetitions still to send.
     private func flood(_ piece: ByteBuffer, of times: Int, rest: Int, on channel: any Channel) {
         guard rest > 0 else { return next(on: channel) }
         let part = min(times, rest)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What the connections of a ``RawServer`` have come to.
+/// A record of the connections of a ``RawServer``: their requests, bytes sent, and ends.
 final class RawLog: Sendable {
     private struct Waiter {
         let count: Int
@@ -40,7 +40,7 @@ final class RawLog: Sendable {
         }
     }
 
-    /// Lets everybody go who waits or will wait: nothing more comes.
+    /// Closes the log: present and future waits return at once.
     func close() {
         change { $0.isClosed = true }
     }

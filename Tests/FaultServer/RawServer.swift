@@ -1,7 +1,7 @@
 import NIOCore
 import NIOPosix
 
-/// A TCP server for tests that sends whatever bytes it is told to, HTTP or not.
+/// A TCP server for tests that sends the bytes of a script, whether they are HTTP or not.
 ///
 /// ```swift
 /// let server = try await RawServer.start { request in
@@ -14,26 +14,26 @@ import NIOPosix
 /// await server.stop()
 /// ```
 ///
-/// A request is what ends in an empty line; one that has a body is not understood. Bytes that never come to an empty
-/// line, such as those of a TLS handshake, are never answered.
+/// A request ends with an empty line; the server does not understand requests with a body. It never answers bytes
+/// without an empty line, such as a TLS handshake.
 public final class RawServer: Sendable {
-    /// What is told of a request.
+    /// A request that the server has received.
     public struct Request: Sendable {
         /// The number of its connection, from 0.
         public let connection: Int
-        /// How many requests came before it on its connection.
+        /// The number of earlier requests on the connection.
         public let number: Int
-        /// Request line and fields as they came, with the empty line.
+        /// The request line and fields as received, with the empty line.
         public let head: String
 
-        /// The target of the request line.
+        /// The target in the request line; empty if there is none.
         public var path: String {
             let parts = head.prefix { $0 != "\r\n" }.split(separator: " ")
             return parts.count > 1 ? String(parts[1]) : ""
         }
 
-        /// The value of a field; `nil` if there is none.
-        /// - Parameter name: in any case.
+        /// Returns the value of the first field with a name; `nil` if there is none.
+        /// - Parameter name: the name of the field, in any case.
         public func header(_ name: String) -> String? {
             for line in head.split(separator: "\r\n").dropFirst() {
                 let parts = line.split(separator: ":", maxSplits: 1)
@@ -44,13 +44,14 @@ public final class RawServer: Sendable {
         }
     }
 
-    /// What has become of a connection.
+    /// A connection and its state so far.
     public struct Connection: Sendable {
-        /// Its requests so far.
+        /// The requests on the connection so far.
         public internal(set) var requests: [Request] = []
-        /// Bytes that the kernel has taken, counted in pieces of at most 64 KiB.
+        /// The number of bytes that the kernel has taken, counted in pieces of at most 64 KiB, or of the bytes of one
+        /// step if these are more.
         public internal(set) var bytesSent = 0
-        /// The client has closed it, or the network; not this server.
+        /// Whether the client or the network, not this server, has closed the connection.
         public internal(set) var wasLeft = false
     }
 
@@ -69,7 +70,7 @@ public final class RawServer: Sendable {
     }
 
     deinit {
-        // Does nothing after `stop()`; without it the thread of a forgotten server would stay.
+        // Does nothing after `stop()`; without this call the thread of a server that was not stopped would remain.
         group.shutdownGracefully { _ in }
     }
 
@@ -78,9 +79,10 @@ public final class RawServer: Sendable {
     /// - Parameters:
     ///   - host: the address to listen on.
     ///   - port: the TCP port to listen on; 0 takes a free one.
-    ///   - greeting: what to do with each connection before it asks for anything.
-    ///   - script: what to do upon a request; after the last step the next request of the connection is awaited.
-    /// - Throws: what NIO throws when the address cannot be bound.
+    ///   - greeting: the steps for each new connection, before its first request.
+    ///   - script: returns the steps for a request; after the last step the server handles the next request of the
+    ///     connection.
+    /// - Throws: NIO's error if the address cannot be bound.
     public static func start(
         host: String = "127.0.0.1", port: Int = 0, greeting: [RawStep] = [],
         script: @escaping @Sendable (Request) -> [RawStep] = { _ in [] }
@@ -106,9 +108,9 @@ public final class RawServer: Sendable {
         }
     }
 
-    /// The text of the url of a resource of this server.
+    /// Returns the url of a resource of this server as text.
     ///
-    /// - Parameter pathAndQuery: with the leading slash, percent-encoded as they shall be sent.
+    /// - Parameter pathAndQuery: path and query, with the leading slash and already percent-encoded.
     public func url(_ pathAndQuery: String, scheme: String = "http") -> String {
         "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)\(pathAndQuery)"
     }
@@ -119,7 +121,7 @@ public final class RawServer: Sendable {
     /// All requests so far, by connection.
     public var requests: [Request] { log.connections.flatMap(\.requests) }
 
-    /// Waits until the client has closed so many connections. Returns early when the server is stopped.
+    /// Waits until clients have closed `count` connections. Returns early when the server is stopped.
     public func waitUntilLeft(_ count: Int) async { await log.waitUntilLeft(count) }
 
     /// Closes the listener and all connections and ends the event-loop thread. Calling it again is harmless.

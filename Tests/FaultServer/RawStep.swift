@@ -1,22 +1,22 @@
-/// What a ``RawServer`` does with a connection; one after the other.
+/// A step of a ``RawServer`` on a connection. Steps run one after the other.
 public enum RawStep: Sendable {
-    /// Sends these bytes.
+    /// Sends bytes.
     case bytes([UInt8])
-    /// Sends these bytes again and again, as fast as the client takes them.
+    /// Sends bytes `count` times, as fast as the client takes them.
     case flood([UInt8], count: Int)
-    /// Sends these bytes again and again, one time in so many milliseconds.
+    /// Sends bytes `count` times, with a pause of `every` milliseconds after each time.
     case drip([UInt8], every: Int, count: Int)
-    /// Does nothing more, but sees the client leave.
+    /// Sends nothing more, but still notices when the client closes the connection.
     case wait
-    /// Closes the connection in order.
+    /// Closes the connection normally.
     case close
-    /// Breaks the connection once the client's kernel has all that was sent.
+    /// Resets the connection once the client's kernel has acknowledged all bytes, or after 2 seconds.
     case reset
 
-    /// Sends this text.
+    /// Returns the step that sends a text.
     public static func send(_ text: String) -> RawStep { .bytes(Array(text.utf8)) }
 
-    /// Sends this text again and again, as fast as the client takes it.
-    /// - Parameter count: how many times; for ever, if not said.
+    /// Returns the step that sends a text again and again, as fast as the client takes it.
+    /// - Parameter count: the number of times; forever by default.
     public static func `repeat`(_ text: String, count: Int = .max) -> RawStep { .flood(Array(text.utf8), count: count) }
 }

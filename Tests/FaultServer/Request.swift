@@ -1,5 +1,5 @@
 extension FaultServer {
-    /// One request the server got, and how far its response has come.
+    /// A request that the server has received, with the state of its response.
     public struct Request: Sendable {
         /// The number of the request, counted over the life of the server from 1.
         public let id: Int
@@ -16,24 +16,24 @@ extension FaultServer {
         /// The header fields in the order and spelling they came in.
         public let headers: [(name: String, value: String)]
 
-        /// The number of the connection it came on, counted over the life of the server from 1.
+        /// The number of the request's connection, counted over the life of the server from 1.
         public let connection: Int
 
-        /// When the head of the request had arrived.
+        /// The time at which the head of the request had arrived.
         public let start: ContinuousClock.Instant
 
-        /// When the response was done: handed to the kernel as a whole, or its connection closed by
-        /// either side. `nil` while it is under way.
+        /// The time at which the response ended: the kernel had taken it completely, or either side closed the
+        /// connection. `nil` while the response is running.
         public internal(set) var end: ContinuousClock.Instant?
 
-        /// How many bytes of the response's body the kernel has taken: without chunk framing, of the
-        /// coded form when there is a Content-Encoding, counted in pieces of at most 64 KiB.
+        /// The number of bytes of the response's body that the kernel has taken, without chunk framing and after
+        /// content coding, counted in pieces of at most 64 KiB or of the size that `drip` sets.
         public internal(set) var bytesSent: Int
 
         /// The status of the response; 0 until its head is sent.
         public internal(set) var status: Int
 
-        /// The value of a header field, several lines of that name joined by `", "` (RFC 9110,
+        /// Returns the value of a header field, with several lines of that name joined by `", "` (RFC 9110, section
         /// 5.3); `nil` if there is none.
         ///
         /// - Parameter name: the name of the field in any case.

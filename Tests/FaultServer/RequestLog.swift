@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import Synchronization
 
-/// What the server was asked and how far it has answered; wakes those who wait for it.
+/// A record of the requests and the state of their responses, which tests can wait for.
 final class RequestLog: Sendable {
     enum Event: Sendable { case arrival, end, stall }
 
@@ -14,12 +14,12 @@ final class RequestLog: Sendable {
         var continuation: CheckedContinuation<Void, Never>
     }
 
-    /// What is served beside what the server makes itself, by path.
+    /// The files to serve, by path, besides the generated resources.
     let files: [String: Data]
 
     private struct State: Sendable {
         var requests: [FaultServer.Request] = []
-        /// The id that the first of `requests` has: what was logged before a reset has a lower one.
+        /// The id of the first of `requests`; requests logged before a reset have lower ones.
         var firstID = 1
         var nextID = 1
         var connections = 0
@@ -41,7 +41,7 @@ final class RequestLog: Sendable {
             }
         }
 
-        /// Removes the waiters who have what they wait for; the caller resumes them unlocked.
+        /// Removes and returns the waiters whose condition holds; the caller resumes them without the lock.
         mutating func takeSatisfied() -> [Waiter] {
             guard !waiters.isEmpty else { return [] }
             let ready = waiters.filter {
@@ -63,12 +63,12 @@ final class RequestLog: Sendable {
 
     private let state = Mutex(State())
 
-    /// When the server started: the zero of the times in `/log`.
+    /// The time at which the server started; times in `/log` count from it.
     let epoch = ContinuousClock.now
 
     var requests: [FaultServer.Request] { state.withLock { $0.requests } }
 
-    /// The number of a new connection.
+    /// Returns the number of a new connection, from 1.
     func newConnection() -> Int {
         state.withLock {
             $0.connections += 1
@@ -78,7 +78,7 @@ final class RequestLog: Sendable {
 
     /// Records a request whose head has arrived.
     ///
-    /// - Returns: its id, and how many requests its target has had with it.
+    /// - Returns: the id of the request, and the number of requests of its target so far, including this one.
     func begin(_ head: HTTPRequestHead, path: String, connection: Int) -> (id: Int, ordinal: Int) {
         let start = ContinuousClock.now
         return change { state in
@@ -103,7 +103,7 @@ final class RequestLog: Sendable {
         state.withLock { $0.update(id) { $0.bytesSent += bytes } }
     }
 
-    /// Keeps the connection of a response that goes no further, for ``takeStalled()``.
+    /// Keeps the connection of a stalled response for ``takeStalled()``.
     func stalled(_ channel: any Channel, path: String) {
         change { state in
             state.stalled.append(channel)
@@ -142,12 +142,12 @@ final class RequestLog: Sendable {
         }
     }
 
-    /// Lets everybody go who waits or will wait: nothing more comes.
+    /// Closes the log: present and future waits return at once.
     func close() {
         change { $0.isClosed = true }
     }
 
-    /// Returns when the event has happened `count` times, the task is cancelled or the log closed.
+    /// Waits until the event has happened `count` times, the task is cancelled, or the log is closed.
     func wait(for event: Event, count: Int, path: String?) async {
         let id = state.withLock {
             $0.nextWaiter += 1
@@ -156,7 +156,7 @@ final class RequestLog: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isDone = state.withLock { state in
-                    // A cancellation before this line is seen here; a later one finds the waiter.
+                    // A cancellation before this line is detected here; a later one finds the waiter.
                     if state.isClosed || Task.isCancelled || state.reached(event, count, path) {
                         return true
                     }

@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 
-/// Decides what is answered to a request; touches no connection.
+/// The choice of the answer to a request, without access to the connection.
 struct Responder {
     let request: HTTPRequestHead
     let target: Target
@@ -57,7 +57,7 @@ struct Responder {
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         switch steps.count > 1 ? steps[1] : "" {
         case "bytes":
-            // The limit keeps a slip of the pen from taking the machine's memory.
+            // The limit prevents a typing error from using up the machine's memory.
             guard steps.count > 2, let size = Int(steps[2]), (0...(1 << 30)).contains(size) else {
                 return nil
             }

@@ -1,4 +1,4 @@
-/// How often something happened, in all and by path.
+/// The number of times an event happened, in total and by path.
 struct Tally: Sendable {
     private var total = 0
     private var byPath: [String: Int] = [:]

@@ -1,15 +1,15 @@
 import Foundation
 
-/// The target of a request, taken apart.
+/// The target of a request, split into path and query.
 struct Target: Sendable {
     /// The path as sent, without the query.
     let path: String
 
-    /// The pieces of the query as sent.
+    /// The parameters of the query as sent, such as `delay=5`.
     let query: [String]
 
-    /// - Parameter uri: the request target in origin form, or in absolute form as proxies get it
-    ///   (RFC 9112, 3.2).
+    /// - Parameter uri: the request target in origin form, or in absolute form, which proxies receive (RFC 9112,
+    ///   section 3.2).
     init(_ uri: String) {
         var rest = uri[...]
         if let scheme = rest.range(of: "://"), !rest.hasPrefix("/") {
@@ -21,7 +21,7 @@ struct Target: Sendable {
         query = rest[mark...].dropFirst().split(separator: "&").map(String.init)
     }
 
-    /// Names and values of the query, percent-decoded; a `+` stands for itself.
+    /// The names and the percent-decoded values of the query's parameters; a `+` is a plus.
     var parameters: [(name: String, value: String)] {
         query.map { piece in
             let pair = piece.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -30,13 +30,13 @@ struct Target: Sendable {
         }
     }
 
-    /// Path and query with another value for one of the query's parameters.
+    /// Returns path and query with another value for one of the query's parameters.
     func replacing(_ name: String, by value: Int) -> String {
         path + "?"
             + query.map { $0.hasPrefix("\(name)=") ? "\(name)=\(value)" : $0 }.joined(separator: "&")
     }
 
-    /// Path and query as they were sent, without an authority.
+    /// The path and query as sent, without an authority.
     var pathAndQuery: String {
         query.isEmpty ? path : path + "?" + query.joined(separator: "&")
     }

@@ -1,11 +1,11 @@
 import NIOHTTP1
 
-/// The validators of a resource and what a conditional request makes of them (RFC 9110, 13).
+/// The validators of a resource, and the evaluation of conditional requests (RFC 9110, section 13).
 struct Validators: Sendable {
-    /// The tag without quotes; `W/` before it makes it weak.
+    /// The entity tag without quotes; the prefix `W/` makes it weak.
     var etag: String?
 
-    /// A date as in the header.
+    /// The value of the Last-Modified header.
     var lastModified: String?
 
     /// The value of the ETag header.
@@ -16,7 +16,7 @@ struct Validators: Sendable {
 
     private var isWeak: Bool { etag?.hasPrefix("W/") ?? false }
 
-    /// Whether the client has what it asks for already; If-None-Match outweighs If-Modified-Since.
+    /// Returns whether the client already has the current version; If-None-Match overrides If-Modified-Since.
     func isUnmodified(for headers: HTTPHeaders) -> Bool {
         if headers.contains(name: "If-None-Match") {
             guard let etagField else { return false }
@@ -31,13 +31,13 @@ struct Validators: Sendable {
         return modified <= since
     }
 
-    /// Whether a range may be served: no If-Range, or one that matches strongly.
+    /// Returns whether the server may answer with a range: there is no If-Range, or it matches strongly.
     func allowRange(for headers: HTTPHeaders) -> Bool {
         guard let condition = headers.first(name: "If-Range") else { return true }
         return (condition == etagField && !isWeak) || condition == lastModified
     }
 
-    /// What stands between the quotes of a list of tags: without `W/`, as the weak comparison wants.
+    /// Returns the quoted parts of a list of entity tags, without `W/`, for the weak comparison.
     private static func opaqueTags(_ field: String) -> [Substring] {
         field.split(separator: "\"", omittingEmptySubsequences: false).enumerated()
             .filter { $0.offset % 2 == 1 }.map(\.element)

@@ -1,12 +1,12 @@
-// A cache to be watched inside of control groups, with the kernel's monitor of memory pressure, made faster. Reads one
-// command a line:
+// A cache that tests observe inside control groups, with the kernel's monitor of memory pressure at shorter intervals.
+// The program reads one command a line:
 //
-//   take MEGABYTES       takes that much memory, in place of what it took before
+//   take MEGABYTES       allocates that many MiB, after releasing the memory of the previous command
 //   thrash FILE          reads a file again and again, in memory that is too small for it, until the next command
-//   quit                 ends it, as the end of the input does
+//   quit                 ends the program, as the end of the input does
 //
-// and prints "LEVEL BYTES" at the start and at each change: how short memory is, and what the cache keeps of sixteen
-// entries of 64 KiB, which it is given again whenever memory is not short.
+// The program prints "LEVEL BYTES" at the start and at each change: the level of memory pressure, and the size of the
+// cache's memory tier. It adds sixteen entries of 64 KiB to the cache whenever the level is normal.
 //
 // usage: MemoryProbe
 
@@ -46,7 +46,7 @@ let observation = cache.observeMemoryPressure { level in
     if isNew { tell(level) }
 }
 
-/// Reads every page of a file until it is told to stop.
+/// A thread that reads every page of a file again and again until ``stop()``.
 final class Thrasher: Sendable {
     private let isStopped = Atomic(false)
 

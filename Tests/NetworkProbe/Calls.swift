@@ -2,7 +2,7 @@ import DipperData
 import Foundation
 import Synchronization
 
-/// The calls made so far, and who waits for their ends.
+/// The running calls, and the `wait` commands that wait for them.
 final class Calls: Sendable {
     private struct State {
         var next = 0
@@ -17,7 +17,7 @@ final class Calls: Sendable {
         self.printer = printer
     }
 
-    /// Prints what happens to a task.
+    /// Prints the events of a task.
     func follow(_ task: DataTask, _ url: String) {
         let number = state.withLock { state in
             state.next += 1
@@ -45,7 +45,7 @@ final class Calls: Sendable {
         }
     }
 
-    /// Prints `idle` when all calls so far have ended.
+    /// Prints `idle` once all calls made so far have ended.
     func wait() {
         let isIdle = state.withLock { state in
             if !state.running.isEmpty { state.waiting.append(state.running) }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Prints one JSON object a line, with the time at which it was handed in.
+/// A printer of events: one JSON object a line, with the time of the call to ``print(_:_:)``.
 final class EventPrinter: Sendable {
     private let queue = DispatchQueue(label: "events")
 
@@ -16,6 +16,6 @@ final class EventPrinter: Sendable {
         }
     }
 
-    /// Returns when all is printed.
+    /// Waits until all events are printed.
     func flush() { queue.sync {} }
 }

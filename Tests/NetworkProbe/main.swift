@@ -1,14 +1,15 @@
-// A cache to be watched inside a network namespace. Reads one command a line and prints one JSON object a line for
-// each event, with a time in milliseconds ("ms") on the monotonic clock:
+// A cache that tests observe inside a network namespace. The program reads one command a line and prints one JSON
+// object a line for each event, with a time in milliseconds ("ms") on the monotonic clock:
 //
-//   get URL, slow URL    an urgent get, a prefetch; then "progress", "fail", "retry", "end" as they happen
-//   many N PREFIX        urgent gets of PREFIX0, PREFIX1, …
-//   wait                 "idle" when all calls so far have ended
-//   reach HOST           "reach" with the monitor's answer
-//   notifications        "notifications" with how often each monitor told of a change
-//   quit                 ends it, as the end of the input does
+//   get URL, slow URL    starts an urgent get or a prefetch; prints "progress", "fail", "retry" and "end"
+//   many N PREFIX        starts urgent gets of PREFIX0, PREFIX1, …
+//   wait                 prints "idle" once all calls made so far have ended
+//   reach HOST           prints "reach": whether all monitors say that the host can be reached
+//   notifications        prints "notifications" with the number of changes that each monitor has reported
+//   quit                 ends the program, as the end of the input does
 //
-// and "network" at each change that the first monitor tells of. The second form serves faults; see FaultServer.
+// The program also prints "network" at each change that the first monitor reports. The second form starts a
+// FaultServer.
 //
 // usage: NetworkProbe FOLDER [--low-speed-time SECONDS] [--monitors N]
 //        NetworkProbe serve HOST

@@ -3,8 +3,8 @@ import Foundation
 import Synchronization
 import TortureSupport
 
-/// Stands in for a server: has versions of some bodies, breaks answers off at random, and sends the rest of a body to
-/// whoever has the beginning of the same version.
+/// A simulated server that has versions of some bodies, breaks answers off at random, and sends the rest of a body to a
+/// client that has the beginning of the same version.
 final class BreakingServer: Transport {
     static let keys = (0..<6).map { "f\($0)" }
 
@@ -16,7 +16,7 @@ final class BreakingServer: Transport {
 
     private struct State {
         var versions: [String: UInt64]
-        /// `nil` for a server that sends all that it is asked for.
+        /// Decides which answers are broken off; `nil` for a server that completes every answer.
         var random: SeededRandom?
         var continued = 0
     }
@@ -28,7 +28,7 @@ final class BreakingServer: Transport {
     }
 
     var versions: [String: UInt64] { state.withLock { $0.versions } }
-    /// How often the rest of a body was asked for and sent.
+    /// The number of requests for the rest of a body that the server accepted.
     var continued: Int { state.withLock { $0.continued } }
 
     func version(of key: String) -> UInt64? { versions[key] }

@@ -47,7 +47,7 @@ struct DiskState {
 
     private static let sector = 512
 
-    /// Steps before this one happened before the cut.
+    /// The number of steps before the cut.
     let cut: Int
     private var entries: [Int: [String: Node]] = [1: [:]]
     private var contents: [Int: [UInt8]] = [:]
@@ -65,7 +65,7 @@ struct DiskState {
         }
         let names = Self.survival(&random)
         let bytes = Self.survival(&random)
-        // As a journal does: all changes of names up to a moment.
+        // A journal keeps all changes of names up to some moment.
         let journal = random.oneIn(2) ? Int.random(in: (flushed.values.max() ?? 0)...cut, using: &random) : nil
         for (index, step) in steps.enumerated() {
             if let file = step.writtenFile {
@@ -116,7 +116,7 @@ struct DiskState {
         if case .makeFolder(let folder, _) = step, entries[folder] == nil { entries[folder] = [:] }
     }
 
-    /// Does nothing if another object has taken the name in the meantime.
+    /// Removes a name, unless another object has taken it in the meantime.
     private mutating func remove(_ object: Int, _ place: Step.Place) {
         switch entries[place.folder]?[place.name] {
         case .file(object), .folder(object): entries[place.folder]?[place.name] = nil
@@ -160,7 +160,7 @@ struct DiskState {
         contents[file]?.replaceSubrange(offset..<end, with: bytes)
     }
 
-    /// Any of the sectors that a write touches.
+    /// Writes a random subset of the sectors that a write touches.
     private mutating func tear(_ file: Int, _ offset: Int, _ bytes: Data) {
         var position = offset
         let share = Double.random(in: 0...1, using: &random)

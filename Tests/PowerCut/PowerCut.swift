@@ -112,7 +112,7 @@ struct PowerCut {
     private func record(_ seed: UInt64) async throws -> Recording {
         let folder = try Self.emptyFolder("workload")
         let recording = try await Workload(seed: seed, folder: folder).record()
-        // A recording that misses something would build states that cannot be.
+        // An incomplete recording would lead to states that a power cut cannot leave.
         let whole = DiskState(whole: recording).files
         for path in Set(FileManager.default.subpaths(atPath: folder.path) ?? []).union(whole.keys) {
             var isFolder: ObjCBool = false
@@ -133,7 +133,7 @@ struct PowerCut {
         let state = DiskState(recording, cut: cut, seed: random.next())
         let folder = try Self.emptyFolder("state")
         try state.write(into: folder)
-        // The server may have other versions by now.
+        // The server may have newer versions after the power cut.
         let server = BreakingServer(recording.served.mapValues { random.oneIn(4) ? $0 + 1_000_000 : $0 })
         let check = StateCheck(
             folder: folder, recording: recording, cut: cut, readsAtOnce: random.oneIn(2), server: server)

@@ -5,7 +5,7 @@ import WriteLog
 /// The file operations of a workload, with notes that mark when each call was made and when it was acknowledged.
 struct Recording: Codable {
     enum Note: Codable {
-        /// A write was asked for.
+        /// A write was requested.
         case writing(key: String, version: UInt64, isDurable: Bool)
         /// A write was acknowledged.
         case wrote(key: String, version: UInt64, isDurable: Bool)
@@ -19,9 +19,9 @@ struct Recording: Codable {
     var limit: Int?
     var steps: [Step] = []
     var notes: [Note] = []
-    /// The versions that the server had in the end.
+    /// The versions that the server had at the end of the workload.
     var served: [String: UInt64] = [:]
-    /// Calls that failed though nothing explains it.
+    /// Calls that failed without an expected reason.
     var failures: [String] = []
 
     /// The files and folders that a store flushes.
@@ -56,18 +56,18 @@ struct Recording: Codable {
     }
 }
 
-/// Numbers the notes of a workload, and marks their places in the log of writes.
+/// The numbered notes of a workload, whose places in the log of writes are marked.
 final class Notebook: Sendable {
     private let notes = Mutex<[Recording.Note]>([])
     private let failed = Mutex<[String]>([])
-    /// Entries may be evicted at any time.
+    /// Whether the cache has a size limit, so that entries may be evicted at any time.
     let isLimited: Bool
 
     init(isLimited: Bool) {
         self.isLimited = isLimited
     }
 
-    /// A call has failed though nothing explains it.
+    /// Records a call that failed without an expected reason.
     func fail(_ text: String) { failed.withLock { $0.append(text) } }
 
     var failures: [String] { failed.withLock { $0 } }

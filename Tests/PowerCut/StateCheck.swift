@@ -4,13 +4,13 @@ import TortureSupport
 
 /// Opens the store in a state left by a power cut and lists its errors.
 struct StateCheck {
-    /// Holds the cache's folder.
+    /// The folder that contains the cache's folder.
     let folder: URL
     let recording: Recording
     let cut: Int
     /// Whether entries are read at once, or only after the store has compared its index with its files.
     let readsAtOnce: Bool
-    /// Serves what is fetched.
+    /// The server for fetched entries.
     let server: BreakingServer
 
     func problems() async -> [String] {
@@ -53,7 +53,7 @@ struct StateCheck {
         return accounting(cache)
     }
 
-    /// Compares what the store counts with the files that are there.
+    /// Compares the counts of the store with the files on disk.
     private func accounting(_ cache: DataCache) -> [String] {
         var problems: [String] = []
         var entries: [CachedEntry] = []
@@ -71,7 +71,7 @@ struct StateCheck {
         return problems
     }
 
-    /// The records that are files, with their sizes.
+    /// The sizes in bytes of the records that are files, by file name.
     private var files: [String: Int] {
         let blobs = folder.appendingPathComponent("cache/blobs")
         var files: [String: Int] = [:]
@@ -108,7 +108,7 @@ struct StateCheck {
         return problems
     }
 
-    /// Fetched bodies, whole or in part, are given or continued, and each is one version.
+    /// Checks that a fetch returns each body in one expected version, whether the store has all of it, a part or none.
     private func fetch(_ cache: DataCache) async -> [String] {
         var problems: [String] = []
         let all = Expectation.all(recording, cut: cut)

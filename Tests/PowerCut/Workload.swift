@@ -50,7 +50,7 @@ struct Workload {
         }
     }
 
-    /// A durable entry may be evicted before its call ends. Nothing else may fail.
+    /// Records a failed call, unless the cache may have evicted a durable entry before its call ended.
     private func failed(_ key: String, _ request: DataRequest, _ error: DipperError, _ notebook: Notebook) {
         let isExplained = error == .notWritten && request.durability == .durable && notebook.isLimited
         if !isExplained { notebook.fail("\(key) fails: \(error)") }
@@ -109,10 +109,10 @@ struct Workload {
                     guard let given = TortureEntry.version(of: data, key: key) else {
                         return notebook.fail("\(key) is given wrong bytes: \(data.count)")
                     }
-                    // What was there already may have been given, and is durable by now, too.
+                    // The answer may be an entry that was already in the cache; it is durable by now, too.
                     notebook.add(.wrote(key: key, version: given, isDurable: isDurable))
                 } catch  where error == .connectionLost {
-                    // The beginning is kept.
+                    // The cache keeps the beginning.
                 } catch {
                     failed(key, request, error, notebook)
                 }

@@ -28,7 +28,7 @@ final class Server {
         if child == nil { child = Child(again: ["serve", "\(port)"]) }
     }
 
-    /// Returns when it accepts connections.
+    /// Starts the server and waits until it accepts connections.
     func startAndWait() async {
         start()
         // The kernel gives no notification when another process starts to listen, so this polls.

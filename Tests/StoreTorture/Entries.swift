@@ -13,7 +13,7 @@ enum Entries {
         return data == FaultServer.body(of: path(key), size: size(key)) ? 0 : nil
     }
 
-    /// Small, large, and now and then much larger ones.
+    /// Returns a random size for the body of an added entry: small, large, or sometimes much larger.
     static func size(_ random: inout SeededRandom) -> Int {
         Int.random(in: 60...(random.oneIn(8) ? Orders.longestBody : random.oneIn(2) ? 6_000 : 900), using: &random)
     }
@@ -26,7 +26,7 @@ enum Entries {
 
     private static let breaking = "etag=a&cut=1500"
 
-    /// Whether the server breaks every answer off.
+    /// Returns whether the server breaks off every answer to a request.
     static func breaksOff(_ request: DataRequest) -> Bool { request.url?.query() == breaking }
 
     /// Makes a request for a fetched entry, with a random fault on the server's side.
@@ -34,7 +34,7 @@ enum Entries {
     ///   the answers to all of them are broken off, or to none.
     static func request(_ key: String, isShared: Bool, port: Int, _ random: inout SeededRandom) -> DataRequest? {
         let faults = ["", "gzip=1", "cut=100&times=1", "status=503&times=1", "chunked=1", "etag=a&cut=50&times=2"]
-        // Bodies that are broken off each time are continued by the next call, also after a kill.
+        // The next call continues a body that the server breaks off each time, also after a kill.
         let breaksOff = isShared ? size(key).isMultiple(of: 3) : random.oneIn(3)
         // Each other call needs its own target, because the server counts faults by target.
         let query = breaksOff ? breaking : "n=\(random.next())&\(faults.randomElement(using: &random) ?? "")"

@@ -36,8 +36,9 @@ struct Orders {
 
     /// The size limit of the folders that have one, in bytes.
     static let limit = 2 << 20
-    /// Calls of one process that are under way at once, and the longest body of each.
+    /// The number of calls that one process runs at once.
     static let strands = 4
+    /// The size of the longest body, in bytes.
     static let longestBody = 30_000
 
     /// The most by which a folder may exceed its limit, in bytes: entries that running processes are writing, with

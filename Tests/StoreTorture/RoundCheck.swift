@@ -18,7 +18,7 @@ struct RoundCheck {
             counts.merge(ledger.counts, uniquingKeysWith: +)
         }
         let cache = DataCache(Orders.configuration(mode, folder))
-        // After a kill the file of an entry may stand for the small one that takes its place.
+        // After a kill the old file of an entry may hide the small record in the index that replaces it.
         await cache.reconcile()
         if mode == .kept {
             let shared = SharedKeys(logs: logs).compare(cache)

@@ -2,8 +2,9 @@ import DipperData
 import Foundation
 import TortureSupport
 
-/// Keys that all processes of a folder write, in small and large versions, and that nobody removes: once one of them is
-/// acknowledged, one of those that were written must be there.
+/// Keys that all processes of a folder write, in small and large versions, and that no process removes.
+///
+/// Once a write of a key is acknowledged, one of its written versions must be found.
 struct SharedKeys {
     /// The versions that were about to be written or have been found, by key.
     private var versions: [String: Set<UInt64>] = [:]
@@ -26,7 +27,7 @@ struct SharedKeys {
         }
     }
 
-    /// The versions in a folder that nobody works on, and the problems with them.
+    /// Returns the versions found in a folder that no process uses, and the problems with them.
     func compare(_ cache: DataCache) -> (found: [String: UInt64?], problems: [String]) {
         var found: [String: UInt64?] = [:]
         var problems: [String] = []

@@ -16,8 +16,9 @@ final class TortureRun {
     private var counts: [Character: Int] = [:]
     private var largest: [Orders.Mode: Int] = [:]
     private var flips = 0
-    /// Requests that asked for the rest of a body, and the most partial files that lay in a folder.
+    /// The number of requests for the rest of a body.
     private var continued = 0
+    /// The largest number of partial files in a folder.
     private var partials = 0
 
     init(folder: URL, processes: Int, seed: UInt64) async throws {
@@ -92,14 +93,14 @@ final class TortureRun {
     private func start(_ place: Int, _ mode: Orders.Mode) -> (Child, ContinuousClock.Instant)? {
         let orders = Orders(
             mode: mode, folder: url(mode), log: log(place, mode), place: place, seed: random.next(), port: server.port)
-        // Most are killed while they open the folder or soon afterwards.
+        // Most processes are killed while they open the folder or soon afterwards.
         let life = random.oneIn(4) ? 3_000 : 800
         return Child(again: orders.arguments).map {
             ($0, .now + .milliseconds(Int.random(in: 50...life, using: &random)))
         }
     }
 
-    // MARK: From outside
+    // MARK: Files
 
     private func measure(_ mode: Orders.Mode) {
         let files = FolderFiles(url(mode))

@@ -16,7 +16,7 @@ struct Worker {
     }
 
     func run() async -> Never {
-        // Small entries are not found before.
+        // Small entries are in the index, so the cache does not find them before it has opened the index.
         await cache.indexOpened()
         if orders.mode == .kept { lookForOwn() }
         await withDiscardingTaskGroup { group in
@@ -50,7 +50,7 @@ struct Worker {
         }
     }
 
-    /// Keys of this process and of this strand, which nobody else changes, and now and then one that all write.
+    /// Changes a key that only this strand of this process changes, or sometimes one that all processes write.
     private func changeOwn(_ strand: Int, _ random: inout SeededRandom) async {
         if random.oneIn(8) { return await write(SharedKeys.any(&random), &random) }
         let number = Int.random(in: 0..<15, using: &random) * Orders.strands + strand
@@ -99,8 +99,10 @@ struct Worker {
         }
     }
 
-    /// A durable entry may be removed before it is written, where others remove entries, or flip the bytes of the index.
-    /// Nothing else may fail.
+    /// Logs a failed call.
+    ///
+    /// Where other processes remove entries or bytes of the index are flipped, a durable entry may be removed before it
+    /// is written. Every other failure is a problem.
     private func failed(_ key: String, _ request: DataRequest, _ error: DipperError) {
         let isExplained = orders.mode != .kept && error == .notWritten && request.durability == .durable
         if isExplained { log.note("# not written") } else { log.complain("\(key) fails: \(error)") }
@@ -126,7 +128,7 @@ struct Worker {
         if Entries.version(of: data, key: key) == nil { log.complain("\(key) has wrong bytes: \(data.count)") }
     }
 
-    // MARK: The whole
+    // MARK: Maintenance
 
     private func tidy() async {
         var random = SeededRandom(orders.seed &+ 99)

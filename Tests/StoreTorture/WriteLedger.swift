@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-// The log of a process is a text, one line for what it is about to do, and one for what has been done:
+// The log of a process is a text with one line before each action and one line after it:
 //
 //     + KEY VERSION     is about to be written or fetched; a fetch has version 0
 //     = KEY VERSION     is written: the call that waits for it has returned
@@ -9,7 +9,7 @@ import Synchronization
 //     ~ KEY             is removed
 //     . KEY [VERSION]   was found when all processes were dead, before the log began
 //     ! TEXT            something is wrong
-//     # TEXT            how often something was done without effect on what must be there
+//     # TEXT            something was done that does not change the expected content
 //
 // A killed process loses no line that it has written and leaves no partial line: each line is one `write` to a file
 // opened with O_APPEND.
@@ -85,6 +85,6 @@ final class LedgerFile: Sendable {
         if write(file, bytes, bytes.count) != bytes.count { exit(74) }
     }
 
-    /// Something is wrong.
+    /// Logs a problem.
     func complain(_ text: String) { note("! \(text.replacing("\n", with: " "))") }
 }

@@ -1,14 +1,14 @@
 import Dispatch
 import Synchronization
 
-/// Keeps threads that pass until the test opens it.
+/// A barrier that blocks threads until the test opens it.
 package final class Door: Sendable {
     private let inside = DispatchSemaphore(value: 0)
     private let state = Box(0)
 
     package init() {}
 
-    /// Threads that stand inside, or have.
+    /// The number of calls of ``pass()`` so far.
     package var arrivals: Int { state.value }
 
     package func pass() {
@@ -16,11 +16,11 @@ package final class Door: Sendable {
         inside.wait()
     }
 
-    /// Lets so many threads go on, or the next ones that come.
+    /// Lets `count` threads continue: blocked ones, or the next that arrive.
     package func open(_ count: Int = 1) { for _ in 0..<count { inside.signal() } }
 }
 
-/// Keeps tasks that pass until the test opens it.
+/// A barrier that suspends tasks until the test opens it.
 package final class Gate: Sendable {
     private struct State {
         var isOpen = false
@@ -45,7 +45,7 @@ package final class Gate: Sendable {
         }
     }
 
-    /// Returns when someone waits, or has waited.
+    /// Waits until a task has called ``pass()``.
     package func waitForArrival() async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLock { state in

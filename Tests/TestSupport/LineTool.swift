@@ -37,7 +37,7 @@ package final class LineTool {
         input.fileHandleForWriting.write(Data(text.utf8))
     }
 
-    /// The next line of output; `nil` when the program has ended.
+    /// Returns the next line of output; `nil` when the program has ended.
     package func nextLine() async -> String? { await lines.next(isolation: #isolation) }
 
     /// Kills the program. SIGKILL is needed because children of Dispatch's threads start with all other signals

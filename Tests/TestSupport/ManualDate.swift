@@ -1,7 +1,7 @@
 package import Foundation
 import Synchronization
 
-/// A wall clock that stands still until it is set.
+/// A wall clock that only the test advances.
 package final class ManualDate: Sendable {
     private let state = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
 

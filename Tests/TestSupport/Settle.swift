@@ -16,7 +16,9 @@ package func settle(isolation: isolated (any Actor)? = #isolation, _ condition: 
     return true
 }
 
-/// Whether a condition on the work of other threads goes on to hold: gives what should not happen the time to happen.
+/// Returns whether a condition on the work of other threads keeps holding.
+///
+/// The function checks the condition again and again for at least 100 ms, to give an unwanted event the time to happen.
 package func stays(isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool) async -> Bool {
     for _ in 0..<50 {
         for _ in 0..<400 {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// Compares Dipper with its peers and keeps the figures in RESULTS.md.
+/// The benchmark program, which compares Dipper with its peers and keeps the figures in RESULTS.md.
 @main
 struct DipperBench: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

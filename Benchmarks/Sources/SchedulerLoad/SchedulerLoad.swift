@@ -1,6 +1,7 @@
-/// A scheduler with so many queued jobs, and what is timed on it.
+/// A scheduler with a given number of queued jobs, and timed operations on it.
 ///
-/// Each function times a batch of operations and leaves the number of queued jobs as it was.
+/// Each public function times a batch of operations and leaves the number of queued jobs unchanged, except that
+/// ``submit()`` adds a batch of jobs and ``finish()`` removes a batch.
 public final class SchedulerLoad {
     private struct Work: SchedulableWork {
         let number: Int
@@ -9,13 +10,14 @@ public final class SchedulerLoad {
 
     private typealias Scheduler = QueueScheduler<Int, Work>
 
-    /// Operations in a batch.
+    /// The number of operations in a batch.
     public let batch = 100
     private let urgentKeys: [CacheKey]
     private var scheduler = Scheduler()
     private var actions: [Scheduler.Action] = []
     private var running: (id: JobID, number: Int)?
-    /// The numbers of keys that have no job, and those whose job is queued; where in `queued` a number stands.
+    /// The numbers of keys without a job (`idle`) and with a queued job (`queued`), and the place of each number in
+    /// `queued`.
     private var idle: [Int] = []
     private var queued: [Int] = []
     private var places: [Int]
@@ -38,9 +40,10 @@ public final class SchedulerLoad {
         }
     }
 
-    // MARK: Bookkeeping, outside the time
+    // MARK: Bookkeeping, not timed
 
-    /// Made anew for each event, as callers do from a URL: never the very string that the scheduler holds.
+    /// Creates a new key for each event, as callers do from a URL, so that its string is never the one that the
+    /// scheduler holds.
     private func key(_ number: Int) -> CacheKey {
         CacheKey("https://images.example.com/photos/\(number)/thumbnail.jpg")
     }
@@ -68,7 +71,7 @@ public final class SchedulerLoad {
         if let running, running.number == number { noteGone(number) }
     }
 
-    // MARK: What is timed, in seconds for a batch
+    // MARK: Timed operations, in seconds per batch
 
     @inline(__always)
     private func submit(_ number: Int, _ key: CacheKey) {
@@ -83,7 +86,7 @@ public final class SchedulerLoad {
         actions.removeAll(keepingCapacity: true)
     }
 
-    /// A prefetch comes in.
+    /// Submits prefetches.
     public func submit() -> Double {
         let numbers = Array(idle.suffix(batch))
         idle.removeLast(batch)
@@ -93,7 +96,7 @@ public final class SchedulerLoad {
         return time
     }
 
-    /// The running prefetch ends and the next one starts.
+    /// Finishes the running prefetch, so that the next one starts.
     public func finish() throws -> Double {
         var started: [Int] = []
         started.reserveCapacity(batch)
@@ -112,10 +115,10 @@ public final class SchedulerLoad {
         return time
     }
 
-    /// Queued prefetches are asked for urgently, made prefetches again, and the urgent calls cancelled.
+    /// Requests queued prefetches urgently, demotes them to prefetches again, and cancels the urgent calls.
     public func promoteDemoteCancel() throws -> (promote: Double, demote: Double, cancel: Double) {
         var urgent: [TaskID] = []
-        // fastQueue is full, so that what is promoted queues there.
+        // These jobs fill fastQueue, so that promoted jobs wait there.
         for key in urgentKeys {
             urgent.append(
                 scheduler.submit(
@@ -157,7 +160,7 @@ public final class SchedulerLoad {
         return (promote * scale, demote * scale, cancel * scale)
     }
 
-    /// Queued prefetches are cancelled; asked for again outside the time.
+    /// Cancels queued prefetches; they are submitted again outside the measured time.
     public func cancelJobs() throws -> Double {
         let numbers = pick()
         let picks = numbers.map(key)
@@ -176,7 +179,7 @@ public final class SchedulerLoad {
     }
 }
 
-/// The scheduler did not do what was asked of it.
+/// An error for a scheduler that has not done what the load expects.
 public struct UnexpectedLoad: Error, CustomStringConvertible {
     public let description: String
 }

@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// Certificates, good and bad, made by openssl.
+/// Valid and invalid certificates that openssl makes.
 final class Certificates: Sendable {
     enum Kind: String, CaseIterable {
         case good, expired, misnamed, selfSigned, unknownAuthority
@@ -35,13 +35,13 @@ final class Certificates: Sendable {
             ].joined(separator: " && "))
     }
 
-    /// The authority to trust.
+    /// The path of the certificate of the trusted authority.
     var authority: String { folder.url.path + "/ca.pem" }
 
-    /// Without `.pem` or `.key`.
+    /// Returns the path of a certificate and its key, without `.pem` or `.key`.
     func path(_ kind: Kind) -> String { folder.url.path + "/" + kind.rawValue }
 
-    /// SHA-256 of the public key in base64 (RFC 7469, section 2.4).
+    /// Returns the SHA-256 of the public key in base64 (RFC 7469, section 2.4).
     func pin(_ kind: Kind) throws -> String {
         let make = "openssl x509 -in \(kind.rawValue).pem -pubkey -noout | openssl pkey -pubin -outform der"
         return try run(make + " | openssl dgst -sha256 -binary | base64").trimmingCharacters(in: .newlines)

@@ -5,7 +5,7 @@ import TestSupport
 @testable import DipperData
 
 extension Date {
-    /// As HTTP fields hold it (RFC 9110, section 5.6.7).
+    /// The date in the format of HTTP fields (RFC 9110, section 5.6.7).
     var httpText: String {
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
@@ -16,29 +16,29 @@ extension Date {
 }
 
 extension ScriptedTransport.Step {
-    /// An answer with this text.
+    /// Returns the step that answers with a text.
     static func text(_ text: String, _ headers: HTTPHeaders = [:], status: Int = 200) -> Self {
         .response(TransferResponse(status: status, headers: headers, body: Data(text.utf8)))
     }
 }
 
 extension TestCache {
-    /// Ends the cache, and opens another on its folder, on the same wall clock.
+    /// Shuts the cache down and returns another one with the same folder and wall clock.
     func reopened(_ folder: TemporaryFolder) async -> TestCache {
         await cache.shutdown()
         return TestCache(folder: folder, date: date)
     }
 
-    /// The fields of the requests for a URL so far.
+    /// Returns the header fields of each request for a URL so far.
     func requests(_ target: URL) -> [HTTPHeaders] { transport.transfers(of: target).map(\.request.headers) }
 
-    /// Asks, and returns the text with where it came from.
+    /// Gets a URL and returns the text with its source.
     func ask(_ target: URL, _ headers: HTTPHeaders = [:]) async throws -> Told {
         try await Told(cache.getData(DataRequest(target).with(\.headers, headers)).response)
     }
 }
 
-/// What a task was answered with.
+/// The text and the source of a task's answer.
 struct Told: Equatable, CustomStringConvertible {
     let text: String
     let source: ResponseSource
@@ -56,7 +56,7 @@ struct Told: Equatable, CustomStringConvertible {
 }
 
 extension HTTPHeaders {
-    /// One more field.
+    /// Returns the fields with one more.
     func adding(_ name: String, _ value: String) -> HTTPHeaders {
         var copy = self
         copy.append(name, value)
@@ -65,12 +65,12 @@ extension HTTPHeaders {
 }
 
 extension DataTask {
-    /// What came of the refresh behind an answer that was out of date.
+    /// The result of the revalidation that follows a stale answer.
     var refreshed: Result<DataResponse, DipperError> {
         get async { await withCheckedContinuation { heard in onRevalidate { heard.resume(returning: $0) } } }
     }
 
-    /// The end, told by a hook: all hooks before it have been called.
+    /// The result of the task, reported by a hook, so that all hooks added before have been called.
     var heard: Result<DataResponse, DipperError> {
         get async { await withCheckedContinuation { heard in onEnd { heard.resume(returning: $0) } } }
     }

@@ -5,9 +5,9 @@ import Testing
 
 @testable import DipperData
 
-/// A server that answers by a script, and a cache with narrow limits that asks it once per call.
+/// A server that answers by a script, and a cache with small limits that sends one request per call.
 struct HostileServer: Sendable {
-    /// How a call ended.
+    /// The result of a call.
     enum Outcome: Equatable, Sendable {
         case body(String)
         case error(DipperError)
@@ -45,8 +45,8 @@ struct HostileServer: Sendable {
         }
     }
 
-    /// Waits until the cache has closed so many connections. What a kernel takes is bounded; what the server would
-    /// have sent is not.
+    /// Waits until the cache has closed `connections` connections, and checks that the kernel took less than 24 MiB on
+    /// each; the server would have sent without end.
     func expectLeft(_ connections: Int = 1) async {
         await server.waitUntilLeft(connections)
         #expect(server.connections.map(\.bytesSent).max() ?? 0 < 24 << 20)
@@ -58,7 +58,7 @@ struct HostileServer: Sendable {
     }
 }
 
-/// One answer and what is to come of it.
+/// An answer of a hostile server and the expected result of the call.
 struct HostileAnswer: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let steps: [RawStep]
@@ -78,12 +78,12 @@ struct HostileAnswer: Sendable, CustomTestStringConvertible {
 
     init(_ name: String, _ text: String, body: String) { self.init(name, [.send(text), .close], .body(body)) }
 
-    /// Asks a server that gives this answer.
+    /// Checks the result of a call to a server that gives this answer.
     func check(_ change: (inout DataCache.Configuration) -> Void = { _ in }) async throws {
         let hostile = try await HostileServer(change) { _ in steps }
         let outcome = await hostile.outcome()
         #expect(outcome == self.outcome, "\(outcome)")
-        // A server that closes may do so before the cache does.
+        // A server that closes the connection may do so before the cache does.
         let closes = steps.contains { step in
             if case .close = step { true } else if case .reset = step { true } else { false }
         }

@@ -2,7 +2,8 @@ import Foundation
 
 @testable import DipperData
 
-/// Answers before it has handed its transfer out, which holds what it was given as libcurl's does.
+/// A transport that answers before `start` returns its transfer. The transfer retains the `receive` closure, as that of
+/// libcurl does.
 struct InstantTransport: Transport {
     struct Done: Transfer {
         let receive: @Sendable (TransferEvent) -> Void

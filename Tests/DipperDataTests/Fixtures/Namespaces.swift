@@ -2,18 +2,18 @@ import Foundation
 import Synchronization
 import TestSupport
 
-/// Two network namespaces joined by pairs of virtual cables: in one a fault server, in the other who fetches.
+/// Two network namespaces joined by pairs of virtual interfaces: one for the fetching cache, one for a fault server.
 ///
 /// | | the fetching side | the serving side |
 /// |---|---|---|
 /// | cable N | `upN`: 10.7N.0.2/24, fd7N::2/64 | `sN`: 10.7N.0.1/24, fd7N::1/64 |
-/// | beyond them | | `lo`: 203.0.113.1/32 |
+/// | beyond the cables | | `lo`: 203.0.113.1/32 |
 final class Namespaces {
     struct Failed: Error {
         let what: String
     }
 
-    /// What is missing for namespaces, as a sentence; `nil` if nothing is.
+    /// A sentence that says why network namespaces cannot be used; `nil` if they can.
     static let missing: String? = {
         guard getuid() == 0 else { return "Network namespaces are made by root alone." }
         guard tool("ip") != nil else { return "The tool ip is missing (package iproute2)." }
@@ -25,8 +25,9 @@ final class Namespaces {
     }()
 
     private static let count = Mutex(0)
-    /// The names of the namespaces.
+    /// The name of the fetching namespace.
     let near: String
+    /// The name of the serving namespace.
     let far: String
     private(set) var port = 0
     private var server: Process?
@@ -43,7 +44,7 @@ final class Namespaces {
         do {
             for name in [near, far] {
                 try Self.run("ip", ["netns", "add", name])
-                // Addresses of IPv6 can be used at once.
+                // Without duplicate address detection, IPv6 addresses can be used at once.
                 try Self.run(
                     "ip", ["netns", "exec", name, "sh", "-c", "echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad"])
                 try Self.run("ip", ["-n", name, "link", "set", "lo", "up"])
@@ -58,13 +59,13 @@ final class Namespaces {
 
     deinit { close() }
 
-    /// Ends what runs in the namespaces and removes them. Calling it again is harmless.
+    /// Ends the processes in the namespaces and removes the namespaces. Calling it again is harmless.
     func close() {
         for probe in probes { probe.stop() }
         probes = []
         try? serverInput?.fileHandleForWriting.close()
         if let server {
-            // Children of Dispatch's threads are born with all other signals blocked.
+            // SIGKILL, because children of Dispatch's threads start with all other signals blocked.
             kill(server.processIdentifier, SIGKILL)
             server.waitUntilExit()
         }
@@ -85,16 +86,16 @@ final class Namespaces {
         }
     }
 
-    /// Carries out commands of `ip`, one a line.
+    /// Runs commands of `ip`, one a line.
     ///
-    /// - Returns: when they were done, in milliseconds on the monotonic clock.
+    /// - Returns: the time at which `ip` had ended, in milliseconds on the monotonic clock.
     @discardableResult
     func ip(_ namespace: String, _ commands: String) throws -> Double {
         try Self.run("ip", ["-n", namespace, "-batch", "-"], input: commands + "\n")
         return Self.now
     }
 
-    /// Milliseconds on the monotonic clock.
+    /// The time in milliseconds on the monotonic clock.
     static var now: Double {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
@@ -133,7 +134,7 @@ final class Namespaces {
         return probe
     }
 
-    /// The receive buffer of the one connection on the near side, as soon as it is as wanted.
+    /// Waits until the receive buffer of the only connection on the near side has a wanted size, and returns the size.
     func waitForReceiveBuffer(_ isWanted: (Int) -> Bool) throws -> Int {
         while true {
             let data = try Self.run("ip", ["netns", "exec", near, "ss", "-Htnm", "state", "established"])
@@ -143,19 +144,19 @@ final class Namespaces {
         }
     }
 
-    /// Starts one of the built programs on the near side.
+    /// Starts a program of the package on the near side.
     func tool(_ name: String, _ arguments: [String]) throws -> LineTool {
         guard let ip = Self.tool("ip") else { throw Failed(what: "no ip") }
         return try LineTool(ip, ["netns", "exec", near, Built.executable(name).path] + arguments)
     }
 
-    /// A request as the server saw it.
+    /// A request that the server received.
     struct Served: Decodable {
         var path: String
         var startMS: Double
     }
 
-    /// All requests so far.
+    /// Returns all requests that the server has received so far.
     func served() throws -> [Served] {
         let data = try Self.run("ip", ["netns", "exec", far, "curl", "-s", url("127.0.0.1", "/log")])
         return try JSONDecoder().decode([Served].self, from: data)
@@ -188,7 +189,7 @@ final class Namespaces {
         return data
     }
 
-    /// Removes what killed runs have left.
+    /// Removes the namespaces of test runs that were killed.
     private static func sweep() {
         let list = (try? run("ip", ["netns", "list"])).map { String(decoding: $0, as: UTF8.self) } ?? ""
         for line in list.split(separator: "\n") {

@@ -2,13 +2,13 @@ import Foundation
 
 @testable import DipperData
 
-/// A state of routing, written down as one would with `ip`.
+/// A builder of routing states, with methods like the commands of `ip`.
 final class Net {
     private var links: [RoutingState.Link] = []
     private var addresses: Set<RoutingState.Address> = []
     private var routes: Set<RoutingState.Route> = []
 
-    /// With nothing but the loopback link.
+    /// Creates a state with only the loopback link.
     init() {
         links = [.init(1, "lo", [.up, .lowerUp, .loopback])]
         address("127.0.0.1/8", "lo")
@@ -21,12 +21,12 @@ final class Net {
 
     var state: RoutingState { RoutingState(links: links, addresses: addresses, routes: routes) }
 
-    /// Whether all of the hosts can be reached.
+    /// Returns whether all of the hosts can be reached.
     func reaches(_ hosts: String...) -> Bool { hosts.allSatisfy { state.canReach(HostTarget($0)) } }
 
-    /// Whether names can be reached by a default route, or what counts as one.
+    /// Whether host names can be reached through a default route or its equivalent.
     var wayOut: Bool {
-        // Where all links are dummies, no route into a network of its own leads to names.
+        // If all links are dummies, a route into a directly connected network does not lead to names.
         let links = links.map {
             RoutingState.Link($0.index, $0.name, $0.flags, kind: $0.isLoopback ? nil : "dummy", master: $0.master)
         }
@@ -68,7 +68,7 @@ final class Net {
         add(prefix, links.map { .init(link: index($0)) }, .unicast, 254, 0, nil)
     }
 
-    /// A link with carrier, an address, and the route that comes with it.
+    /// Adds a link with carrier, an address, and the route of that address.
     @discardableResult
     func wired(_ name: String, _ address: String) -> Net {
         link(name)

@@ -3,18 +3,18 @@ import TestSupport
 
 @testable import DipperData
 
-/// nginx with TLS and HTTP/2, certificates of its own making, and one file to serve.
+/// An nginx server with TLS, HTTP/2 and new certificates, which serves forty copies of one file.
 final class NginxServer: Sendable {
     static let isInstalled =
         FileManager.default.isExecutableFile(atPath: "/usr/sbin/nginx")
         && FileManager.default.isExecutableFile(atPath: "/usr/bin/openssl")
 
     let folder = TemporaryFolder()
-    /// HTTP/2 and HTTP/1.1 over TLS.
+    /// The port for HTTP/2 and HTTP/1.1 over TLS.
     let port: Int
-    /// The same, for clients with a certificate only.
+    /// The port for HTTP/2 and HTTP/1.1 over TLS that requires a client certificate.
     let strictPort: Int
-    /// HTTP/1.1 alone over TLS.
+    /// The port for HTTP/1.1 only, over TLS.
     let oldPort: Int
     private let nginx = Process()
 
@@ -29,7 +29,10 @@ final class NginxServer: Sendable {
 
     func url(_ path: String, port: Int? = nil) -> URL { URL(string: "https://localhost:\(port ?? self.port)\(path)")! }
 
-    /// Ports that are free may be taken by others before nginx listens: then it ends, and is started with others.
+    /// Starts a server.
+    ///
+    /// Another program may take one of the free ports before nginx listens. nginx then ends, and this method starts it
+    /// again with other ports.
     static func start() async throws -> NginxServer {
         for _ in 0..<5 {
             if let server = try? await NginxServer() { return server }
@@ -38,13 +41,13 @@ final class NginxServer: Sendable {
     }
 
     private init() async throws {
-        // All at once, so that they are three.
+        // The three sockets are open at once, so that their ports differ.
         let free = try (0..<3).map { _ in try Self.boundSocket() }
         for (socket, _) in free { close(socket) }
         (port, strictPort, oldPort) = (free[0].port, free[1].port, free[2].port)
         let root = folder.url.path
         try FileManager.default.createDirectory(atPath: root + "/www", withIntermediateDirectories: true)
-        // Workers of a root nginx run as another user.
+        // If root runs nginx, its workers run as another user.
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: root)
         for number in 0..<40 { try body.write(to: folder.url.appendingPathComponent("www/file\(number)")) }
         try makeCertificates()
@@ -70,7 +73,7 @@ final class NginxServer: Sendable {
         nginx.arguments = ["-p", root, "-c", root + "/nginx.conf"]
         nginx.standardError = FileHandle.nullDevice
         try nginx.run()
-        // Its number is in a file as soon as it listens on all ports.
+        // nginx writes its process id to a file once it listens on all ports.
         let hasNumber = { [folder] in folder.text("nginx.pid")?.hasSuffix("\n") == true }
         let nginx = nginx
         guard await settle({ hasNumber() || !nginx.isRunning }), hasNumber() else {
@@ -120,7 +123,7 @@ final class NginxServer: Sendable {
         return address
     }
 
-    /// A socket with a port of its own, on which nobody listens.
+    /// Creates a socket that is bound to a free port but does not listen.
     static func boundSocket() throws -> (socket: Int32, port: Int) {
         let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = address(0)

@@ -1,9 +1,9 @@
 import Foundation
 import TestSupport
 
-/// A NetworkProbe that runs, and what it has told.
+/// A running NetworkProbe and the events that it has printed.
 final class Probe {
-    /// A line of it.
+    /// A line that the probe printed.
     struct Event: Decodable, Sendable {
         var event: String
         var ms: Double
@@ -23,7 +23,7 @@ final class Probe {
         let waitingFor: String
     }
 
-    /// All that it has told so far.
+    /// The events read so far.
     private(set) var events: [Event] = []
     private let folder = TemporaryFolder()
     private let process = Process()
@@ -40,7 +40,7 @@ final class Probe {
         let (stream, continuation) = AsyncStream.makeStream(of: Event.self)
         lines = stream.makeAsyncIterator()
         try process.run()
-        // Reading blocks, which a thread of Swift's concurrency must not.
+        // Reading blocks, so it needs a thread outside of Swift concurrency.
         let reader = Thread {
             var rest = Data()
             while true {
@@ -63,7 +63,7 @@ final class Probe {
         try? input.fileHandleForWriting.write(contentsOf: Data("\(command)\n".utf8))
     }
 
-    /// The first event of a kind that is, or will be, told; of a url if one is given.
+    /// Returns the first event of a kind, for a url if one is given; waits for the event if necessary.
     @discardableResult
     func wait(_ kind: String, _ url: String? = nil, after start: Int = 0) async throws -> Event {
         try await wait(kind, after: start) { url == nil || $0.url == url }
@@ -82,7 +82,7 @@ final class Probe {
         }
     }
 
-    /// Asks, and returns the answer.
+    /// Sends a command and returns the next event of a kind.
     func ask(_ command: String, _ kind: String) async throws -> Event {
         let start = events.count
         send(command)
@@ -93,17 +93,17 @@ final class Probe {
         try await ask("reach \(host)", "reach").answer == true
     }
 
-    /// Returns when the monitor says so; the test's time limit ends it if that never comes.
+    /// Waits until the monitors report that a host is, or is not, reachable; only the test's time limit ends the wait.
     func waitUntil(_ host: String, isReachable: Bool) async throws {
         while try await reaches(host) != isReachable {}
     }
 
-    /// How many events of a kind it has told.
+    /// Returns the number of events of a kind that were read so far.
     func count(_ kind: String) -> Int { events.count { $0.event == kind } }
 
     func stop() {
         guard process.isRunning else { return }
-        // Children of Dispatch's threads are born with all other signals blocked.
+        // SIGKILL, because children of Dispatch's threads start with all other signals blocked.
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
         try? input.fileHandleForWriting.close()

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A server that shows a certificate, and answers every request with a page.
+/// An openssl server that presents a given certificate and answers every request with a page.
 final class TLSServer: Sendable {
     static let isInstalled = FileManager.default.isExecutableFile(atPath: "/usr/bin/openssl")
 
@@ -22,7 +22,7 @@ final class TLSServer: Sendable {
         process.standardOutput = output
         process.standardError = FileHandle.nullDevice
         try process.run()
-        // "ACCEPT 127.0.0.1:PORT", as soon as it listens.
+        // openssl prints "ACCEPT 127.0.0.1:PORT" once it listens.
         var text = ""
         while !text.contains("ACCEPT") || !text.hasSuffix("\n") {
             let data = output.fileHandleForReading.availableData
@@ -39,7 +39,8 @@ final class TLSServer: Sendable {
     var url: String { "https://localhost:\(port)/" }
 
     func stop() {
-        // Other signals may be blocked: a child inherits that from the thread that starts it.
+        // SIGKILL, because a child inherits the signal mask of the thread that starts it, and other signals may be
+        // blocked.
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
     }

@@ -18,7 +18,7 @@ struct DurableHitTests {
 
     private var relaxed: DataRequest { request.with(\.durability, .relaxed) }
 
-    /// How often the entry's file has been flushed.
+    /// The number of times that the entry's file has been flushed.
     private var flushes: Int { Int(flush_log_count("/" + KeyDigest.sha256(request.cacheKey))) }
 
     /// Holds the disk's thread up until it is let go.

@@ -125,7 +125,7 @@ struct HTTPStaleTests {
         await test.cache.shutdown()
     }
 
-    // MARK: stale-if-error and no network
+    // MARK: stale-if-error and missing network
 
     @Test(
         "with stale-if-error what is kept stands in for a server that fails, at once",
@@ -234,7 +234,7 @@ struct HTTPStaleTests {
         await test.cache.shutdown()
     }
 
-    // MARK: What requests say
+    // MARK: Request directives
 
     @Test("directives of a request are no part of its key")
     func directivesAndKeys() {

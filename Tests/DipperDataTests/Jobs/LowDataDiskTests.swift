@@ -20,7 +20,7 @@ struct LowDataDiskTests {
 
     private var request: DataRequest { DataRequest(large).with(\.lowDataURL, small) }
 
-    /// Stands in the way of every look at the disk until it is opened.
+    /// Blocks every look at the disk until the test opens it.
     private func block(_ cache: DataCache) async -> DispatchSemaphore {
         let door = DispatchSemaphore(value: 0)
         for _ in 0..<2 {

@@ -9,7 +9,7 @@ import Testing
 struct ModifiedRequestTests {
     private let a = url("a")
 
-    /// Signs the URL, each time anew.
+    /// Signs the URL with a new signature each time.
     private func signing(_ count: Box<Int>) -> RequestModifier {
         RequestModifier { request in
             count.update { $0 += 1 }

@@ -19,7 +19,7 @@ struct ParkedBodyTests {
             body: Self.whole[start...])
     }
 
-    /// Bytes that jobs keep of what has come.
+    /// The number of received bytes that jobs keep.
     private func kept(_ test: TestCache, _ names: [String]) -> Int {
         names.reduce(0) { sum, name in
             let job = test.cache.engine.inspect { $0.job(for: CacheKey(url(name))).flatMap($0.work) }

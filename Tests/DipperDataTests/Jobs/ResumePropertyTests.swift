@@ -88,7 +88,7 @@ extension DataCache {
     }
 }
 
-/// Random numbers that a seed repeats (SplitMix64).
+/// Pseudo-random numbers from a seed (SplitMix64).
 struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
@@ -103,8 +103,10 @@ struct SeededRandom: RandomNumberGenerator, Sendable {
     }
 }
 
-/// A server that changes its resource, cuts answers short and says what is not so. It never gives two versions the same
-/// strong validator, and never sends other bytes than it says under the right one: that nobody could tell.
+/// A server that changes its resource, truncates answers and sends wrong header fields.
+///
+/// Two versions never have the same strong validator, and the bytes sent under the right validator are always the
+/// announced ones, because no client could detect such errors.
 private final class FickleServer: Sendable {
     private struct State {
         var random: SeededRandom
@@ -186,7 +188,7 @@ private final class FickleServer: Sendable {
             }
             state.continuations += 1
         } else if !isHonest, asked == nil, chance(15) {
-            // A part that nobody asked for.
+            // A part that the client did not ask for.
             status = 206
             start = Int.random(in: 0..<body.count, using: &state.random)
         }
@@ -221,7 +223,7 @@ private final class FickleServer: Sendable {
     }
 }
 
-/// Hands requests to fickle servers, on a thread of its own.
+/// A transport that passes requests to fickle servers, on its own thread.
 private final class FickleTransport: Transport {
     private struct Running: Transfer {
         let isOver = Box(false)

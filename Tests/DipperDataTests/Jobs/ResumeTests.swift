@@ -317,7 +317,7 @@ struct ResumeTests {
 
     private func holding(_ count: Int) -> TransferResponse { beginning(count) }
 
-    /// Begins a transfer that has so many bytes when it is cancelled.
+    /// Begins a transfer and cancels it when it has received the given number of bytes.
     private func cancelHalfway(_ test: TestCache, _ target: URL, bytes: Int, _ headers: HTTPHeaders? = nil) async {
         test.transport.script(target, [])
         let task = test.cache.getData(target)

@@ -30,8 +30,8 @@ struct TransferStartTests {
     }
 }
 
-/// Redirects the first request. While the second is started, urgent work begins; while it is told to wait for that, the
-/// urgent work ends.
+/// A transport that redirects the first request. While the second request starts, urgent work begins; while the cache
+/// throttles the second request for it, the urgent work ends.
 private final class NestingTransport: Transport {
     private struct State {
         var whileStarting: @Sendable () -> Void = {}

@@ -215,7 +215,8 @@ struct NetworkNamespaceTests {
         }
     }
 
-    /// Of the larger one the kernel keeps only a part for who does not listen at once.
+    /// The larger burst exceeds the kernel's buffer for a listener that does not read at once, so the kernel drops some
+    /// messages.
     @Test("a burst of changes is told a few times, and its end is not missed", arguments: [200, 3_000])
     func burst(size: Int) async throws {
         let net = try Namespaces()

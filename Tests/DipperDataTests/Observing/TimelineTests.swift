@@ -333,7 +333,7 @@ import Testing
     }
 }
 
-/// What a picture consists of.
+/// The elements, texts and shapes of an SVG picture.
 private final class SVGElements: NSObject, XMLParserDelegate {
     var count: [String: Int] = [:]
     var text: [String] = []

@@ -8,7 +8,7 @@ import Testing
 struct CleaningTests {
     private typealias Cleaning = CacheEvent.Cleaning
 
-    /// A cache whose cleanings are collected.
+    /// A cache that records its cleanings.
     private struct Observed {
         let cleanings = Box<[CacheEvent.Cleaning]>([])
         let keys = Box<[CacheKey]>([])

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("The disk tier", .timeLimit(.minutes(5)))
 struct DiskTierTests {
-    /// A tier with a log that can be read.
+    /// Returns a tier that logs only critical messages.
     private func tier(
         _ folder: TemporaryFolder, limit: Int? = nil, date: ManualDate = ManualDate(), naming: FileNaming = .sha256
     ) -> DiskTier {
@@ -473,7 +473,7 @@ struct DiskTierTests {
         await tier.shutdown()
     }
 
-    // MARK: A disk that fails
+    // MARK: Disk errors
 
     @Test(
         "a full disk: the cache goes on in memory, and writes again when there is room",
@@ -534,7 +534,7 @@ struct DiskTierTests {
     }
 }
 
-/// A small file system of the test's own.
+/// A small file system for one test.
 final class Mount {
     static let isPossible = getuid() == 0
     let folder = TemporaryFolder()

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("A folder is used only if it is the cache's own", .timeLimit(.minutes(5)))
 struct FolderSafetyTests {
-    /// Does everything that a cache can do to its folder.
+    /// Makes every kind of change that a cache can make to its folder.
     private func useAll(_ tier: DiskTier) async {
         await fill(tier, ["a"], size: 9_000)
         await fill(tier, ["b"], size: 100)
@@ -73,7 +73,7 @@ struct FolderSafetyTests {
     @Test("one that is new or empty is marked before anything else, also by many at once")
     func marking() async throws {
         let folder = TemporaryFolder()
-        // Left by a process that was killed while it marked the folder.
+        // A process that was killed while it marked the folder leaves this file.
         try folder.put(".new.0123456789abcdef", "dip")
         await withTaskGroup(of: Void.self) { group in
             for number in 0..<8 {

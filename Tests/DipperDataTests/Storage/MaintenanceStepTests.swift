@@ -54,7 +54,7 @@ struct MaintenanceStepTests {
         await tier.shutdown()
     }
 
-    /// Holds a disk's thread up amid a clearing.
+    /// Blocks a disk's thread in the middle of a clearing.
     private func stallWhileClearing(_ cache: DataCache) async throws -> DispatchSemaphore {
         let writer = try #require(cache.store.disk).writer
         let (start, hasBegun, stall) = (DispatchSemaphore(value: 0), Box(false), DispatchSemaphore(value: 0))

@@ -18,7 +18,7 @@ struct RecordSecretTests {
         DataRequest(target).with(\.headers, ["X-Key": "t0ken", "Accept-Language": "l4nguage"])
     }
 
-    /// Every file in the folder that holds one of the secrets, with it.
+    /// Returns each file in the folder that contains one of the secrets, with the secret.
     private func found(_ folder: TemporaryFolder) throws -> [String] {
         try folder.files.flatMap { path in
             let bytes = try Data(contentsOf: folder.url.appendingPathComponent(path))

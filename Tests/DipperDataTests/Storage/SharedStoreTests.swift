@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Stores that share a folder lose nothing of each other's", .timeLimit(.minutes(5)))
 struct SharedStoreTests {
-    /// Damages the record of an entry where it lies.
+    /// Damages the record of an entry in place.
     private func damage(_ key: String, _ folder: TemporaryFolder) async throws {
         let name = KeyDigest.sha256(CacheKey(key))
         let path = "\(folder.path)/blobs/\(name.prefix(2))/\(name)"
@@ -93,7 +93,7 @@ struct SharedStoreTests {
         await two.shutdown()
     }
 
-    /// Holds the write lock of the index, as another process may, until it is let go.
+    /// Holds the write lock of the index, as another process may, until the test releases it.
     private func hold(_ folder: TemporaryFolder) async -> DispatchSemaphore {
         let release = DispatchSemaphore(value: 0)
         let path = folder.path + "/index.sqlite"

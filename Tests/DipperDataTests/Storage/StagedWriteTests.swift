@@ -32,7 +32,7 @@ struct StagedWriteTests {
         return DiskTier(options, logger: logger, now: ManualDate().time)
     }
 
-    // MARK: No room
+    // MARK: Full disks
 
     @Test("a version for which the disk has no room takes the earlier one away", arguments: [100, 9_000])
     func noRoom(size: Int) async throws {
@@ -67,7 +67,7 @@ struct StagedWriteTests {
         await test.cache.shutdown()
     }
 
-    // MARK: What is told
+    // MARK: Reported errors
 
     @Test("a durable entry for which the disk has no room is told as not written, and so is the one it replaced")
     func durableWithoutRoom() async throws {
@@ -204,7 +204,7 @@ struct StagedWriteTests {
         #expect(tier.opened.index == nil, "the store is not opened again")
     }
 
-    // MARK: The disk fails
+    // MARK: Disk errors
 
     @Test("an entry that cannot be replaced in a read-only folder is not served from there any more")
     func readOnly() async throws {

@@ -99,7 +99,7 @@ struct StorageCompressionTests {
         await tier.shutdown()
     }
 
-    // MARK: What is worth it
+    // MARK: Savings
 
     @Test("small bodies, those of compressed formats and those that save too little are kept as they are")
     func worth() {

@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import DipperData
 
-/// Keeps the messages of a log.
+/// The messages of a logger.
 final class LogLines: Sendable {
     private let state = Mutex<[String]>([])
     var all: [String] { state.withLock { $0 } }
@@ -18,7 +18,7 @@ final class LogLines: Sendable {
     }
 }
 
-/// A list of all that lies in a folder: paths, kinds, modes, times and contents.
+/// Returns a list of the contents of a folder: paths, kinds, modes, times and bytes.
 func snapshot(_ path: String) -> [String] {
     (FileManager.default.subpaths(atPath: path) ?? []).sorted().map { name in
         var status = stat()
@@ -33,7 +33,7 @@ func snapshot(_ path: String) -> [String] {
 extension TemporaryFolder {
     var path: String { url.path }
 
-    /// Writes a file, and makes the folders above it.
+    /// Writes a file and creates the folders above it.
     func put(_ name: String, _ text: String) throws {
         let file = url.appendingPathComponent(name)
         try FileManager.default.createDirectory(
@@ -42,7 +42,7 @@ extension TemporaryFolder {
     }
 }
 
-/// A disk tier that tells what it does.
+/// Returns a disk tier whose log the test can read.
 func diskTier(
     _ folder: TemporaryFolder, _ lines: LogLines = LogLines(), _ change: (inout DiskTier.Options) -> Void = { _ in }
 ) -> DiskTier {
@@ -60,7 +60,7 @@ func diskRecord(_ key: String, size: Int, stored: TimeInterval = 1_800_000_000) 
         lifetime: .forever)
 }
 
-/// Bytes that repeat after 256 of them, for any size quickly.
+/// Returns bytes that repeat after 256, which is fast for any size.
 private func patterned(_ size: Int, from first: Int) -> Data {
     let pattern = Data((0..<256).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ first) })
     var data = Data(capacity: size)

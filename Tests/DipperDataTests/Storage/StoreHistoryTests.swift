@@ -338,7 +338,7 @@ struct StoreHistoryTests {
     }
 }
 
-/// A transport whose news come although transfers were cancelled, as those do that are on their way.
+/// A transport whose events arrive after their transfers were cancelled, as events already on their way do.
 private final class LateTransport: Transport {
     struct Started: Transfer {
         let receive: @Sendable (TransferEvent) -> Void

@@ -7,10 +7,10 @@ import Testing
 
 @testable import DipperData
 
-/// A name server in the hands of a test.
+/// A name server that the test controls.
 private final class NameServer: Sendable {
     private let answers: [String: [String]]
-    /// Names that are never answered, until the test is over.
+    /// Names that the server does not answer before the test ends.
     private let hanging: Set<String>
     private let end = DispatchSemaphore(value: 0)
     let asked = Box<[String]>([])

@@ -112,7 +112,7 @@ struct HostileBodyTests {
         }
     }
 
-    /// The most memory this process has had, in bytes.
+    /// The peak memory of this process, in bytes.
     private static func peakMemory() -> Int? {
         let status = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)
         let line = status?.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }

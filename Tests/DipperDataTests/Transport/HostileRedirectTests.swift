@@ -102,7 +102,7 @@ struct HostileRedirectTests {
 
     private static let secrets = ["Authorization", "Cookie", "Proxy-Authorization", "X-Secret"]
 
-    /// A request with all that must not reach another origin.
+    /// A request with every kind of secret that must not reach another origin.
     private static func request(_ url: String, credentials: Credentials? = nil) -> DataRequest {
         var request = DataRequest(string: url)
         request.headers = ["Cookie": "secret", "Proxy-Authorization": "secret", "X-Secret": "secret", "Accept": "open"]
@@ -188,7 +188,8 @@ struct HostileRedirectTests {
         }
     }
 
-    /// What one parser takes for the host, another may take for a name or a path.
+    /// Two parsers may disagree about these locations: one may read as a user name or a path what the other reads as
+    /// the host.
     @Test("a place that can be read in two ways gets no secrets")
     func ambiguous() async throws {
         let other = try await RawServer.start(host: "127.0.0.2") { _ in Self.hello }

@@ -5,15 +5,15 @@ import Testing
 
 @Suite("The receive window of slow transfers", .timeLimit(.minutes(5)))
 struct ReceiveWindowTests {
-    /// A sender that has a window under way each round trip, as far as the link goes.
+    /// A sender that sends one window per round trip, as far as the bandwidth of the link allows.
     private struct Path {
         var roundTrip: Double
-        /// Bytes a second.
+        /// The bandwidth of the link, in bytes a second.
         var rate: Double
         /// How much of what the buffer is asked for the kernel lets the sender have.
         var share = 1.2
 
-        /// The sizes that the window has after each tenth of a round trip.
+        /// Returns the sizes of the window after each tenth of a round trip.
         func run(_ window: inout ReceiveWindow, for seconds: Double) -> [Int] {
             var sizes: [Int] = []
             var bytes = 0.0

@@ -8,9 +8,9 @@ import Testing
     "A name server that never answers, in a network of its own", .serialized,
     .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(5)))
 struct SilentNameServerTests {
-    /// The system's resolver gives up after a minute, and the cache after its time for connections. Whatever waits for
-    /// either ends by itself, and in the order in which it began: that one call is still waiting after a later one has
-    /// been answered shows that nothing waited.
+    /// The system's resolver gives up after a minute, and the cache after its connection timeout. Calls that wait for
+    /// either end in the order in which they began. If one call still waits after a later call was answered, the later
+    /// call did not wait for the resolver.
     @Test("a call that is cancelled while its host is looked up holds up no other")
     func cancelled() async throws {
         let net = try Namespaces()

@@ -36,7 +36,7 @@ private struct ClientHello {
 
 @Suite("The oldest TLS that is spoken", .timeLimit(.minutes(5)))
 struct TLSFloorTests {
-    /// A proxy that is spoken with by TLS, named in the environment, and a URL that is fetched through it.
+    /// A proxy that speaks TLS, set in the environment, and a URL that the cache fetches through it.
     private struct Proxy: Sendable {
         let variable: String
         let target: String
@@ -78,7 +78,7 @@ struct TLSFloorTests {
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
         try process.run()
-        // Waiting blocks, which a thread of Swift's concurrency must not.
+        // Waiting blocks, so it needs a thread outside of Swift concurrency.
         let bytes = await withCheckedContinuation { continuation in
             Thread {
                 let connection = accept(listener, nil, nil)

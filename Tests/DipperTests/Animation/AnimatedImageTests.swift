@@ -339,7 +339,7 @@ struct AnimatedImageTests {
     }
 }
 
-/// Adds to a colour what tells that a frame was here.
+/// A processor that changes a colour, which shows that a frame was processed.
 struct Shading: ImageProcessor {
     var failsAt = Int.max
     var identifier: String { "test.shading" }

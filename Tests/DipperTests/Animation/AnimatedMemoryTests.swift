@@ -108,7 +108,7 @@ struct AnimatedMemoryTests {
     }
 }
 
-/// Knows how many of the frames that came by are still in memory.
+/// A processor that counts the processed frames that are still in memory.
 private final class Watching: ImageProcessor {
     private struct WeakStorage {
         weak var storage: PixelStorage?

@@ -4,10 +4,10 @@ import Testing
 
 @Suite("The timetable of an animation", .timeLimit(.minutes(5)))
 struct AnimatedScheduleTests {
-    /// A schedule, a decoder that answers at once if it is to, and what came out.
+    /// A schedule, a decoder that can answer at once, and a log of the results.
     private struct Desk {
         var schedule: AnimationSchedule<Int>
-        /// How long each frame is shown, in milliseconds.
+        /// The durations of the frames, in milliseconds.
         let delays: [Int]
         var answers = true
         var failsAt: Int?
@@ -73,7 +73,7 @@ struct AnimatedScheduleTests {
             }
         }
 
-        /// What came since the last call.
+        /// Returns the events since the last call.
         mutating func news() -> [String] {
             defer { log = [] }
             return log

@@ -129,7 +129,7 @@ import TestSupport
     }
 
     extension ImageAnimation {
-        /// Those that were decoded ahead, or else decoded now.
+        /// Returns the preloaded frames, or decodes all frames now.
         fileprivate func frames() throws -> [AnimationFrame] { try preloaded ?? makeFrameDecoder().rest() }
     }
 #endif

@@ -122,13 +122,13 @@
         }
     }
 
-    /// A file of frames that are all alike, whose pixels may end before they should.
+    /// A GIF file of identical frames, which may contain fewer pixels than their size requires.
     struct TinyGIF {
         var width: Int
         var height: Int
         var frameWidth: Int?
         var frameHeight: Int?
-        /// Those that there are codes for; at most 4000, by default all.
+        /// The number of pixels that each frame has codes for; by default all, but at most 4000.
         var pixels: Int?
 
         func data(frames: Int) -> Data {
@@ -142,7 +142,7 @@
             return data + [0x3B]
         }
 
-        /// So many pixels of the first colour: three bits each, with a clear code now and then so that it stays so.
+        /// Returns the codes for `pixels` pixels of the first colour. Clear codes keep the code size at three bits.
         private static func codes(_ pixels: Int) -> [UInt8] {
             var bits = [UInt8]()
             func put(_ code: UInt8) { bits += (0..<3).map { code >> $0 & 1 } }

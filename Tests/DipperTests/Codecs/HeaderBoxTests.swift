@@ -143,7 +143,7 @@ import Testing
         #expect(throws: DipperError.undecodable) { try info(start("avis") + meta) }
     }
 
-    /// Bits, lowest first.
+    /// Returns bytes with the bits of the fields, lowest bit first.
     private func bits(_ fields: [(value: Int, count: Int)]) -> [UInt8] {
         var bytes: [UInt8] = []
         var position = 0

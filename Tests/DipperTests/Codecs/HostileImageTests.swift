@@ -219,7 +219,7 @@ import Testing
         if comesInRows, ![.webp].contains(format) { #expect(rows * 3 > whole.size.height, "\(rows) rows") }
     }
 
-    /// Rows from the top that are as they are in the whole picture.
+    /// Returns the number of rows from the top that equal those of the whole picture.
     private static func rightRows(_ image: Image, _ whole: Image) -> Int {
         let stride = whole.size.width * 4
         let (some, all) = (Array(image.pixels), Array(whole.pixels))

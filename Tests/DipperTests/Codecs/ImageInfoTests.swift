@@ -2,13 +2,13 @@ import Dipper
 import Foundation
 import Testing
 
-/// What Pillow reads of one of the pictures.
+/// The header of a test picture as Pillow reads it.
 struct ExpectedHeader: CustomTestStringConvertible {
     let name: String
     let size: PixelSize
     let orientation: Orientation
     let frameCount: Int
-    /// `nil` if Pillow does not say.
+    /// The loop count; `nil` if Pillow does not report one.
     let loopCount: Int?
     let hasAlpha: Bool
     let isProgressive: Bool

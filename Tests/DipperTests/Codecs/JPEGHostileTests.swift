@@ -169,7 +169,7 @@ import Testing
     }
 }
 
-/// Numbers that are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 private struct SplitMix: RandomNumberGenerator {
     private var state: UInt64
 

@@ -143,7 +143,7 @@
     }
 
     extension Golden {
-        /// The mean of the pixels that each pixel of a smaller picture covers.
+        /// Returns a smaller picture whose pixels are the means of the pixels that they cover.
         func averaged(to smaller: PixelSize) -> [UInt8] {
             let source = premultiplied
             func weights(_ index: Int, _ from: Int, _ to: Int) -> [(Int, Double)] {

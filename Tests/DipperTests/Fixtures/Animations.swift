@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 extension ImageDecoder {
-    /// All frames of a file, decoded one after the other; one for a picture that does not move.
+    /// Returns all frames of a file, decoded one after the other; a single frame for a still picture.
     func allFrames(of data: Data, _ options: DecodeOptions = .init()) throws -> [AnimationFrame] {
         guard let frames = try frames(of: data, options) else {
             return [AnimationFrame(image: try decode(data, options), duration: .zero)]
@@ -12,7 +12,7 @@ extension ImageDecoder {
         return try frames.rest()
     }
 
-    /// Decodes hostile bytes in every way there is. Errors of ours are what is expected; anything else is not.
+    /// Decodes hostile bytes in every way, and checks that a failure is one of the expected errors.
     func survives(_ data: Data) {
         var options = DecodeOptions()
         options.limits.pixels = 1 << 16
@@ -33,7 +33,7 @@ extension ImageDecoder {
         _ = try? frames(of: data, small)?.rest()
     }
 
-    /// The file cut off after every byte, and with every byte changed.
+    /// Decodes the file truncated at every byte, and with every byte changed.
     func survivesDamage(to data: Data) {
         for count in 0..<data.count { survives(data.prefix(count)) }
         for index in data.indices {
@@ -47,7 +47,7 @@ extension ImageDecoder {
 }
 
 extension FrameDecoder {
-    /// The frames that are still to come.
+    /// Returns the remaining frames.
     func rest() throws(DipperError) -> [AnimationFrame] {
         var all = [AnimationFrame]()
         while let frame = try next() { all.append(frame) }
@@ -56,7 +56,7 @@ extension FrameDecoder {
 }
 
 extension DecodeOptions {
-    /// Cancelled when it is asked for the so-manieth time.
+    /// Returns options whose `isCancelled` is `false` for the first `count` calls and `true` afterwards.
     static func cancelled(after count: Int) -> DecodeOptions {
         let left = Asked(count)
         var options = DecodeOptions()
@@ -78,7 +78,7 @@ private final class Asked: Sendable {
     }
 }
 
-/// An error that a call is expected to end with.
+/// Expects a call to throw an error.
 func expectError(_ error: DipperError, _ body: () throws -> Void, _ location: SourceLocation = #_sourceLocation) {
     #expect(throws: error, sourceLocation: location) { try body() }
 }

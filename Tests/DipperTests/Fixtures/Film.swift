@@ -5,7 +5,7 @@ import Testing
 
 @testable import Dipper
 
-/// An animation that exists in the tests alone: counts its frames, and tells which thread decodes.
+/// A decoder of an artificial animation that records the decoded frames and the decoding threads.
 final class Film: ImageDecoder {
     private struct State {
         var decoded: [Int] = []
@@ -24,7 +24,7 @@ final class Film: ImageDecoder {
     let format = ImageFormat(rawValue: "film")
     let delays: [Duration]
     let loopCount: Int
-    /// The number of the frame that is broken, and in which pass.
+    /// The broken frame, and the pass in which decoding it fails.
     let broken: (frame: Int, pass: Int)?
     private let state = Mutex(State())
 
@@ -42,7 +42,7 @@ final class Film: ImageDecoder {
 
     func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? { Reel(self) }
 
-    /// The first frame, with the others.
+    /// Returns the first frame as an image with the animation, and clears the record.
     func image(preloaded: Bool = false) throws -> Image {
         var options = DecodeOptions()
         options.preloadsFrames = preloaded
@@ -51,16 +51,16 @@ final class Film: ImageDecoder {
         return image
     }
 
-    /// Numbers of all frames that were decoded.
+    /// The numbers of all decoded frames, in order.
     var decoded: [Int] { state.withLock { $0.decoded } }
     var rewinds: Int { state.withLock { $0.rewinds } }
     var decoders: Int { state.withLock { $0.decoders } }
     var threads: Set<UInt64> { state.withLock { $0.threads } }
-    /// Most frames that were in memory at one time, of those that were decoded.
+    /// The largest number of decoded frames that were in memory at once.
     var mostHeld: Int { state.withLock { $0.mostHeld } }
     var held: Int { state.withLock { state in state.frames.count { $0.storage != nil } } }
 
-    /// Returns once so many frames were decoded.
+    /// Waits until `count` frames have been decoded.
     func wait(forDecoded count: Int) async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLock { state in
@@ -72,7 +72,7 @@ final class Film: ImageDecoder {
         }
     }
 
-    /// One pass after the other.
+    /// The frames of a film, in one pass after the other.
     private final class Reel: CountedFrames {
         private let film: Film
         private let isBusy = Atomic(false)
@@ -118,7 +118,7 @@ final class Film: ImageDecoder {
     }
 }
 
-/// A player on a clock that the test moves, and all that it tells, with the time.
+/// A player on a clock that the test advances, with a record of its events and their times.
 final class Projector: Sendable {
     enum Event: Sendable, Hashable {
         case prepared
@@ -131,7 +131,7 @@ final class Projector: Sendable {
     let clock = ManualClock()
     let player: AnimatedImage
     private let events: AsyncStream<Event>
-    /// What was told so far, and when, in milliseconds.
+    /// The events so far, with their times in milliseconds.
     let told = Mutex<[(event: Event, time: Int)]>([])
 
     /// - Parameter then: called in place with each event.
@@ -156,7 +156,7 @@ final class Projector: Sendable {
             .onLoop { tell(.looped($0)) }.onFinish { tell(.finished) }.onFail { tell(.failed($0)) }
     }
 
-    /// Plays to the end, or until so many frames were shown, moving the clock on to whenever something is due.
+    /// Plays to the end, or until `count` frames were shown, and advances the clock to each due time.
     func play(frames count: Int = .max) async {
         player.start()
         await run(frames: count)
@@ -183,7 +183,7 @@ final class Projector: Sendable {
         }
     }
 
-    /// When frames were shown.
+    /// The times at which frames were shown, in milliseconds.
     var times: [Int] {
         told.withLock { told in told.compactMap { if case .frame = $0.event { $0.time } else { nil } } }
     }

@@ -2,18 +2,19 @@ import Dipper
 import Foundation
 import Testing
 
-/// Pictures beside the tests, and what Pillow makes of them.
+/// The test pictures and the pixels that Pillow decodes from them.
 enum Pictures {
     static let folder = Bundle.module.resourceURL.unsafelyUnwrapped.appendingPathComponent("Pictures")
 
-    /// The bytes of `jpeg/photo.jpg` and its like.
+    /// Returns the bytes of a test picture.
+    /// - Parameter path: the path in the folder, such as `jpeg/photo.jpg`.
     static func data(_ path: String) throws -> Data {
         try Data(contentsOf: folder.appendingPathComponent(path))
     }
 }
 
-/// A decoded picture to compare with, `NAME.rgba`: width and height as 32-bit numbers, lowest byte first, then rows of
-/// red, green, blue and alpha, not premultiplied, upright, in sRGB.
+/// A decoded picture to compare with, from a file `NAME.rgba`: width and height as 32-bit little-endian numbers, then
+/// rows of red, green, blue and alpha, not premultiplied, upright, in sRGB.
 struct Golden {
     let size: PixelSize
     let pixels: [UInt8]
@@ -30,7 +31,7 @@ struct Golden {
         try #require(pixels.count == size.width * size.height * 4)
     }
 
-    /// The same with colours multiplied by alpha.
+    /// The pixels with colours multiplied by alpha.
     var premultiplied: [UInt8] {
         var result = pixels
         for start in stride(from: 0, to: result.count, by: 4) {
@@ -41,11 +42,11 @@ struct Golden {
     }
 }
 
-/// How far two pictures are apart, in steps of a colour's 255.
+/// The difference between two pictures, in steps of 1/255 of a colour.
 struct Difference: CustomStringConvertible {
-    /// Of the colour that differs most.
+    /// The largest difference of any colour component of any pixel.
     let largest: Int
-    /// Of all.
+    /// The mean difference of all components.
     let mean: Double
 
     init(_ image: Image, _ golden: Golden) throws {
@@ -70,7 +71,7 @@ struct Difference: CustomStringConvertible {
 }
 
 extension Image {
-    /// The rows without gaps.
+    /// The bytes of the rows without padding.
     var pixels: [UInt8] {
         withPixels { bytes in
             (0..<height).flatMap { y in bytes[y * rowStride..<y * rowStride + width * 4] }

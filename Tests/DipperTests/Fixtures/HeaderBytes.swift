@@ -1,13 +1,13 @@
 import Foundation
 
-/// Headers made byte by byte.
+/// Headers of picture files, built byte by byte.
 enum HeaderBytes {
     static func big16(_ value: Int) -> [UInt8] { [UInt8(value >> 8 & 255), UInt8(value & 255)] }
     static func big32(_ value: Int) -> [UInt8] { big16(value >> 16) + big16(value) }
     static func little16(_ value: Int) -> [UInt8] { big16(value).reversed() }
     static func little32(_ value: Int) -> [UInt8] { big32(value).reversed() }
 
-    /// A box with its length before it, or another one.
+    /// Returns a box of ISO media files, preceded by its length or by a given one.
     static func box(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
         big32(length ?? content.count + 8) + Array(type.utf8) + content
     }
@@ -21,7 +21,7 @@ enum HeaderBytes {
         return big32(length ?? content.count) + named + big32(Int(checksum(named)))
     }
 
-    /// Of a chunk of PNG (W3C PNG, annex D).
+    /// Returns the CRC-32 of a chunk of PNG (W3C PNG, annex D).
     private static func checksum(_ bytes: [UInt8]) -> UInt32 {
         var value = UInt32.max
         for byte in bytes {
@@ -33,12 +33,12 @@ enum HeaderBytes {
 
     static let pngSignature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
 
-    /// The first chunk of PNG: eight bits of red, green and blue.
+    /// Returns the signature and the first chunk of a PNG file with 8 bits each of red, green and blue.
     static func pngHeader(_ width: Int, _ height: Int) -> [UInt8] {
         pngSignature + chunk("IHDR", big32(width) + big32(height) + [8, 2, 0, 0, 0])
     }
 
-    /// A TIFF structure with one directory of entries of four bytes' value.
+    /// Returns a TIFF structure with one directory whose entries have values of four bytes.
     static func directory(_ entries: [(tag: Int, type: Int, count: Int, value: Int)], offset: Int = 8) -> [UInt8] {
         var bytes = Array("II*\0".utf8) + little32(offset) + little16(entries.count)
         for entry in entries {
@@ -51,7 +51,7 @@ enum HeaderBytes {
         [0xFF, marker] + big16(length ?? content.count + 2) + content
     }
 
-    /// A JPEG's start, segments, frame header and scan header.
+    /// Returns the start of a JPEG file: segments, frame header and scan header.
     static func jpeg(_ width: Int, _ height: Int, _ segments: [[UInt8]] = [], frame: UInt8 = 0xC0) -> [UInt8] {
         [0xFF, 0xD8] + segments.joined()
             + segment(frame, [8] + big16(height) + big16(width) + [3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0])
@@ -62,10 +62,10 @@ enum HeaderBytes {
         Array("GIF89a".utf8) + little16(width) + little16(height) + [0, 0, 0] + blocks
     }
 
-    /// A frame of one pixel.
+    /// A GIF frame of one pixel.
     static let gifFrame: [UInt8] = [0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 0, 0, 255, 255, 255, 2, 2, 0x44, 1, 0]
 
-    /// An AVIF or HEIC file's boxes up to the properties of item 1.
+    /// Returns the boxes of an AVIF or HEIC file up to the properties of item 1.
     static func heif(brand: String = "avif", properties: [[UInt8]], own: [UInt8]? = nil) -> [UInt8] {
         let own = own ?? properties.indices.map { UInt8($0 + 1) }
         let associations = big32(1) + big16(1) + [UInt8(own.count)] + own

@@ -1,10 +1,10 @@
 import Foundation
 
-/// A JPEG file taken apart, to be put together differently.
+/// A JPEG file split into segments, which tests change and reassemble.
 struct JPEGFile {
     /// Marker segments up to the first scan.
     var header: [Data] = []
-    /// Scans, each with the tables before it.
+    /// Scans, each with the Huffman tables before it.
     var scans: [Data] = []
 
     init(_ data: Data) {
@@ -31,20 +31,20 @@ struct JPEGFile {
 
     var data: Data { Data([0xFF, 0xD8]) + header.joined() + scans.joined() + Data([0xFF, 0xD9]) }
 
-    /// Changes the parameters of the frame: 0 is the precision, 1 the height's higher byte, 3 the width's, 5 how many
-    /// components there are, 6 the first one's identifier.
+    /// Changes bytes of the frame header from an index on: 0 is the precision, 1 the higher byte of the height, 3 the
+    /// higher byte of the width, 5 the number of components, 6 the identifier of the first component.
     mutating func changeFrame(_ index: Int, to values: [UInt8]) {
         for segment in header.indices where (0xC0...0xC2).contains(header[segment][1]) {
             header[segment].replaceSubrange(4 + index..<4 + index + values.count, with: values)
         }
     }
 
-    /// Another size than the picture has.
+    /// Writes another size than the picture's into the frame header.
     mutating func claim(width: Int, height: Int) {
         changeFrame(1, to: [height >> 8, height & 255, width >> 8, width & 255].map { UInt8($0) })
     }
 
-    /// Adds an application's segment in front.
+    /// Inserts an application segment (APPn) at the front.
     mutating func insert(application number: UInt8, _ content: Data) {
         let length = content.count + 2
         header.insert(Data([0xFF, 0xE0 + number, UInt8(length >> 8), UInt8(length & 255)]) + content, at: 0)

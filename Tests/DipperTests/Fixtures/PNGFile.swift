@@ -1,6 +1,6 @@
 import Foundation
 
-/// A PNG file in parts, to be changed and put together again with right checksums.
+/// A PNG file split into chunks, which tests change and reassemble with right checksums.
 struct PNGFile {
     var chunks: [(kind: String, body: [UInt8])]
 
@@ -25,14 +25,14 @@ struct PNGFile {
         var bytes = Self.signature
         for chunk in chunks {
             let checked = Array(chunk.kind.utf8) + chunk.body
-            // Of a large chunk beside the picture a wrong one does no harm.
+            // The checksum of a large chunk is left at 0: in an ancillary chunk a wrong one does no harm.
             let checksum = checked.count < 1 << 20 ? Self.checksum(checked) : 0
             bytes += Self.number(UInt32(chunk.body.count)) + checked + Self.number(checksum)
         }
         return Data(bytes)
     }
 
-    /// Says another size, and nothing else.
+    /// Returns the file with another size in its header, and no other change.
     func claiming(width: UInt32, height: UInt32) -> Data {
         var copy = self
         copy.chunks[0].body.replaceSubrange(0..<8, with: Self.number(width) + Self.number(height))
@@ -41,7 +41,7 @@ struct PNGFile {
 
     static func number(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
 
-    /// CRC-32 as of PNG, annex D.
+    /// Returns the CRC-32 of bytes (W3C PNG, annex D).
     private static func checksum(_ bytes: [UInt8]) -> UInt32 {
         var crc = UInt32.max
         for byte in bytes { crc = table[Int((crc ^ UInt32(byte)) & 255)] ^ (crc >> 8) }

@@ -2,22 +2,23 @@ import Dipper
 import Foundation
 import Testing
 
-/// Pictures that processors are tried on.
+/// Pictures for tests of processors.
 enum Processed {
-    /// One of `Pictures/processed`.
+    /// Returns a picture in `Pictures/processed`.
     static func picture(_ name: String) throws -> Image {
         let golden = try Golden("processed/\(name).rgba")
         return try #require(Image(size: golden.size, premultiplied: golden.premultiplied))
     }
 
-    /// How far what a processor makes is from what it should make.
+    /// Returns the difference between the result of a processor and the expected picture.
     static func difference(
         _ processor: some ImageProcessor, on name: String, _ golden: String
     ) throws -> Difference {
         try Difference(processor.process(picture(name), .init()), Golden("processed/\(golden).rgba"))
     }
 
-    /// Any colours at any alpha, some of it none and some of it all: the same for a seed.
+    /// Returns a picture of pseudo-random colours and alpha values, in which many pixels are transparent and many are
+    /// opaque. The same seed gives the same picture.
     static func noise(_ width: Int, _ height: Int, seed: UInt64 = 1) throws -> Image {
         var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
         func random() -> UInt8 {
@@ -33,13 +34,13 @@ enum Processed {
         return try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
     }
 
-    /// One colour everywhere, premultiplied.
+    /// Returns a picture of one premultiplied colour.
     static func even(_ width: Int, _ height: Int, _ color: SIMD4<UInt8>) throws -> Image {
         let pixels = (0..<width * height).flatMap { _ in [color.x, color.y, color.z, color.w] }
         return try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
     }
 
-    /// One of each kind, with ordinary settings.
+    /// Returns processors of every kind, with ordinary settings.
     static func all() throws -> [any ImageProcessor] {
         let mark = try noise(9, 7, seed: 5)
         let color = Color(hex: 0xff8040, alpha: 0.6)

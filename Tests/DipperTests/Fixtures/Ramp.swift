@@ -1,6 +1,6 @@
 /// Pixels of many colours.
 enum Ramp {
-    /// Premultiplied, without gaps.
+    /// Returns premultiplied pixels without padding between rows.
     static func pixels(_ width: Int, _ height: Int, hasAlpha: Bool = false) -> [UInt8] {
         (0..<height).flatMap { y in
             (0..<width).flatMap { x in

@@ -3,13 +3,13 @@ import Dispatch
 import Synchronization
 import TestSupport
 
-/// Writes down what it is told to show.
+/// A display that records what it is told to show.
 final class RecordingDisplay: ImageDisplay, Sendable {
     private let log = Mutex<[String]>([])
     private let last = Mutex<DisplayContent>(.nothing)
     let onShow = Box<(@Sendable (DisplayContent) -> Void)?>(nil)
 
-    /// Such as `image 6x4, fade`.
+    /// The recorded contents and transitions, such as `image 6x4, fade`.
     var told: [String] { log.withLock { $0 } }
     var content: DisplayContent { last.withLock { $0 } }
     func forget() { log.withLock { $0 = [] } }
@@ -57,7 +57,7 @@ final class RecordingDisplay: ImageDisplay, Sendable {
     }
 }
 
-/// A display with its binding, whose queue is the test's to use.
+/// A display with its binding, on a queue that the test can use.
 final class TestDisplay: Sendable {
     let display = RecordingDisplay()
     let queue = DispatchQueue(label: "test.display")
@@ -68,7 +68,7 @@ final class TestDisplay: Sendable {
         binding = ImageBinding(display, cache: cache, queue: .dispatch(queue), options: options)
     }
 
-    /// On the display's queue, as a program would.
+    /// Runs a closure on the display's queue, as a program would.
     func perform(_ body: @Sendable (ImageBinding) -> Void) { queue.sync { body(binding) } }
 
     func set(_ request: ImageRequest?, placeholder: Placeholder? = .color(.black), options: DisplayOptions? = nil) {
@@ -84,6 +84,6 @@ final class TestDisplay: Sendable {
         }
     }
 
-    /// All that was told so far; what has been put on the queue has been told.
+    /// The recorded contents and transitions, after all work already on the queue has run.
     var told: [String] { queue.sync { display.told } }
 }

@@ -2,7 +2,7 @@ import Foundation
 
 @testable import Dipper
 
-/// Numbers that look random and are the same in every run (the step of `splitmix64`).
+/// Pseudo-random numbers that are the same in every run (SplitMix64).
 struct SteadyNumbers: RandomNumberGenerator {
     private var state: UInt64
 
@@ -17,15 +17,15 @@ struct SteadyNumbers: RandomNumberGenerator {
     }
 }
 
-/// A picture of bytes for tests: straight or premultiplied RGBA without gaps.
+/// A picture for tests: straight or premultiplied RGBA without padding between rows.
 struct TestPicture {
     let size: PixelSize
     var pixels: [UInt8]
 
-    /// A pixel, four bytes.
+    /// Returns the four bytes of a pixel.
     func pixel(_ x: Int, _ y: Int) -> [UInt8] { Array(pixels[(y * size.width + x) * 4..<(y * size.width + x) * 4 + 4]) }
 
-    /// Smooth slopes with noise and a hard edge: every pixel is different from its neighbours.
+    /// Returns smooth gradients with noise and a hard edge; every pixel differs from its neighbours.
     static func waves(_ width: Int, _ height: Int, opaque: Bool = true, seed: UInt64 = 1) -> TestPicture {
         var random = SteadyNumbers(seed)
         var pixels: [UInt8] = []
@@ -46,7 +46,7 @@ struct TestPicture {
         return TestPicture(size: PixelSize(width: width, height: height), pixels: pixels)
     }
 
-    /// What the rows give when they go through a ``RowWriter``, so many at a time.
+    /// Passes the rows through a ``RowWriter``, `rowsAtATime` rows at a time, and returns the image.
     func written(
         _ options: DecodeOptions = .init(), alpha: RowWriter.Alpha = .premultiplied, orientation: Orientation = .up,
         of picture: PixelSize? = nil, rowsAtATime: Int = 5, upTo last: Int = .max
@@ -67,7 +67,7 @@ struct TestPicture {
     }
 }
 
-/// Lanczos with three lobes on all pixels of the source, in double precision: the rule that resampling is held against.
+/// A Lanczos resampler with three lobes in double precision: the reference for the resampling tests.
 struct ReferenceResampler {
     static func weights(_ source: Int, _ target: Int, _ pixel: Int) -> [(Int, Double)] {
         let scale = Double(source) / Double(target)

@@ -5,16 +5,16 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// The box of the tests; Dipper has a type of this name, for the boxes of ISO media files.
+/// The box of the tests. Dipper has a type of the same name, for the boxes of ISO media files.
 typealias Box = TestSupport.Box
 
-/// Counts what is decoded, and can hold decodes up.
+/// A decoder that counts decodes and can hold them up.
 final class CountingDecoder: ImageDecoder {
     private let decoder: any ImageDecoder
     private let count = Mutex(0)
     private let gate = DispatchSemaphore(value: 0)
     private let isHeld: Bool
-    /// Set by the test before the first decode that is to fail.
+    /// The errors of the next decodes; the test sets them before the first decode that must fail.
     let failures = Box<[DipperError]>([])
 
     init(_ decoder: any ImageDecoder = PNGDecoder(), isHeld: Bool = false) {
@@ -25,7 +25,7 @@ final class CountingDecoder: ImageDecoder {
     var format: ImageFormat { decoder.format }
     var decodes: Int { count.withLock { $0 } }
 
-    /// Lets one decode go on that is held up, or the next.
+    /// Lets one held decode continue, or the next one.
     func release() { gate.signal() }
 
     func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
@@ -38,7 +38,7 @@ final class CountingDecoder: ImageDecoder {
     }
 }
 
-/// Turns colours around, and counts how often.
+/// A processor that inverts colours and counts its calls.
 struct Inverting: ImageProcessor {
     let name: String
     let count = Box(0)
@@ -58,7 +58,7 @@ struct Inverting: ImageProcessor {
     }
 }
 
-/// A cache of pictures in which everything is in the test's hands.
+/// An image cache whose server, clock, wall clock, network and decoder the test controls.
 struct TestImageCache {
     let transport = ScriptedTransport()
     let clock = ManualClock()
@@ -90,7 +90,7 @@ struct TestImageCache {
 }
 
 extension Image {
-    /// A picture that is of one colour, but for what the seed makes of it.
+    /// Returns a picture whose pixels follow from the seed.
     static func sample(_ width: Int = 16, _ height: Int = 12, seed: UInt8 = 1, alpha: UInt8 = 255) -> Image {
         let pixels = (0..<width * height).flatMap { index -> [UInt8] in
             let value = UInt8((index &* 7 &+ Int(seed) &* 31) & 0xFF)
@@ -103,7 +103,7 @@ extension Image {
 }
 
 extension ImageTask {
-    /// The error it ends with; `nil` if it ends well.
+    /// The error with which the task ends; `nil` if it succeeds.
     var error: DipperError? {
         get async {
             do throws(DipperError) {

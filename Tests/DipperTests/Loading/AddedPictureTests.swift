@@ -11,12 +11,12 @@ struct AddedPictureTests {
     private let old = Image.sample(seed: 3)
     private let added = Image.sample(seed: 90)
 
-    /// The picture, its colours turned around.
+    /// The picture with inverted colours.
     private func inverted(_ image: Image) throws -> [UInt8] {
         try Inverting().process(image, ProcessingContext(limits: DecodeLimits())).pixels
     }
 
-    /// Encodes only once it is let go.
+    /// An encoder that waits until the test releases it.
     private func slow(_ gate: DispatchSemaphore) -> ImageSerializer {
         ImageSerializer { image, _, codecs throws(DipperError) in
             gate.wait()
@@ -120,7 +120,7 @@ struct AddedPictureTests {
 }
 
 extension ImageSerializer {
-    /// Encodes nothing.
+    /// An encoder that encodes nothing.
     fileprivate static var never: ImageSerializer {
         ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable }
     }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Pictures that are being made have one budget", .timeLimit(.minutes(5)))
 struct DecodeBudgetTests {
-    /// Measures the most bytes that are being made at a time.
+    /// Measures the largest number of bytes that are being made at once.
     private final class Meter: Sendable {
         private let state = Mutex((used: 0, most: 0))
 
@@ -82,7 +82,7 @@ struct DecodeBudgetTests {
         await queue.shutdown()
     }
 
-    /// What is made of a picture of 40,000 bytes, and how many such pictures fit into 100,000 bytes.
+    /// A way to process a picture of 40,000 bytes, and the number of such pictures that fit into 100,000 bytes.
     private enum Making: CaseIterable {
         case plain, inverted, small
 

@@ -125,7 +125,7 @@ struct ImageQueueTests {
         await test.cache.shutdown()
     }
 
-    /// Notes in which order pictures are made.
+    /// Records the order in which pictures are made.
     private struct Noting: ImageProcessor {
         let name: String
         let order: Box<[String]>

@@ -7,7 +7,7 @@ import Testing
 @testable import DipperData
 
 extension Door {
-    /// Keeps a thread that reads.
+    /// Blocks a reading thread.
     fileprivate func put(_ cache: ImageCache, _ place: LookUpQueue.Place = .init(.fast, Priority(1))) {
         cache.data.readEntry("held up", place) { _ in self.pass() }
     }
@@ -28,7 +28,7 @@ struct LookOrderTests {
         test.cache.clearMemory()
     }
 
-    /// A cache whose two threads that read stand behind doors.
+    /// Returns a cache whose two reading threads wait at doors.
     private func held(_ names: [String]) async throws -> (TestImageCache, Door, Door) {
         let test = TestImageCache(folder: TemporaryFolder())
         try await fill(test, names)

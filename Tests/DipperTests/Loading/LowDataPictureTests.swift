@@ -24,7 +24,7 @@ struct LowDataPictureTests {
 
     private var request: ImageRequest { ImageRequest(large).with(\.lowDataURL, small) }
 
-    /// Stands in the way of every look at the disk until it is opened.
+    /// Blocks every look at the disk until the test opens it.
     private func block(_ cache: ImageCache) async -> DispatchSemaphore {
         let door = DispatchSemaphore(value: 0)
         for _ in 0..<2 {

@@ -10,7 +10,7 @@ import Testing
 struct PreviewTests {
     private let a = url("photo.jpg")
 
-    /// Where each scan of a progressive file ends.
+    /// The offsets at which the scans of a progressive file end.
     private func scanEnds(_ file: Data) -> [Int] {
         var progressive = ProgressiveJPEG()
         var ends: [Int] = []

@@ -10,7 +10,7 @@ import Testing
 struct SharedMakingTests {
     private let picture = Image.sample()
 
-    /// A folder that holds a picture, and what was made of it.
+    /// Returns a folder that contains a picture and the result of a request for it.
     private func filled(_ request: ImageRequest) async throws -> TemporaryFolder {
         let folder = TemporaryFolder()
         let cache = TestImageCache(folder: folder)
@@ -20,8 +20,8 @@ struct SharedMakingTests {
         return folder
     }
 
-    /// Asks for a picture from several threads at once, from a cache that has nothing in memory.
-    /// - Returns: decodes that were begun, and different pixels that were handed out.
+    /// Requests a picture from several threads at once, from a cache with an empty memory tier.
+    /// - Returns: the number of decodes that began, and the number of different pixel buffers that the calls got.
     private func ask(_ request: ImageRequest, _ folder: TemporaryFolder) async throws -> (decodes: Int, pictures: Int) {
         let test = TestImageCache(folder: folder)
         let tasks = await withCheckedContinuation { (done: CheckedContinuation<[ImageTask], Never>) in

@@ -7,7 +7,7 @@ import Testing
 struct WishesTests {
     private final class Waiter: Sendable {}
 
-    /// Counts how often a wish is looked at.
+    /// Counts the reads of a wish.
     private struct CountedWish: Urgency {
         @TaskLocal static var reads = Box(0)
         let queue: FetchQueue

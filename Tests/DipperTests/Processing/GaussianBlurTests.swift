@@ -4,7 +4,8 @@ import Testing
 
 @Suite("Blurring", .timeLimit(.minutes(5)))
 struct GaussianBlurTests {
-    /// The filter as it is defined: every weight up to seven deviations, the picture going on as it ends.
+    /// The filter by its definition: all weights up to seven standard deviations, with the edge pixels repeated outside
+    /// of the picture.
     private func reference(_ image: Image, _ sigma: Double) -> [Double] {
         let reach = Int(sigma * 7) + 2
         var weights = (-reach...reach).map { exp(-Double($0 * $0) / (2 * sigma * sigma)) }

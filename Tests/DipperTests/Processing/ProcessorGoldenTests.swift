@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Processors make what their formulas say", .timeLimit(.minutes(5)))
 struct ProcessorGoldenTests {
-    /// A processor, the picture it is tried on, and the largest difference of 255 that rounding explains.
+    /// A processor, its test picture, and the largest difference, in steps of 1/255, that rounding explains.
     struct Case: CustomTestStringConvertible {
         let name: String
         let picture: String

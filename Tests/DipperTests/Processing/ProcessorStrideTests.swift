@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Pictures whose rows have bytes behind their pixels", .timeLimit(.minutes(5)))
 struct ProcessorStrideTests {
-    /// The same pixels with something else behind each row.
+    /// Returns an image with the same pixels and `count` bytes of padding after each row.
     private func padded(_ image: Image, by count: Int) throws -> Image {
         let rowStride = image.width * 4 + count
         let storage = try PixelStorage(byteCount: rowStride * image.height)

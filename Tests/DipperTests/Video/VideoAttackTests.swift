@@ -10,7 +10,7 @@ import Testing
 struct VideoAttackTests {
     private static let names = ["a.m3u8", "a.mp4"]
 
-    /// A folder with a video that nobody is to see, and a file that names it by its path.
+    /// A folder with a secret video, and a file that refers to it by its path.
     private func playlist(_ name: String) async throws -> (TemporaryFolder, URL) {
         let folder = TemporaryFolder()
         let secret = try await VideoFile.colors(as: "secret.ts", in: folder)

@@ -3,11 +3,11 @@ import TestSupport
 
 @testable import Dipper
 
-/// Videos and programs that the tests make.
+/// Videos and programs for the tests.
 enum VideoFile {
     static let isPossible = (try? FrameCommand.find("ffmpeg")) != nil
 
-    /// MP4: a second each of red, green and blue, 160×90 at 25 pictures a second.
+    /// An MP4 file: one second each of red, green and blue, 160×90 pixels, 25 frames a second.
     static var colors: Data { get async { await made.value } }
 
     private static let made = Task<Data, Never> {
@@ -18,7 +18,7 @@ enum VideoFile {
         return withExtendedLifetime(folder) { (try? Data(contentsOf: file)) ?? Data() }
     }
 
-    /// The same in a file of another kind, by the ending of its name.
+    /// Writes the film of ``colors`` into a file whose format follows from the extension of its name.
     static func colors(as name: String, in folder: TemporaryFolder, _ options: [String] = []) async throws -> URL {
         let original = folder.url.appendingPathComponent("original.mp4")
         try await colors.write(to: original)
@@ -27,7 +27,7 @@ enum VideoFile {
         return file
     }
 
-    /// MP4 that is to be turned by a quarter, clockwise, when it is shown.
+    /// An MP4 file of ``colors`` that a player must rotate by 90° clockwise.
     static var turned: Data { get async { turned(await colors) } }
 
     private static func turned(_ colors: Data) -> Data {
@@ -42,8 +42,8 @@ enum VideoFile {
         return bytes
     }
 
-    /// Runs a program, which is waited for on a thread of its own: Swift's few are for the tests.
-    /// - Returns: whether it ended with status 0.
+    /// Runs a program and waits for it on a separate thread, because the tests need Swift's few threads.
+    /// - Returns: whether the program ended with status 0.
     @discardableResult
     static func run(
         _ program: String, _ arguments: [String], in folder: URL? = nil, output: FileHandle? = nil
@@ -71,7 +71,7 @@ enum VideoFile {
     }
 }
 
-/// Stands in for ffmpeg: a script.
+/// A script in the place of ffmpeg.
 struct FakeProgram {
     let folder = TemporaryFolder()
     var path: String { folder.url.path + "/program" }
@@ -104,7 +104,7 @@ struct FakeProgram {
 }
 
 extension VideoFrameProvider {
-    /// The error it ends with; `nil` if it ends well.
+    /// The error with which the call ends; `nil` if it succeeds.
     var error: DipperError? {
         get async {
             do {
@@ -116,10 +116,10 @@ extension VideoFrameProvider {
         }
     }
 
-    /// The picture, decoded.
+    /// The decoded picture.
     var image: Image { get async throws { try CodecRegistry.standard.decode(try await data(), DecodeOptions()) } }
 
-    /// The same with one setting changed.
+    /// Returns the provider with one setting changed.
     func with<Value>(_ setting: WritableKeyPath<VideoFrameProvider, Value>, _ value: Value) -> VideoFrameProvider {
         var copy = self
         copy[keyPath: setting] = value
@@ -128,7 +128,8 @@ extension VideoFrameProvider {
 }
 
 extension Image {
-    /// Which of red, green and blue most of the picture's middle is; `nil` if none.
+    /// The index of the colour (0 red, 1 green, 2 blue) of the middle pixel that alone exceeds 230; `nil` if there is
+    /// none.
     var mainColor: Int? {
         let pixel = self[width / 2, height / 2]
         let parts = [pixel.x, pixel.y, pixel.z]

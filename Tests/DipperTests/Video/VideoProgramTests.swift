@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Programs that decode videos, and those that do not", .serialized, .timeLimit(.minutes(5)))
 struct VideoProgramTests {
-    /// How a call ends whose program is a script.
+    /// Returns the result of a call whose program is a script.
     private func error(
         _ script: String, _ change: (VideoFrameProvider) -> VideoFrameProvider = { $0 }
     ) async throws -> DipperError? {

@@ -3,17 +3,18 @@ import Dipper
 import Foundation
 import Synchronization
 
-/// Plays an animation on the real clock and prints: MB at the peak before the player is made, MB at the peak, milliseconds
-/// of the processor for each frame, frames shown, frames due, frames late by more than a display's interval, and the
-/// most that one was late, in milliseconds; the last two also for a thread that only sleeps meanwhile.
+/// A child process that plays an animation on the real clock and prints: MB at the peak before the player is made, MB
+/// at the peak, milliseconds of processor time per frame, frames shown, frames due, frames late by more than a
+/// display's interval, and the largest delay of a frame in milliseconds. The last two numbers follow once more, for a
+/// thread that only sleeps meanwhile.
 struct AnimationChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "animation-child", shouldDisplay: false)
 
     @Option var file: String
-    /// From one frame to the next, in milliseconds.
+    /// The time from one frame to the next, in milliseconds.
     @Option var delay: Int
     @Option var bufferCount: Int
-    /// Decodes all frames in a row, without a player.
+    /// Whether to decode all frames in a row, without a player.
     @Flag var decodesOnly = false
 
     func run() async throws {
@@ -43,13 +44,13 @@ struct AnimationChild: AsyncParsableCommand {
             sleptLate.count { $0 > 1e3 / 60 }, sleptLate.max() ?? .nan)
     }
 
-    /// How far each was behind the one that was earliest, in milliseconds.
+    /// Returns the delay of each frame relative to the most punctual one, in milliseconds.
     private func lateness(_ shown: [(index: Int, time: Double)]) -> [Double] {
         let behind = shown.map { $0.time - Double($0.index * delay) / 1e3 }
         return behind.map { ($0 - (behind.min() ?? 0)) * 1e3 }
     }
 
-    /// What the machine lets anyone do: a thread that wakes when frames are due.
+    /// A thread that only wakes when frames are due, to measure how punctual any thread is on this machine.
     private final class Sleeper: Sendable {
         private let woken = Mutex<[(index: Int, time: Double)]>([])
         private let end = DispatchSemaphore(value: 0)
@@ -86,7 +87,7 @@ struct AnimationChild: AsyncParsableCommand {
         return shown.withLock { $0 }
     }
 
-    /// Seconds of the processor that all threads have had.
+    /// Returns the processor time of all threads of the process, in seconds.
     private static func processorSeconds() -> Double {
         var time = timespec()
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)

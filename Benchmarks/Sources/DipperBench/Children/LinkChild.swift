@@ -2,20 +2,20 @@ import ArgumentParser
 import DipperData
 import Foundation
 
-/// Asks for the prefetches, a while later for the urgent files, and prints the milliseconds from there to the end of the
-/// last urgent file, then to the end of each.
+/// A child process that requests the prefetches and, after a delay, the urgent files. It prints the milliseconds from
+/// the request of the urgent files to the end of the last one, then to the end of each.
 struct LinkChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "link-child", shouldDisplay: false)
 
     @Option var base: String
     @Option var certificate: String
-    /// `FOLDER:COUNT`.
+    /// The files to prefetch, as `FOLDER:COUNT`.
     @Option var load: String?
     @Option var urgent: String
     @Option var size: Int
-    /// From asking for the load to asking for the urgent files, in milliseconds.
+    /// The time from requesting the prefetches to requesting the urgent files, in milliseconds.
     @Option var delay = 600
-    /// Everything in fastQueue, in the order in which it is asked for.
+    /// Whether all requests go to fastQueue, in the order in which the process makes them.
     @Flag var oneQueue = false
 
     func run() async throws {

@@ -3,8 +3,9 @@ import Dipper
 import Foundation
 import Synchronization
 
-/// Asks for photographs as someone who scrolls through them, so many at once, and prints: MB before the cache is made,
-/// MB at the peak, photographs per second, and files on disk in the end.
+/// A child process that requests photographs like a person who scrolls through them, a number of them at once. It
+/// prints: MB before the cache is made, MB at the peak, photographs per second, milliseconds of processor time per
+/// photograph, and entries on disk in the end.
 struct PhotographsChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "photographs-child", shouldDisplay: false)
 
@@ -51,7 +52,7 @@ struct PhotographsChild: AsyncParsableCommand {
         return URL(string: "\(base)/\(number)").map { ImageRequest($0) }
     }
 
-    /// Seconds of the processor that all threads have had.
+    /// Returns the processor time of all threads of the process, in seconds.
     private static func processorSeconds() -> Double {
         var time = timespec()
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)

@@ -2,8 +2,8 @@ import ArgumentParser
 import DipperData
 import Foundation
 
-/// Prefetches many files and prints in MB: memory before, with all of them queued, and the peak; then entries on disk
-/// and files per second.
+/// A child process that prefetches many files. It prints memory in MB before the cache is made, with all prefetches
+/// queued, and at the peak; then the number of entries on disk, and files per second.
 struct PrefetchChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "prefetch-child", shouldDisplay: false)
 

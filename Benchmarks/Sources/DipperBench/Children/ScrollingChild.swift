@@ -2,18 +2,18 @@ import ArgumentParser
 import Dipper
 import Foundation
 
-/// Scrolls through pictures as someone does who flings a list about, and prints: milliseconds from the end of a fling to
-/// all pictures on screen being there, for flings that run out and for those that are stopped; the share of frames with all
-/// of them there; and requests made.
+/// A child process that scrolls through pictures like a person who flings a list. It prints: milliseconds from the end
+/// of a fling until all pictures on screen are loaded, for flings that run out and for flings that are stopped; the
+/// percentage of frames with all pictures loaded; and the number of network requests.
 struct ScrollingChild: AsyncParsableCommand {
     enum Mode: String, ExpressibleByArgument {
-        /// ``ListLoader``.
+        /// A ``ListLoader`` makes the requests.
         case list
-        /// What comes on screen urgently, what follows as prefetches; nothing is taken back.
+        /// Visible pictures are urgent and the pictures after them are prefetched; nothing is demoted or cancelled.
         case queues
-        /// What comes on screen, in one queue.
+        /// Visible pictures are requested in a single queue.
         case queue
-        /// What is on screen in the end, and nothing before.
+        /// Only the pictures on screen after each fling are requested.
         case alone
     }
 
@@ -33,10 +33,10 @@ struct ScrollingChild: AsyncParsableCommand {
         let cache = ImageCache(configuration)
         let asked = Asked(cache, mode: mode, rows: rows, base: base)
         var (first, settled, stopped, frames, complete) = (0.0, [Double](), [Double](), 0, 0)
-        // Rows a second at which a fling begins; it loses two thirds of its speed each 0.6 s.
+        // The speed at which a fling begins, in rows per second; it falls by two thirds in 0.6 s.
         let flings = [60.0, 150, 300, 600, -400].flatMap { [($0, 2.0), ($0, abs($0) / 2)] }
         for (fling, (speed, least)) in flings.enumerated() {
-            // Reads on for a second, a row every quarter.
+            // Reading: one row every quarter of a second, for a second.
             for tick in 0..<60 {
                 if tick % 15 == 0, fling > 0 || tick > 0 { first += 1 }
                 frames += 1
@@ -54,7 +54,7 @@ struct ScrollingChild: AsyncParsableCommand {
             var end: Double? = asked.show(Int(first), isResting: true) ? 0 : nil
             var tick = 0
             while tick < 240 || end == nil {
-                // Finer than frames, so that they do not blur the figure.
+                // Checks are more frequent than frames, so that the figure is more precise than a frame.
                 try await Task.sleep(for: .milliseconds(4))
                 tick += 1
                 if end == nil, asked.show(Int(first), isResting: true, isNew: false) {
@@ -73,7 +73,7 @@ struct ScrollingChild: AsyncParsableCommand {
         await cache.shutdown()
     }
 
-    /// Makes the calls of one mode.
+    /// The requests of one mode.
     private final class Asked {
         private let cache: ImageCache
         private let mode: Mode
@@ -98,7 +98,8 @@ struct ScrollingChild: AsyncParsableCommand {
             URL(string: "\(base)/\(row)").map { ImageRequest($0) }
         }
 
-        /// - Returns: whether all that is on screen is there.
+        /// Requests the pictures for a position of the list.
+        /// - Returns: Whether all pictures on screen are loaded.
         func show(_ first: Int, isResting: Bool, isNew: Bool = true) -> Bool {
             let visible = first..<min(rows, first + ScrollingChild.screen)
             if isNew {

@@ -2,8 +2,8 @@ import ArgumentParser
 import DipperData
 import Foundation
 
-/// Fetches files one after the other, or all asked for at once, in one queue, and prints a line for each: milliseconds
-/// from the asking to its end, to its first byte, bytes.
+/// A child process that fetches files in one queue, one after the other or all at once. It prints a line for each file:
+/// milliseconds from the request to the file's end, milliseconds to its first byte, and its bytes.
 struct ThroughputChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "throughput-child", shouldDisplay: false)
 

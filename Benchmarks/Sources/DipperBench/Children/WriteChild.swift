@@ -2,7 +2,7 @@ import ArgumentParser
 import DipperData
 import Foundation
 
-/// Writes entries and ends; run under strace by ``SyncCounts``.
+/// A child process that writes entries to disk and ends; ``SyncCounts`` runs it under strace.
 struct WriteChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "write-child", shouldDisplay: false)
 

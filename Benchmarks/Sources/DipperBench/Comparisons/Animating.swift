@@ -1,6 +1,6 @@
 import Foundation
 
-/// Playing a long animation: processor, memory and punctuality.
+/// The comparison of playing a long animation: processor time, memory and punctuality.
 struct Animating: Comparison {
     let name = "animation"
     let title = "Playing an animation"
@@ -15,15 +15,15 @@ struct Animating: Comparison {
     private static let pillow = "Pillow"
 
     private struct Run {
-        /// Milliseconds for each frame.
+        /// The processor time per frame, in milliseconds.
         let processor: Double
         let peak: Double
         var before = Double.nan
         var shown = Double.nan
-        /// Frames that came late or not at all.
+        /// The number of frames that came late or not at all.
         var late = Double.nan
         var latest = Double.nan
-        /// The same of a thread that slept meanwhile.
+        /// Late wake-ups and the largest delay in milliseconds of a thread that only slept meanwhile.
         var sleeper: (late: Double, latest: Double)?
     }
 
@@ -58,7 +58,7 @@ struct Animating: Comparison {
         return [table(runs)]
     }
 
-    /// Made at first use and kept in `.work`.
+    /// Returns the animation's file; the first call creates it in `.work`.
     private static func file(_ bench: Bench) throws -> URL {
         let file = bench.work.appendingPathComponent("pictures/animation.gif")
         guard !FileManager.default.fileExists(atPath: file.path) else { return file }

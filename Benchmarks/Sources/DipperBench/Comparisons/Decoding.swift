@@ -2,7 +2,7 @@ import CPicturePeers
 @testable import Dipper
 import Foundation
 
-/// What it costs to decode a picture, whole and to the size of a thumbnail.
+/// The comparison of decoding a picture, whole and to the size of a thumbnail.
 struct Decoding: Comparison {
     let name = "decode"
     let title = "Decoding"
@@ -45,7 +45,7 @@ struct Decoding: Comparison {
         ]
     }
 
-    // MARK: The tables
+    // MARK: Tables
 
     private func jpeg(_ bench: Bench, _ pictures: SamplePictures, _ peers: Peers) async throws -> Table {
         let bytes = try Data(contentsOf: pictures.jpeg)
@@ -115,7 +115,7 @@ struct Decoding: Comparison {
         return table
     }
 
-    /// For information.
+    /// Compares WebP and AVIF, for information: there is no target.
     private func others(_ bench: Bench, _ pictures: SamplePictures, _ peers: Peers) async throws -> Table {
         var figures = Figures()
         var turns: [TimedCompetitor] = []
@@ -149,12 +149,12 @@ struct Decoding: Comparison {
             settings: settings.flatMap { [$0, $0 + Figures.onTheClock] }, figures: figures)
     }
 
-    // MARK: The competitors
+    // MARK: Competitors
 
     private func ours(_ bytes: Data, _ size: String, as setting: String? = nil) -> TimedCompetitor {
         let options = DecodeOptions(target: size == Self.small ? TargetSize(Self.thumbnail) : nil)
         return TimedCompetitor(name: Self.ours, setting: setting ?? size) {
-            // The pool has memory for it again, which another turn may have given back.
+            // Another turn may have trimmed the pool: an uncounted decoding fills it again.
             keep(try CodecRegistry.standard.decode(bytes, options))
             return try Timing { keep(try CodecRegistry.standard.decode(bytes, options)) }
         }
@@ -207,7 +207,7 @@ struct Decoding: Comparison {
     }
 }
 
-/// Memory that a peer in C writes to, touched beforehand.
+/// The memory that a peer in C writes to; its pages are touched beforehand.
 final class Scratch: @unchecked Sendable {
     let memory: UnsafeMutableBufferPointer<UInt8>
 

@@ -1,7 +1,7 @@
 import DipperData
 import Foundation
 
-/// Writing entries to disk and reading them back, through the public calls.
+/// The comparison of writing entries to disk and reading them back, through the public calls.
 struct DiskEntries: Comparison {
     let name = "disk"
     let title = "Disk hit and write"
@@ -16,8 +16,9 @@ struct DiskEntries: Comparison {
         let name: String
         let size: Int
         let count: Int
-        /// The targets; none for a setting that is for information.
+        /// The target for hits, as a ratio to plain files; `nil` for a setting that is for information.
         var hit: Double?
+        /// The target for writes, as a ratio to plain files; `nil` for a setting that is for information.
         var write: Double?
     }
 

@@ -1,7 +1,8 @@
 import DipperData
 import Foundation
 
-/// The stores of one setting of ``DiskEntries``. Every turn of writing adds new entries; reading takes the latest.
+/// The stores of one setting of ``DiskEntries``. Every turn of writing adds new entries; every turn of reading reads
+/// the entries of the latest turn.
 final class DiskLoad {
     private let disk: DiskFolder
     private let size: Int
@@ -97,7 +98,7 @@ final class DiskLoad {
         return time
     }
 
-    /// The same through a cache whose memory takes nothing.
+    /// Measures reading through a cache whose memory tier keeps nothing.
     func readOursWithoutMemory() throws -> Double {
         let cache = uncached ?? DataCache(Self.configuration(oursFolder, memoryLimit: 0))
         uncached = cache

@@ -1,7 +1,7 @@
 import DipperData
 import Foundation
 
-/// Small files from a server next door: what the cache costs on top of libcurl.
+/// The comparison of fetching small files from a server on this machine: the cost of the cache on top of libcurl.
 struct Fetching: Comparison {
     let name = "fetch"
     let title = "Fetch"
@@ -52,7 +52,7 @@ struct Fetching: Comparison {
         return [table(figures, settings.map(\.name), onDisk, disk.remark)]
     }
 
-    /// All urgent, all at once, awaited one after the other; a new cache for the turn.
+    /// Requests all files at once as urgent with a new cache, and waits for them one after the other.
     private static func fetch(_ urls: [URL], atOnce: Int, folder: String?) async throws -> (
         rate: Double, written: Int
     ) {

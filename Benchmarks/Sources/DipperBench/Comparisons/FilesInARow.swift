@@ -1,19 +1,19 @@
-/// Files fetched one after the other, by slowQueue of a cache and by fastQueue of another.
+/// The comparison of fetching files one after the other in slowQueue of one cache and in fastQueue of another.
 struct FilesInARow {
     let title: String
     let says: String
     let rounds: Int
-    /// How many files in a row.
+    /// The number of files in a row.
     let times: Int
     let folder: String
     let versions: [LinkServer.Version]
     let base: (LinkServer.Version) -> String
     let certificate: String?
-    /// The least that slow ÷ fast may be over all files.
+    /// The target for slow ÷ fast over all files, a lower bound; `nil` for none.
     let limit: Double?
-    /// Called before each turn.
+    /// A function called before each turn.
     let settle: () async throws -> Void
-    /// Runs this program with arguments.
+    /// A function that runs this program with arguments.
     let run: ([String]) throws -> Command.Output
 
     func measure(_ bench: Bench) async throws -> Table {
@@ -31,7 +31,7 @@ struct FilesInARow {
         }
         typealias Column = (version: LinkServer.Version, number: Int)
         func rate(_ queue: String, _ column: Column) -> Double {
-            // The last column holds the files together: as many bytes each, so their rate is a harmonic mean.
+            // The last column is for all files together. They have the same size, so their rate is the harmonic mean.
             (rates[queue + column.version.rawValue] ?? []).map { files in
                 column.number < times ? files[column.number] : Double(times) / files.reduce(0) { $0 + 1 / $1 }
             }.median

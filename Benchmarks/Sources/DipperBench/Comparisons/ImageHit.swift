@@ -2,7 +2,7 @@ import Dipper
 import Foundation
 import Synchronization
 
-/// What a call for a decoded picture in memory costs, held against a call for bytes in memory.
+/// The comparison of a call for a decoded picture in memory with a call for bytes in memory.
 struct ImageHit: Comparison {
     let name = "imagehit"
     let title = "Picture in memory"
@@ -71,7 +71,8 @@ struct ImageHit: Comparison {
 
     private static func setting(_ threads: Int) -> String { threads == 1 ? "1 thread" : "\(threads) threads" }
 
-    /// Nanoseconds: processor time divided by the operations; wall time divided by those of all threads.
+    /// Returns the nanoseconds per operation: processor time of all threads and wall time, each divided by the
+    /// operations of all threads.
     private static func nanoseconds(
         _ threads: Int, _ orders: [[Int]], _ pass: @escaping @Sendable ([Int]) -> Int
     ) -> Timing {

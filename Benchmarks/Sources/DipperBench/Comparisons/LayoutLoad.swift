@@ -2,7 +2,7 @@
 import Foundation
 import Logging
 
-/// The stores of one setting of ``Layouts``.
+/// The stores of one setting of ``Layouts``, and measurements of them.
 final class LayoutLoad {
     enum Layout: CaseIterable {
         case files, filesOnly, index
@@ -50,7 +50,7 @@ final class LayoutLoad {
         disk.settle()
     }
 
-    /// µs per entry.
+    /// Measures writing new entries, in µs per entry.
     func write(_ layout: Layout) async throws -> Double {
         rounds[layout, default: 0] += 1
         let texts = (0..<count).map { "https://images.example.com/photos/\(rounds[layout] ?? 0)/\($0)" }
@@ -76,7 +76,7 @@ final class LayoutLoad {
         } * 1e6 / Double(count)
     }
 
-    /// µs per entry.
+    /// Measures reading the latest entries, in µs per entry.
     func read(_ layout: Layout) throws -> Double {
         let time: Double
         if layout == .index {
@@ -94,7 +94,7 @@ final class LayoutLoad {
         return time * 1e6 / Double(count)
     }
 
-    /// ms.
+    /// Measures opening the store and reading its total, in milliseconds.
     func reopen(_ layout: Layout) async throws -> Double {
         let expected = (rounds[layout] ?? 0) * count
         let entries: Int
@@ -117,7 +117,7 @@ final class LayoutLoad {
         return time * 1e3
     }
 
-    /// Bytes on the device per entry.
+    /// Returns the bytes on the device per entry.
     func space(_ layout: Layout) async throws -> Double {
         _ = try await reopen(layout)
         disk.settle()

@@ -2,7 +2,7 @@
 import Foundation
 import Logging
 
-/// The two ways to lay the disk tier out, and what each costs.
+/// The comparison of two layouts of the disk tier.
 struct Layouts: Comparison {
     let name = "layouts"
     let title = "Two disk layouts"

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Urgent work while prefetches run, over a link that they fill.
+/// The comparison of urgent work while prefetches fill a link.
 struct LinkLoad: Comparison {
-    /// What can be measured by itself.
+    /// A part of the comparison that can be measured alone.
     enum Part: String, CaseIterable {
         case ours, queue, curl, chromium, throughput, long, loopback
     }
@@ -32,7 +32,7 @@ struct LinkLoad: Comparison {
     static let shape = ShapedLink.Shape(rate: 20, roundTrip: 50, queue: 256 << 10)
 
     private static let urgent = "urgent:20"
-    /// Milliseconds from asking for the load to asking for the urgent files.
+    /// The milliseconds from requesting the prefetches to requesting the urgent files.
     private static let delay = 600
     private static let ours = "DataCache, two queues"
     private static let queue = "DataCache, one queue"
@@ -65,7 +65,7 @@ struct LinkLoad: Comparison {
                     turns.append((Self.setting(version, load), competitor))
                 }
                 add(Self.ours, .ours) { try Self.cache(link, server, version, load, oneQueue: false) }
-                // Without a load the two queues are one queue; behind a single file there is no queue to stand in.
+                // Without prefetches two queues behave like one, and behind a single file there is no queue to wait in.
                 if load == .many {
                     add(Self.queue, .queue) { try Self.cache(link, server, version, load, oneQueue: true) }
                 }
@@ -106,7 +106,8 @@ struct LinkLoad: Comparison {
         return time
     }
 
-    /// The command as a whole, less the delay that the others wait: the urgent files stand last in its list.
+    /// Measures the whole command, less the delay before the urgent files of the others: curl's list has them at its
+    /// end.
     private static func curl(
         _ bench: Bench, _ link: ShapedLink, _ server: LinkServer, _ version: LinkServer.Version, _ load: Load
     ) throws -> Double {

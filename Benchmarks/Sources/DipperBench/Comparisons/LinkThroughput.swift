@@ -1,6 +1,6 @@
 import Foundation
 
-/// What slowQueue's small receive windows cost where nothing urgent runs.
+/// The comparison of slowQueue with fastQueue without urgent work: the cost of slowQueue's small receive windows.
 struct LinkThroughput {
     func run(_ bench: Bench) async throws -> [Table] {
         var tables: [Table] = []
@@ -10,7 +10,7 @@ struct LinkThroughput {
         return tables
     }
 
-    // MARK: The link of the urgent files
+    // MARK: Link of the urgent files
 
     private func onTheLink(_ bench: Bench) async throws -> Table {
         let shape = LinkLoad.shape
@@ -30,7 +30,7 @@ struct LinkThroughput {
                     try link.runAtClient(Command.myself, $0)
                 }
                 let counts = try link.count()
-                // From the first byte of the first answer to the last of the last.
+                // The time runs from the first byte of the first answer to the last byte of the last answer.
                 let first = files.map(\.first).min() ?? .nan
                 let time = ((files.map(\.end).max() ?? .nan) - first) / 1_000
                 shares[queue + setting, default: []].append(Double(counts.downBytes) * 8e-6 / shape.rate / time)
@@ -72,7 +72,7 @@ struct LinkThroughput {
         return table
     }
 
-    // MARK: A fast link and a long way
+    // MARK: Fast, long link
 
     private func onALongLink(_ bench: Bench) async throws -> Table {
         let shape = ShapedLink.Shape(rate: 200, roundTrip: 40, queue: 1 << 20)
@@ -91,7 +91,7 @@ struct LinkThroughput {
         ).measure(bench)
     }
 
-    // MARK: The loopback
+    // MARK: Loopback
 
     private func onTheLoopback(_ bench: Bench) async throws -> Table {
         let server = try await WebServer(bench, files: 1, size: 20_000_000)

@@ -1,7 +1,7 @@
 import DipperData
 import Foundation
 
-/// What a hit in memory costs, from one thread and from two at once.
+/// The comparison of hits in memory, from one thread and from two at once.
 struct MemoryHit: Comparison {
     let name = "memory"
     let title = "Memory hit"
@@ -80,7 +80,7 @@ struct MemoryHit: Comparison {
 
     private static func setting(_ threads: Int) -> String { threads == 1 ? "1 thread" : "\(threads) threads" }
 
-    /// Wall time divided by all operations of all threads.
+    /// Returns the wall time divided by the operations of all threads, in nanoseconds.
     private static func nanoseconds(
         _ threads: Int, _ orders: [[Int]], expected: Int, _ pass: @escaping @Sendable ([Int]) -> Int
     ) -> Double {

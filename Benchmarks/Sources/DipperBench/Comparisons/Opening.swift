@@ -2,7 +2,7 @@
 import Foundation
 import Logging
 
-/// Opening a store that holds many entries and knowing how large it is.
+/// The comparison of opening a small and a large store and reading its total size.
 struct Opening: Comparison {
     let name = "open"
     let title = "Opening a store"
@@ -44,8 +44,8 @@ struct Opening: Comparison {
         return [table(figures, disk.remark)]
     }
 
-    /// Rows in transactions of 64, as the writer makes them, so that the write-ahead log is left as it leaves it;
-    /// every second row with a small record. Opening reads no file of an entry.
+    /// Fills an index with rows in transactions of 64, like the writer, so that the write-ahead log is as the writer
+    /// leaves it. Every second row has a small record. Entries have no files, because opening reads none.
     private static func fill(_ folder: String, _ count: Int) async throws {
         let tier = makeTier(folder)
         var random = SeededGenerator(seed: 8)

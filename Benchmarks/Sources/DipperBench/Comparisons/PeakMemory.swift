@@ -1,6 +1,6 @@
 import Foundation
 
-/// How much memory the process takes while a long row of prefetches runs.
+/// The measurement of the process's peak memory during a long series of prefetches.
 struct PeakMemory: Comparison {
     let name = "rss"
     let title = "Peak memory"

@@ -2,7 +2,7 @@ import CPicturePeers
 import Foundation
 import Synchronization
 
-/// Scrolling through photographs as cameras make them: how fast, and in how much memory.
+/// The comparison of scrolling through photographs of a camera's size: speed and memory.
 struct Photographs: Comparison {
     let name = "photos"
     let title = "Scrolling through photographs"
@@ -18,7 +18,7 @@ struct Photographs: Comparison {
         var before = Double.nan
         var peak = Double.nan
         let perSecond: Double
-        /// Milliseconds for each photograph.
+        /// The processor time per photograph, in milliseconds.
         let processor: Double
     }
 
@@ -51,7 +51,7 @@ struct Photographs: Comparison {
         return [table(runs, threads, disk)]
     }
 
-    /// The same picture in different bytes: a comment of its own behind the start of the file.
+    /// Returns the photograph with different bytes: a JPEG comment of its own after the start of the file.
     private static func copy(_ number: Int, of photograph: Data) -> Data {
         let text = Data("number \(number)".utf8)
         return photograph.prefix(2) + Data([0xFF, 0xFE, 0, UInt8(text.count + 2)]) + text + photograph.dropFirst(2)
@@ -70,7 +70,7 @@ struct Photographs: Comparison {
         return Run(before: numbers[0], peak: numbers[1], perSecond: numbers[2], processor: numbers[3])
     }
 
-    /// Each thread reads and decodes the next file, into buffers that are used again.
+    /// Measures threads that each read and decode the next file, into buffers that are used again.
     private static func plainLoop(_ folder: URL, _ threads: Int) throws -> Run {
         let next = Atomic(0)
         let processor = Mutex(0.0)

@@ -1,7 +1,7 @@
 import Dipper
 import Foundation
 
-/// What it costs to process a large picture that is decoded already.
+/// The comparison of processing a large picture that is already decoded.
 struct Processing: Comparison {
     let name = "processors"
     let title = "Processors"

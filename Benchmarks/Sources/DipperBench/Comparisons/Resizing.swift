@@ -1,7 +1,7 @@
 import Dipper
 import Foundation
 
-/// Changing the size of a large picture that is decoded already.
+/// The comparison of resizing a large picture that is already decoded.
 struct Resizing: Comparison {
     let name = "resize"
     let title = "Resizing"

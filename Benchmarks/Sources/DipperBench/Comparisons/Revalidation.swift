@@ -1,7 +1,7 @@
 import DipperData
 import Foundation
 
-/// Entries on disk that the server must be asked about: what the cache costs on top of libcurl.
+/// The comparison of revalidating entries on disk: the cost of the cache on top of libcurl.
 struct Revalidation: Comparison {
     let name = "revalidate"
     let title = "Revalidation"
@@ -52,7 +52,8 @@ struct Revalidation: Comparison {
         guard written == urls.count else { throw BenchError("only \(written) entries were written") }
     }
 
-    /// A new cache, so that nothing is in memory. The connection is made before, as the peer's is.
+    /// Measures revalidation with a new cache, so that nothing is in memory. The connection is made before the
+    /// measurement, as in the peer.
     private static func revalidate(_ urls: [URL], _ folder: String) async throws -> Double {
         let cache = DataCache(DataCache.Configuration(directory: URL(fileURLWithPath: folder, isDirectory: true)))
         let (first, rest) = (urls[0], urls.dropFirst())

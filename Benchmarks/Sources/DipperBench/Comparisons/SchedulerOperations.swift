@@ -1,7 +1,7 @@
 import Foundation
 import SchedulerLoad
 
-/// What an event costs the scheduler, and whether a long queue makes it dearer.
+/// The measurement of the scheduler's cost per event, with a short and a long queue.
 struct SchedulerOperations: Comparison {
     let name = "scheduler"
     let title = "Scheduler operations"
@@ -34,7 +34,7 @@ struct SchedulerOperations: Comparison {
         return [table(figures)]
     }
 
-    /// One figure for each of `events`.
+    /// Returns the nanoseconds per operation of each of `events`.
     private static func nanoseconds(_ load: SchedulerLoad) throws -> [Double] {
         let batches = 50
         var sums = [Double](repeating: 0, count: events.count)

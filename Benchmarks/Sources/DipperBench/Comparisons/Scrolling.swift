@@ -1,7 +1,7 @@
 import Dipper
 import Foundation
 
-/// A list that is flung about over a slow link: how long until what it comes to rest at is there.
+/// The comparison of flings over a slow link: the time until the pictures that a list stops at are loaded.
 struct Scrolling: Comparison {
     let name = "scrolling"
     let title = "Scrolling through 5,000 pictures"
@@ -90,7 +90,7 @@ struct Scrolling: Comparison {
         return Run(settled: numbers[0], stopped: numbers[1], complete: numbers[2], requests: numbers[3])
     }
 
-    /// The sample's photographs, as small as a list shows them.
+    /// Returns the sample's photographs as JPEG files in the size of a list.
     private static func pictures(_ bench: Bench) throws -> [Data] {
         let folder = bench.package.deletingLastPathComponent().appendingPathComponent("Samples/Scrolling/Assets/photos")
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".jpg") }

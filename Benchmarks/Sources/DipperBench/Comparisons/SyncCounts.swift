@@ -1,6 +1,6 @@
 import Foundation
 
-/// How often writing asks the device to flush, counted by strace.
+/// The number of flushes that writing entries causes, counted by strace.
 enum SyncCounts {
     static func table(_ disk: DiskFolder) async throws -> Table {
         let count = 4_000
@@ -28,7 +28,7 @@ enum SyncCounts {
             }
             let perEntry = Double(calls) / Double(count)
             table.rows.append([name, "\(count)", "\(calls)", String(format: "%.4f", perEntry)])
-            // Those that are left are checkpoints of the index, one per so many pages.
+            // The remaining flushes are checkpoints of the index, one per some number of pages.
             table.checks.append(
                 Check("flushes per 1,000 entries, \(name)", perEntry * 1_000, .atMost, 10, ""))
         }

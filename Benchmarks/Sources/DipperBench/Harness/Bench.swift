@@ -1,6 +1,6 @@
 import Foundation
 
-/// One comparison of ours with its peers: one file, one section of RESULTS.md.
+/// A comparison of Dipper with its peers: one file, one section of RESULTS.md.
 protocol Comparison: Sendable {
     /// The name on the command line.
     var name: String { get }
@@ -9,11 +9,11 @@ protocol Comparison: Sendable {
     func run(_ bench: Bench) async throws -> [Table]
 }
 
-/// What a comparison is given.
+/// The settings and folders of a run, passed to each comparison.
 struct Bench {
-    /// The benchmark package.
+    /// The folder of the benchmark package.
     let package: URL
-    /// A folder for whatever is made on the way: `.work` in the package.
+    /// The folder for generated files: `.work` in the package.
     let work: URL
     /// The congestion control of servers behind a shaped link.
     let congestion: String
@@ -31,10 +31,10 @@ struct Bench {
 
     func rounds(_ usual: Int) -> Int { wantedRounds ?? usual }
 
-    /// Whether this part of a comparison is to be measured.
+    /// Returns whether the run measures a part of a comparison.
     func measures(_ part: String) -> Bool { parts.isEmpty || parts.contains(part) }
 
-    /// The environment that peers in Python run in, with diskcache and Pillow; made at first use.
+    /// Returns the path of a Python with diskcache and Pillow, for the peers; the first call creates its environment.
     func python() throws -> String {
         let environment = work.appendingPathComponent("venv").path
         let python = environment + "/bin/python"
@@ -48,7 +48,7 @@ struct Bench {
     func peer(_ name: String) -> String { package.appendingPathComponent("peers/\(name)").path }
 }
 
-/// Something that cannot be measured, and why.
+/// An error with the reason why something cannot be measured.
 struct BenchError: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }

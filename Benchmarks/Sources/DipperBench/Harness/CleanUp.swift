@@ -2,7 +2,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// What must be undone however the program ends: mounts and servers.
+/// Clean-up actions, for mounts and servers, that run however the program ends.
 enum CleanUp {
     private struct State: Sendable {
         var next = 0
@@ -11,7 +11,7 @@ enum CleanUp {
 
     private static let state = Mutex(State())
 
-    /// The number to give to ``run(_:)``.
+    /// Adds an action and returns its number for ``run(_:)``.
     static func add(_ action: @escaping @Sendable () -> Void) -> Int {
         state.withLock { state in
             state.next += 1
@@ -20,13 +20,13 @@ enum CleanUp {
         }
     }
 
-    /// Undoes one thing, once.
+    /// Runs an action, at most once.
     static func run(_ number: Int) {
         let action = state.withLock { $0.actions.removeValue(forKey: number) }
         action?()
     }
 
-    /// Undoes everything, the latest first.
+    /// Runs all actions, the latest first.
     static func all() {
         while let number = state.withLock({ $0.actions.keys.max() }) { run(number) }
     }
@@ -36,7 +36,7 @@ enum CleanUp {
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler {
-                // Held by its own handler, it lives as long as the program.
+                // The handler keeps the source alive for as long as the program runs.
                 withExtendedLifetime(source) { all() }
                 exit(128 + number)
             }

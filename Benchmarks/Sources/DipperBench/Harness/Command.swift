@@ -1,20 +1,20 @@
 import Foundation
 
-/// Runs other programs.
+/// Functions that find and run other programs.
 enum Command {
     struct Output {
         let output: String
         let errors: String
     }
 
-    /// Runs a program to its end.
-    /// - Throws: ``BenchError`` with what it wrote to its standard error, if its status is not 0.
+    /// Runs a program and waits for its end.
+    /// - Throws: ``BenchError`` with the program's output and standard error, if its exit status is not 0.
     @discardableResult
     static func run(_ program: String, _ arguments: [String]) throws -> Output {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: program)
         process.arguments = arguments
-        // Files, not pipes: nothing has to be drained while the program runs.
+        // Output goes to files, because pipes would have to be drained while the program runs.
         let output = try TemporaryFile()
         let errors = try TemporaryFile()
         process.standardOutput = output.handle
@@ -31,7 +31,7 @@ enum Command {
         return result
     }
 
-    /// Runs a program that prints one number.
+    /// Runs a program that prints one number, and returns it.
     static func number(_ program: String, _ arguments: [String]) throws -> Double {
         let text = try run(program, arguments).output
         guard let number = Double(text.trimmingCharacters(in: .whitespacesAndNewlines)) else {
@@ -40,7 +40,7 @@ enum Command {
         return number
     }
 
-    /// Where a program is; `nil` if it is not installed.
+    /// Returns the path of a program; `nil` if it is not installed.
     static func find(_ name: String) -> String? {
         let path = (ProcessInfo.processInfo.environment["PATH"] ?? "") + ":/usr/sbin:/sbin"
         return path.split(separator: ":").map { "\($0)/\(name)" }
@@ -54,11 +54,11 @@ enum Command {
         return path
     }
 
-    /// This program, to be run again as a child.
+    /// The path of this program, to run it as a child process.
     static let myself = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
 }
 
-/// A file without a name.
+/// A temporary file without a name.
 private struct TemporaryFile {
     let handle: FileHandle
 

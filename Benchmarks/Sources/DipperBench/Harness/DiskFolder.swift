@@ -1,16 +1,17 @@
 import Foundation
 
-/// The folder that disk comparisons use: a loop-mounted ext4 with a journal when run by root, else a plain folder.
+/// The folder of the disk comparisons: an ext4 with a journal on a loop device if root can mount one, else a plain
+/// folder.
 struct DiskFolder {
     let path: String
-    /// Where it is, for the remark under a table.
+    /// A remark on the folder's file system, for the text under a table.
     let remark: String
     private let cleanUp: Int
 
     init(_ bench: Bench) throws {
         let mount = bench.work.appendingPathComponent("disk").path
         let image = bench.work.appendingPathComponent("disk.ext4").path
-        // Left by a run that was killed.
+        // A killed run leaves its mount behind.
         if getuid() == 0 { _ = try? Command.run("/usr/bin/env", ["umount", mount]) }
         try FileManager.default.createDirectory(atPath: mount, withIntermediateDirectories: true)
         path = mount
@@ -41,7 +42,7 @@ struct DiskFolder {
 
     func end() { CleanUp.run(cleanUp) }
 
-    /// A new empty folder.
+    /// Creates an empty folder, in place of an existing one of this name.
     func make(_ name: String) throws -> String {
         let folder = path + "/" + name
         try? FileManager.default.removeItem(atPath: folder)
@@ -49,10 +50,10 @@ struct DiskFolder {
         return folder
     }
 
-    /// Lets the device finish what earlier turns have left to it.
+    /// Waits until the device has written the data of earlier turns.
     func settle() { sync() }
 
-    /// Bytes that the files of a folder take on the device.
+    /// Returns the bytes that the files of a folder take on the device.
     static func space(_ folder: String) -> Int {
         guard let names = FileManager.default.enumerator(atPath: folder) else { return 0 }
         var blocks = 0

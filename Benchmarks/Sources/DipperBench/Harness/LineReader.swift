@@ -1,6 +1,6 @@
 import Foundation
 
-/// Lines from a pipe, waited for.
+/// A blocking reader of lines from a pipe.
 final class LineReader {
     private let file: FileHandle
     private var text = Data()

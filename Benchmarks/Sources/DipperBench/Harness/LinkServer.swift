@@ -1,13 +1,13 @@
 import Foundation
 
-/// nginx at the far end of a link: HTTP/1.1 in clear text, HTTP/2 over TLS, and a page for a browser.
+/// An nginx at the server's end of a link, with HTTP/1.1 in clear text, HTTP/2 over TLS, and a page for a browser.
 final class LinkServer {
-    /// What is served, as folders of numbered files of random bytes.
+    /// A folder of numbered files for the server, by default with random bytes.
     struct Files: Sendable {
         let folder: String
         let count: Int
         let size: Int
-        /// What is in them, in turn, instead of random bytes.
+        /// The contents of the files, used in turn, in place of random bytes.
         var contents: [Data] = []
     }
 
@@ -68,13 +68,13 @@ final class LinkServer {
         let text = template.replacingOccurrences(of: "@WORK@", with: work.path)
             .replacingOccurrences(of: "@PAGE@", with: bench.peer("fetch_priority.html"))
             .replacingOccurrences(of: "@ADDRESS@", with: ShapedLink.serverAddress)
-            // As root nginx would give itself a user who may not enter the folder.
+            // nginx started as root switches by default to a user who may not enter the folder.
             .replacingOccurrences(of: "@USER@", with: getuid() == 0 ? "user root;" : "")
         let configuration = work.appendingPathComponent("nginx.conf")
         try Data(text.utf8).write(to: configuration)
         let process = Process()
         process.executableURL = URL(fileURLWithPath: try Command.require("ip"))
-        // ip becomes nginx: there is one process to end.
+        // ip replaces itself by nginx, so there is only one process to end.
         process.arguments = ["netns", "exec", link.server, nginx, "-p", work.path, "-c", configuration.path]
         process.standardInput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
@@ -95,15 +95,15 @@ final class LinkServer {
 
     func end() { CleanUp.run(cleanUp) }
 
-    /// Forgets what pages have sent.
+    /// Deletes the measurements that pages have sent.
     func forgetMeasured() throws {
-        // nginx goes on writing to the file it has open.
+        // nginx keeps the file open, so it is truncated and not removed.
         if FileManager.default.fileExists(atPath: measured.path) {
             try FileHandle(forWritingTo: measured).truncate(atOffset: 0)
         }
     }
 
-    /// Waits for what a page sends, such as `milliseconds=12&bytes=34`.
+    /// Waits for the measurements of a page, such as `milliseconds=12&bytes=34`, and returns them by name.
     func nextMeasured() async throws -> [String: String] {
         for _ in 0..<3_000 {
             if let text = try? String(contentsOf: measured, encoding: .utf8),

@@ -1,10 +1,10 @@
 import Foundation
 import Synchronization
 
-/// Prints a line at once, also into a pipe.
+/// Prints a line without buffering, even into a pipe.
 func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
-/// Seconds on the monotonic clock.
+/// Returns the time of the monotonic clock, in seconds.
 func monotonicSeconds() -> Double {
     var time = timespec()
     clock_gettime(CLOCK_MONOTONIC, &time)
@@ -23,7 +23,8 @@ func seconds(_ body: () async throws -> Void) async rethrows -> Double {
     return monotonicSeconds() - start
 }
 
-/// Runs the body on so many threads at once; seconds from their common start to the last one's end.
+/// Runs a closure on a number of threads at once, and returns the seconds from their common start to the end of the
+/// last.
 func seconds(threads count: Int, _ body: @escaping @Sendable (_ thread: Int) -> Void) -> Double {
     let arrived = DispatchSemaphore(value: 0)
     let gate = Gate()
@@ -48,11 +49,11 @@ private final class Gate: Sendable {
     let isOpen = Atomic(false)
 }
 
-/// Keeps the optimizer from leaving out work whose result nobody reads.
+/// Keeps the optimizer from removing work whose result is unused.
 @inline(never)
 func keep<Value>(_ value: Value) {}
 
-/// The same numbers in each run.
+/// A random number generator that yields the same numbers in each run.
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
@@ -73,7 +74,7 @@ struct SeededGenerator: RandomNumberGenerator {
         return Data(data.prefix(count))
     }
 
-    /// A name such as a SHA-256 in hexadecimal digits.
+    /// Returns a name that looks like a SHA-256 in hexadecimal digits.
     mutating func digestName() -> String {
         (0..<4).map { _ in String(format: "%016lx", UInt(next())) }.joined()
     }

@@ -1,12 +1,13 @@
-/// Files fetched by one queue of a cache in a process of its own.
+/// A fetch of files by one queue of a cache, in a child process.
 enum QueueFetch {
     static let slow = "slowQueue"
     static let fast = "fastQueue"
 
-    /// Milliseconds from the asking to a file's end and to its first byte, and its bytes.
+    /// The milliseconds from the request to a file's end and to its first byte, and the file's size in bytes.
     typealias Fetched = (end: Double, first: Double, bytes: Double)
 
-    /// - Parameter run: Runs this program with arguments.
+    /// Fetches files in a child process.
+    /// - Parameter run: A function that runs this program with arguments.
     static func run(
         _ arguments: [String], _ queue: String, _ base: String, _ certificate: String?,
         _ run: ([String]) throws -> Command.Output

@@ -1,6 +1,6 @@
 import Foundation
 
-/// RESULTS.md: a section for each comparison, replaced one at a time.
+/// The file RESULTS.md, with a section for each comparison; each run replaces only the sections it measures.
 struct Report {
     private let file: URL
     private var sections: [String: String] = [:]
@@ -38,7 +38,7 @@ struct Report {
     }
 }
 
-/// What the figures were measured on.
+/// The machine that the figures are measured on.
 enum Machine {
     static var facts: String {
         let date = Date.now.formatted(.iso8601.year().month().day())
@@ -54,7 +54,7 @@ enum Machine {
         }
     }
 
-    /// Of the last minute. Ours alone is 1 to 2; more means that others were at work.
+    /// The load average of the last minute. The benchmarks alone cause 1 to 2; more means that other programs ran.
     private static var load: Substring? {
         (try? String(contentsOfFile: "/proc/loadavg", encoding: .utf8))?.split(separator: " ").first
     }
@@ -70,7 +70,7 @@ enum Machine {
             .trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// A line of the kernel's account of this process, in MB of 2^20 bytes.
+    /// Returns a value of `/proc/self/status`, in MB of 2^20 bytes.
     static func memory(_ name: String) throws -> Double {
         let lines = try String(contentsOfFile: "/proc/self/status", encoding: .utf8).split(separator: "\n")
         guard let line = lines.first(where: { $0.hasPrefix(name + ":") }),

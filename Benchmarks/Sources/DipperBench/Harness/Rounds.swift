@@ -1,9 +1,9 @@
 import Foundation
 
-/// One of those that are compared in a setting.
+/// A competitor in a setting of a comparison.
 struct Competitor {
     let name: String
-    /// Runs once and returns the figure of that run. Preparations are left out of the figure, not of the call.
+    /// Runs once and returns the figure of that run, which leaves out preparations.
     let measure: () async throws -> Double
 }
 
@@ -18,12 +18,13 @@ struct Figures {
 
     func ratio(_ a: String, _ b: String, _ setting: String) -> Double { self[a, setting] / self[b, setting] }
 
-    /// Runs the competitors in turns (A B C A B C …), one turn of each uncounted, and keeps the medians.
+    /// Runs the competitors of a setting in turns (A B C A B C …), the first turn of each uncounted, and keeps the
+    /// medians.
     mutating func measure(_ setting: String, rounds: Int, _ competitors: [Competitor]) async throws {
         try await measure(rounds: rounds, competitors.map { (setting, $0) })
     }
 
-    /// The same across settings, where one setting is held against another.
+    /// Runs competitors of several settings in turns, for comparisons between settings, and keeps the medians.
     mutating func measure(rounds: Int, _ turns: [(setting: String, competitor: Competitor)]) async throws {
         var samples = [[Double]](repeating: [], count: turns.count)
         for round in 0...rounds {
@@ -50,7 +51,7 @@ extension [Double] {
 }
 
 extension Double {
-    /// Three digits that count.
+    /// The number with about three significant digits, two decimals at most; a dash if it is not finite.
     var short: String {
         guard isFinite else { return "–" }
         switch abs(self) {

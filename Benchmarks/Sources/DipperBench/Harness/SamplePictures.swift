@@ -1,18 +1,19 @@
 import Dipper
 import Foundation
 
-/// Pictures of the size that cameras make, from a photograph of the sample; made at first use and kept in `.work`.
+/// Pictures of the size that cameras make, derived from a photograph of the sample. The first run creates them in
+/// `.work`.
 struct SamplePictures {
     let folder: URL
-    /// 4000 × 3000, quality 85.
+    /// A JPEG of 4000 × 3000 pixels, quality 85.
     var jpeg: URL { folder.appendingPathComponent("photo.jpg") }
-    /// The same picture.
+    /// The picture of ``jpeg`` as a progressive JPEG.
     var progressive: URL { folder.appendingPathComponent("progressive.jpg") }
-    /// 2400 × 1667, RGB.
+    /// A PNG of 2400 × 1667 pixels, RGB.
     var png: URL { folder.appendingPathComponent("photo.png") }
-    /// 2400 × 1667.
+    /// A WebP of 2400 × 1667 pixels.
     var webp: URL { folder.appendingPathComponent("photo.webp") }
-    /// 2400 × 1667.
+    /// An AVIF of 2400 × 1667 pixels.
     var avif: URL { folder.appendingPathComponent("photo.avif") }
 
     static let cameraSize = PixelSize(width: 4000, height: 3000)
@@ -20,7 +21,7 @@ struct SamplePictures {
 
     init(_ bench: Bench) throws {
         folder = bench.work.appendingPathComponent("pictures", isDirectory: true)
-        // Made last.
+        // This file is created last.
         guard !FileManager.default.fileExists(atPath: avif.path) else { return }
         say("making pictures in .work/pictures")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

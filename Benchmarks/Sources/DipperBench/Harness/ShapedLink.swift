@@ -1,15 +1,16 @@
 import Foundation
 
-/// Two network namespaces joined by a link of a given rate, delay and queue; gone with the run.
+/// A pair of network namespaces joined by a link of a given rate, delay and queue. Both are deleted at the end of the
+/// run.
 final class ShapedLink {
     struct Shape: Sendable {
-        /// In each direction, in Mbit/s of IP packets.
+        /// The rate in each direction, in Mbit/s of IP packets.
         var rate: Double
-        /// In milliseconds.
+        /// The round-trip time in milliseconds.
         var roundTrip: Double
-        /// Before the link, in each direction, in bytes.
+        /// The size of the queue before the link, in each direction, in bytes.
         var queue: Int
-        /// Share of the packets that get lost on the way.
+        /// The share of packets that the link loses.
         var loss = 0.0
 
         var description: String {
@@ -17,7 +18,7 @@ final class ShapedLink {
         }
     }
 
-    /// What has come out of the link since it was last asked.
+    /// The traffic that has come out of the link since the last call of ``ShapedLink/count()``.
     struct Counts: Sendable {
         var downBytes = 0
         var downPackets = 0
@@ -25,14 +26,15 @@ final class ShapedLink {
         var upBytes = 0
         var upPackets = 0
         var upDropped = 0
-        /// Packets on the link now.
+        /// The number of packets on the link now.
         var waiting = 0
     }
 
     static let serverAddress = "10.211.0.2"
     let shape: Shape
-    /// Names of the network namespaces.
+    /// The name of the client's network namespace.
     let client: String
+    /// The name of the server's network namespace.
     let server: String
     private let commands: FileHandle
     private let answers: LineReader
@@ -70,7 +72,7 @@ final class ShapedLink {
             answers = LineReader(output.fileHandleForReading)
             try process.run()
             guard try answers.next() == "ready" else { throw BenchError("the link does not come up") }
-            // As the sysctl it is refused outside the first namespace.
+            // The kernel refuses the sysctl outside the first namespace, so the route sets the congestion control.
             try Self.ip([
                 "-n", server, "route", "change", "10.211.0.0/24", "dev", "link0", "congctl", congestion,
             ])
@@ -82,7 +84,7 @@ final class ShapedLink {
 
     func end() { CleanUp.run(cleanUp) }
 
-    /// What has come through since the last call.
+    /// Returns the traffic that has come out of the link since the last call.
     @discardableResult
     func count() throws -> Counts {
         try commands.write(contentsOf: Data("\n".utf8))
@@ -96,7 +98,7 @@ final class ShapedLink {
             upPackets: numbers[4], upDropped: numbers[5], waiting: numbers[6])
     }
 
-    /// Waits until nothing has come through for a while: what an earlier turn left is gone.
+    /// Waits until the traffic of earlier turns has come out of the link.
     func settle() async throws {
         let quiet = Duration.milliseconds(Int(2 * shape.roundTrip) + 100)
         for _ in 0..<200 {
@@ -108,7 +110,7 @@ final class ShapedLink {
         throw BenchError("the link does not come to rest")
     }
 
-    /// Runs a program in the client's namespace to its end.
+    /// Runs a program in the client's namespace and waits for its end.
     func runAtClient(_ program: String, _ arguments: [String]) throws -> Command.Output {
         try Command.run(Command.require("ip"), ["netns", "exec", client, program] + arguments)
     }
@@ -126,7 +128,7 @@ final class ShapedLink {
 
     private static func prepare(_ name: String) throws {
         try ip(["netns", "add", name])
-        // Nothing but the traffic that is measured, and no turn that learns from the one before.
+        // Only the measured traffic uses the link, and TCP keeps no metrics from one turn for the next.
         let script = """
             echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
             echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
@@ -140,7 +142,7 @@ final class ShapedLink {
         try Command.run(Command.require("ip"), arguments).output
     }
 
-    /// Namespaces of runs that were killed.
+    /// Deletes the namespaces of runs that were killed.
     private static func removeLeftovers() {
         guard let list = try? ip(["netns", "list"]) else { return }
         for line in list.split(separator: "\n") {

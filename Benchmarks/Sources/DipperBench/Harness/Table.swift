@@ -1,4 +1,4 @@
-/// A target and whether it is met.
+/// A target, the measured value, and whether the value meets the target.
 struct Check {
     enum Bound: String {
         case atMost = "≤"
@@ -9,7 +9,7 @@ struct Check {
     let value: Double
     let bound: Bound
     let limit: Double
-    /// Follows the value: `×`, ` µs`.
+    /// The text after the value, such as ` ×` or ` µs`.
     let unit: String
 
     init(_ what: String, _ value: Double, _ bound: Bound, _ limit: Double, _ unit: String = " ×") {
@@ -32,23 +32,24 @@ struct Check {
     }
 }
 
-/// Medians by competitor and setting, and what they are held against.
+/// A table of medians by competitor and setting, with the targets.
 struct Table {
     let title: String
-    /// What is compared, in a line.
+    /// A description of the comparison.
     let says: String
     var rows: [[String]]
     var checks: [Check] = []
     var remarks: [String] = []
 
-    /// - Parameter header: the first row; its first cell names the unit.
+    /// Creates a table from rows of text.
+    /// - Parameter header: The first row; its first cell names the unit.
     init(_ title: String, says: String, header: [String], rows: [[String]]) {
         self.title = title
         self.says = says
         self.rows = [header] + rows
     }
 
-    /// A row for each competitor, a column for each setting.
+    /// Creates a table with a row for each competitor and a column for each setting.
     init(
         _ title: String, says: String, unit: String, competitors: [String], settings: [String],
         figures: Figures

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Milliseconds that a piece of work took.
+/// The time that a piece of work took, in milliseconds.
 struct Timing {
-    /// Of the processor, all threads that worked on it together.
+    /// The processor time of all threads that worked on it together.
     let processor: Double
     let wall: Double
 
@@ -11,7 +11,7 @@ struct Timing {
         self.wall = wall
     }
 
-    /// Times work that is done on the caller's thread.
+    /// Measures work that is done on the caller's thread.
     init(_ body: () throws -> Void) rethrows {
         let processor = Self.processorSeconds()
         let wall = monotonicSeconds()
@@ -20,7 +20,7 @@ struct Timing {
         self.processor = (Self.processorSeconds() - processor) * 1e3
     }
 
-    /// Seconds of the processor that this thread has had.
+    /// Returns the processor time of the calling thread, in seconds.
     static func processorSeconds() -> Double {
         var time = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
@@ -28,7 +28,7 @@ struct Timing {
     }
 }
 
-/// One of those that are compared by processor time, with the clock beside.
+/// A competitor that is compared by processor time, with wall time in addition.
 struct TimedCompetitor {
     let name: String
     let setting: String
@@ -36,10 +36,11 @@ struct TimedCompetitor {
 }
 
 extension Figures {
-    /// What is behind the name of a setting whose figures are of the clock.
+    /// The suffix that turns the name of a setting into that of its wall times.
     static let onTheClock = ", clock"
 
-    /// Runs the competitors in turns; keeps the processor time under the setting, and that of the clock beside it.
+    /// Runs the competitors in turns, and keeps the medians of processor time under the setting and of wall time under
+    /// the setting with the suffix ``onTheClock``.
     mutating func measure(rounds: Int, _ turns: [TimedCompetitor]) async throws {
         var samples = [[Timing]](repeating: [], count: turns.count)
         for round in 0...rounds {

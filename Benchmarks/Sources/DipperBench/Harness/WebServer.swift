@@ -1,6 +1,6 @@
 import Foundation
 
-/// nginx on a free port of the loopback, with files at `/0`, `/1`, …: random bytes, or the caller's
+/// An nginx on a free port of the loopback interface, with files at `/0`, `/1`, … of random bytes or of the caller's.
 final class WebServer {
     let base: String
     let port: Int
@@ -13,7 +13,8 @@ final class WebServer {
         try await self.init(bench, files: files) { _ in random.bytes(size) }
     }
 
-    /// - Parameter file: the bytes of a number.
+    /// Starts the server with the caller's files.
+    /// - Parameter file: A function that returns the bytes of the file with a number.
     init(_ bench: Bench, files: Int, _ file: (Int) -> Data) async throws {
         let nginx = try Command.require("nginx")
         let work = bench.work.appendingPathComponent("nginx")
@@ -30,7 +31,7 @@ final class WebServer {
             contentsOf: bench.package.appendingPathComponent("nginx/nginx.conf"), encoding: .utf8)
         let text = template.replacingOccurrences(of: "@WORK@", with: work.path)
             .replacingOccurrences(of: "@PORT@", with: "\(port)")
-            // As root nginx would give itself a user who may not enter the folder.
+            // nginx started as root switches by default to a user who may not enter the folder.
             .replacingOccurrences(of: "@USER@", with: getuid() == 0 ? "user root;" : "")
         let configuration = work.appendingPathComponent("nginx.conf")
         try Data(text.utf8).write(to: configuration)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A browser at the client's end of a link, started anew and with an empty profile for each measurement.
+/// A browser at the client's end of a link, started with an empty profile for each measurement.
 struct Chromium {
     private let program: String
     private let profile: URL
@@ -10,7 +10,7 @@ struct Chromium {
         profile = bench.work.appendingPathComponent("chromium")
     }
 
-    /// Milliseconds from asking for the urgent files to the end of the last one.
+    /// Returns the milliseconds from requesting the urgent files to the end of the last one.
     func measure(
         _ link: ShapedLink, _ server: LinkServer, base: String, load: String?, urgent: String, size: Int, delay: Int
     ) async throws -> Double {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// libcurl in C, and curl's own parallel mode. Both return files per second.
+/// The peers libcurl in C and curl's parallel mode. All measurements are in files per second.
 struct CurlPeers {
     private let loop: String
     private let curl: String
@@ -9,7 +9,7 @@ struct CurlPeers {
     private let base: String
     private let count: Int
 
-    /// Compiles the loop.
+    /// Compiles the loop in C and writes the lists of URLs for curl.
     init(_ bench: Bench, base: String, urls: [String]) throws {
         self.base = base
         count = urls.count
@@ -30,12 +30,13 @@ struct CurlPeers {
         Double(count) / (try Command.number(loop, [base, "\(count)", "\(atOnce)"]))
     }
 
-    /// The command as a whole, the start of its process included.
+    /// Measures the whole command, including the start of its process.
     func parallel(atOnce: Int) throws -> Double {
         Double(count) / (try time(list, atOnce))
     }
 
-    /// The time of one file taken off, so that the start of the process does not count.
+    /// Measures the command without the start of its process, by subtracting the time of a command that fetches one
+    /// file.
     func parallelWithoutStart(atOnce: Int) throws -> Double {
         let one = try time(single, atOnce)
         return Double(count - 1) / (try time(list, atOnce) - one)

@@ -4,8 +4,8 @@ import FoundationNetworking
 import NIOCore
 import Synchronization
 
-/// Other clients, each fetching the same files with so many requests at once and keeping the bodies in memory.
-/// Every function returns files per second, with a client made for the turn.
+/// Other HTTP clients that fetch the same files, with a number of requests at once, and keep the bodies in memory. Each
+/// function creates a client for the turn and returns files per second.
 enum HTTPPeers {
     static func asyncHTTPClient(_ urls: [String], atOnce: Int) async throws -> Double {
         var configuration = HTTPClient.Configuration()
@@ -42,7 +42,7 @@ enum HTTPPeers {
         return Double(urls.count) / time
     }
 
-    /// So many workers that take the next URL each.
+    /// Fetches all URLs with a number of workers, each of which takes the next URL.
     private static func fetchAll<Body: Sendable>(
         _ urls: [String], atOnce: Int, _ fetch: @escaping @Sendable (String) async throws -> Body
     ) async throws {

@@ -2,11 +2,11 @@ import CBenchHash
 import Foundation
 import GRDB
 
-/// The layout the library did not take, as a prototype: the index is the truth.
+/// A prototype of the disk layout that the library does not use, in which the index is the truth.
 ///
-/// A row for every entry; bodies up to `inlineLimit` in a table of their own, larger ones in files named by the
-/// key's digest, written beside and renamed before their row is committed. A read selects the row, then reads the
-/// body and checks it. Without limits, expirations and recovery.
+/// Every entry has a row. Bodies up to `inlineLimit` are in a table of their own. Larger bodies are in files named by
+/// the key's digest, which are written under another name and renamed before their row is committed. A read selects the
+/// row, then reads the body and checks it. The prototype has no limits, expirations or recovery.
 final class IndexedStore {
     private static let inlineLimit = 2_048
     private let root: String
@@ -44,7 +44,7 @@ final class IndexedStore {
 
     func close() throws { try pool.close() }
 
-    /// Entries and bytes.
+    /// Returns the number of entries and the sum of their bodies' sizes in bytes.
     func totals() throws -> (entries: Int, bytes: Int) {
         try pool.read { db in
             guard let row = try Row.fetchOne(db, sql: "SELECT entries, bytes FROM total") else {
@@ -54,7 +54,7 @@ final class IndexedStore {
         }
     }
 
-    /// Writes in transactions of 64, like the library's writer.
+    /// Writes entries in transactions of 64, like the library's writer.
     func write(_ entries: [(name: String, key: String, body: Data)]) throws {
         for start in stride(from: 0, to: entries.count, by: 64) {
             let batch = entries[start..<min(start + 64, entries.count)]

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// A dictionary under a mutex: the least that a cache in memory could be, without order or limit.
+/// A dictionary under a mutex: the simplest possible memory cache, without order or limit.
 final class LockedDictionary<Key: Hashable & Sendable>: Sendable {
     private let entries: Mutex<[Key: Data]>
 
@@ -14,13 +14,13 @@ final class LockedDictionary<Key: Hashable & Sendable>: Sendable {
     }
 }
 
-/// A digest of 128 bits, made beforehand.
+/// A digest of 128 bits, computed beforehand.
 struct Digest128: Hashable, Sendable {
     let high: UInt64
     let low: UInt64
 }
 
-/// Foundation's cache, asked by URL.
+/// Foundation's cache, with URLs as keys.
 // NSCache locks itself, but is not marked as Sendable on this platform.
 final class FoundationCache: @unchecked Sendable {
     private final class Box {

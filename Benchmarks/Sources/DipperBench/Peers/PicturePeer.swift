@@ -1,7 +1,7 @@
 import Dipper
 import Foundation
 
-/// A program of `peers` that decodes and resizes on demand and times itself; peers/pictures.h says how it is spoken to.
+/// A program of `peers` that decodes and resizes on demand and times itself; `peers/pictures.h` describes its commands.
 final class PicturePeer {
     private let process = Process()
     private let commands: FileHandle
@@ -19,7 +19,7 @@ final class PicturePeer {
         answers = LineReader(output.fileHandleForReading)
         try process.run()
         cleanUp = CleanUp.add { [process] in
-            // Not SIGTERM: what this program ignores its children do too.
+            // SIGKILL and not SIGTERM: a child process also ignores the signals that this program ignores.
             kill(process.processIdentifier, SIGKILL)
             process.waitUntilExit()
         }
@@ -39,17 +39,20 @@ final class PicturePeer {
         try PicturePeer(compile("pictures_pixbuf", ["gdk-pixbuf-2.0", "gio-2.0"], bench), [])
     }
 
-    /// - Parameter size: `nil` for the whole picture.
+    /// Measures decoding of a file.
+    /// - Parameter size: The size to decode to; `nil` for the whole picture.
     func decode(_ file: URL, to size: PixelSize?) throws -> Timing { try run("decode", file, size) }
 
     func resize(_ file: URL, to size: PixelSize) throws -> Timing { try run("resize", file, size) }
 
-    /// - Parameter sigma: the standard deviation in pixels.
+    /// Measures blurring of the picture of a file.
+    /// - Parameter sigma: The standard deviation in pixels.
     func blur(_ file: URL, sigma: Int) throws -> Timing {
         try run("blur", file, PixelSize(width: sigma, height: 0))
     }
 
-    /// - Parameter radius: in pixels.
+    /// Measures rounding of the corners of the picture of a file.
+    /// - Parameter radius: The radius in pixels.
     func roundCorners(_ file: URL, radius: Int) throws -> Timing {
         try run("round", file, PixelSize(width: radius, height: 0))
     }

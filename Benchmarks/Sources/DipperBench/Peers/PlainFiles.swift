@@ -1,6 +1,7 @@
 import Foundation
 
-/// One file per entry, as simple as can be: written beside and renamed, without fsync, in 256 folders.
+/// A minimal store with one file per entry, in 256 folders. Files are written under another name and renamed, without
+/// fsync.
 struct PlainFiles {
     private let root: String
 
@@ -10,7 +11,7 @@ struct PlainFiles {
         for shard in 0..<256 { mkdir(root + "/" + String(format: "%02x", shard), 0o700) }
     }
 
-    /// Where the entry of a digest lies.
+    /// Returns the path of the entry with a digest as its name.
     func path(_ name: String) -> String { "\(root)/\(name.prefix(2))/\(name)" }
 
     func write(_ data: Data, _ name: String, to path: String) throws {

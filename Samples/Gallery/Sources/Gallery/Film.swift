@@ -2,10 +2,10 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// A GIF that moves, made of a photograph: a window wanders over it.
+/// An animated GIF made of a photograph: each frame is a window that moves over the photograph.
 enum Film {
     static let path = "/film.gif"
-    /// The photograph it is made of.
+    /// The path of the photograph that the film is made of.
     static let motif = "/photos/mountain-trail.jpg"
     private static let size = PixelSize(width: 288, height: 216)
     private static let frameCount = 24

@@ -7,20 +7,20 @@ struct Options {
         let text: String
     }
 
-    /// The folder that is served.
+    /// The folder that the server serves.
     var assets = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .appendingPathComponent("../../../Scrolling/Assets").standardizedFileURL
     /// The cache's folder; `nil` for a temporary one.
     var cache: URL?
-    /// Photographs in the list.
+    /// The number of photographs in the list.
     var count = 3_000
     var width = 1_100
     var height = 760
-    /// The most that decoded pictures take, in MB.
+    /// The memory limit for decoded pictures, in MiB.
     var memory = 128
     var port = 0
     var pace = Pace()
-    /// Scrolls by itself for so many seconds, and ends.
+    /// The number of seconds to scroll by the script before the program ends; `nil` for no script.
     var scrollFor: Double?
     var screenshots: URL?
     var report: URL?
@@ -48,7 +48,7 @@ struct Options {
         The exit status is 2 for a wrong option, and 3 if there is no display.
         """
 
-    /// `nil` if only help is wanted.
+    /// Reads the command line; `nil` if it only asks for help.
     init?(_ arguments: some Sequence<String>) throws {
         var rest = arguments.makeIterator()
         var rows: Int?

@@ -5,11 +5,11 @@ import SampleServer
 /// One photograph of the list.
 struct Photograph {
     let title: String
-    /// What stands for it until it is there.
+    /// The colour that fills the cell until the photograph is loaded.
     let color: Color
 }
 
-/// A long list of photographs, made of a few: each has an address of its own.
+/// A long list made of a few photographs, in which each entry has an address of its own.
 struct Photographs: Sendable {
     private struct Motif: Sendable {
         let path: String
@@ -17,17 +17,18 @@ struct Photographs: Sendable {
         let color: Color
     }
 
-    /// One photograph in so many moves.
+    /// The list has one animation in this number of entries.
     static let filmInterval = 60
 
     let count: Int
-    /// As small as covers a cell, so that nothing is left to do when they are drawn.
+    /// The processor that decodes each photograph to the smallest size that covers a cell, so that drawing does not
+    /// scale.
     private let downsample: Downsample
     private let server: URL
     private let motifs: [Motif]
     private let film: Motif
 
-    /// - Parameter size: of the cells, in pixels.
+    /// - Parameter size: The size of the cells, in pixels.
     init(_ assets: Assets, server: URL, count: Int, size: PixelSize) throws {
         downsample = Downsample(to: TargetSize(size, .fill))
         self.server = server
@@ -42,27 +43,27 @@ struct Photographs: Sendable {
         return Photograph(title: motif.title, color: motif.color)
     }
 
-    /// Asks for a photograph in the size of a cell.
+    /// Returns the request for a photograph in the size of a cell.
     func request(at index: Int) -> ImageRequest {
         ImageRequest(string: server.absoluteString + uri(of: index)).processed(by: downsample)
     }
 
-    /// As the server's log has it.
+    /// Returns path and query of a photograph, as in the server's log.
     func uri(of index: Int) -> String { "\(motif(at: index).path)?n=\(index)" }
 
-    /// So that no photograph is beside or below itself.
+    /// Returns the motif of an entry. The order keeps equal photographs from being neighbours in a row or a column.
     private func motif(at index: Int) -> Motif {
         if index % Self.filmInterval == 6 { return film }
         return motifs[(index * 7 + index / motifs.count * 5) % motifs.count]
     }
 
-    /// `/photos/coffee-cup.jpg` is "Coffee cup".
+    /// Returns the title of a path: "Coffee cup" for `/photos/coffee-cup.jpg`.
     private static func title(_ path: String) -> String {
         let name = (path.split(separator: "/").last ?? "").split(separator: ".").first ?? ""
         return name.prefix(1).uppercased() + name.dropFirst().replacing("-", with: " ")
     }
 
-    /// The mean of all pixels, a little darker, as the list of a real server would tell it.
+    /// Returns the mean colour of a photograph, darkened a little; a real server would send it with the list.
     private static func color(_ path: String, _ assets: Assets) -> Color {
         let target = TargetSize(PixelSize(width: 1, height: 1), .stretch)
         guard let file = assets.files[path],

@@ -3,7 +3,7 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// The server, the cache and the window, from the first to the last.
+/// The program: starts the server, the cache and the window, and shuts them down.
 struct Program {
     private let options: Options
 
@@ -42,16 +42,16 @@ struct Program {
         configuration.data.name = "gallery"
         configuration.data.logger.logLevel = .warning
         configuration.data.callbackQueue = MainLoop.shared.queue
-        // What was asked for last is what is looked at.
+        // The newest requests are for the photographs on screen.
         configuration.data.fastQueue.order = .lifo
         configuration.data.diskLimit = 256 << 20
-        // The server is on this machine, whatever proxy the environment names.
+        // The server is on this machine: ignore proxies that the environment names.
         configuration.data.network.proxy = ""
         configuration.memoryLimit = options.memory << 20
         return ImageCache(configuration)
     }
 
-    /// Returns when the window has been closed.
+    /// Shows the window and returns when it has been closed.
     private func show(_ photographs: Photographs, _ cache: ImageCache, _ server: AssetServer) throws {
         guard let window = GalleryWindow(photographs, cache: cache, width: options.width, height: options.height)
         else { throw Assets.Failure(description: "GTK makes no window") }

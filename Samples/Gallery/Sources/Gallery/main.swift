@@ -9,8 +9,9 @@ func complain(_ text: String, status: Int32) -> Never {
     exit(status)
 }
 
-// Before there are threads. By default malloc makes eight arenas for each core, and each keeps the most that its threads
-// had at once, so that what is resident creeps up for minutes: of what libjpeg and GTK take for a moment, and of bodies.
+// This comes before any thread starts. By default malloc creates up to eight arenas per core, and each keeps the most
+// memory that its threads held at once, so resident memory grows for minutes: from libjpeg's and GTK's temporary memory
+// and from response bodies.
 mallopt(M_ARENA_MAX, 2)
 
 do {

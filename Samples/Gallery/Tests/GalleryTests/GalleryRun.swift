@@ -3,16 +3,16 @@ import Foundation
 
 import Gallery
 
-/// The gallery as a program of its own.
+/// A run of the gallery in a process of its own.
 final class GalleryRun {
     private static let products =
         URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
 
-    /// Where its pictures and its report go.
+    /// The folder for the run's screenshots and report.
     let folder: URL
     private let process = Process()
 
-    /// - Parameter folder: kept for who wants to look at the pictures.
+    /// - Parameter folder: The name of the run's folder, which is kept after the test for inspection.
     init(_ arguments: [String], on display: String?, folder name: String) throws {
         folder = Self.products.appendingPathComponent("gallery-test/\(name)", isDirectory: true)
         try? FileManager.default.removeItem(at: folder)
@@ -24,7 +24,7 @@ final class GalleryRun {
 
     private var report: URL { folder.appendingPathComponent("report.json") }
 
-    /// Nothing of the desktop that the test may be run on, and no services that are asked over its bus.
+    /// Returns an environment without the desktop that the test may run on, and without services on its bus.
     static func environment(_ display: String?) -> [String: String] {
         var environment = ProcessInfo.processInfo.environment
         for name in ["DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"] { environment[name] = nil }
@@ -38,21 +38,21 @@ final class GalleryRun {
         return environment
     }
 
-    /// Has a picture of the display taken at each rest.
+    /// Makes the run take a screenshot at each rest.
     func addScreenshots() throws {
         process.arguments = (process.arguments ?? []) + ["--screenshots", folder.path]
     }
 
     func start() throws { try process.run() }
 
-    /// Waits for its end.
-    /// - Returns: its status.
+    /// Waits until the process has ended.
+    /// - Returns: The exit status.
     func end() -> Int32 {
         process.waitUntilExit()
         return process.terminationStatus
     }
 
-    /// What it wrote down.
+    /// Reads the report that the run has written.
     func readReport() throws -> Report {
         try JSONDecoder().decode(Report.self, from: Data(contentsOf: report))
     }
@@ -61,7 +61,7 @@ final class GalleryRun {
         try CodecRegistry.standard.decode(Data(contentsOf: folder.appendingPathComponent(name)))
     }
 
-    /// What it says on standard error, and its status.
+    /// Runs the gallery without a display and returns its standard error and exit status.
     static func complaint(_ arguments: [String]) throws -> (text: String, status: Int32) {
         let process = Process()
         let output = Pipe()

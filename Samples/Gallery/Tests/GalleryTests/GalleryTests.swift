@@ -40,7 +40,7 @@ struct GalleryTests {
         expectMotion(report)
     }
 
-    /// Every photograph that is wholly on screen is at its place in the picture of the display.
+    /// Expects every wholly visible photograph at its place in the screenshot.
     private func expectPictures(_ run: GalleryRun, _ rests: [Report.Rest]) throws {
         var photos = try Photos()
         for rest in rests {
@@ -48,7 +48,7 @@ struct GalleryTests {
             #expect(screenshot.size == PixelSize(width: Self.size.width, height: Self.size.height))
             var seen = 0
             for place in rest.places {
-                // What the edges of the list cut is left out; the status line is no higher than this.
+                // Photographs cut by the edges of the list are left out; the status line is at most 60 pixels high.
                 guard place.y >= 0, place.y + place.height < Double(Self.size.height - 60),
                     let wanted = try photos.patches(of: place.uri)
                 else { continue }
@@ -62,8 +62,8 @@ struct GalleryTests {
         }
     }
 
-    /// From the moment the list rests until the last of what can be seen has been asked for, nothing else is, but for
-    /// what was on its way already.
+    /// Expects that, from the start of a rest until the last visible photograph is requested, the server gets no other
+    /// requests than those that were already running.
     private func expectOrder(_ report: Report) {
         for rest in report.rests {
             let visible = Set(rest.places.map(\.uri))
@@ -74,7 +74,7 @@ struct GalleryTests {
         }
     }
 
-    /// Most of what a fling passes is not asked for at all.
+    /// Expects that a fling does not request most of the photographs it passes, and that a rest requests none twice.
     private func expectRestraint(_ report: Report) {
         for (one, next) in zip(report.rests, report.rests.dropFirst()) where next.first - one.last > 200 {
             let passed = next.first - one.last
@@ -92,7 +92,7 @@ struct GalleryTests {
         }
     }
 
-    /// A film that is looked at goes on.
+    /// Expects that a visible animation shows frames.
     private func expectMotion(_ report: Report) {
         let films = report.rests.flatMap(\.places).filter { $0.uri.hasPrefix("/film.gif") }
         #expect(!films.isEmpty)
@@ -109,7 +109,7 @@ struct GalleryTests {
         try keys.press(["q"], inWindow: "993 of 1000")
         #expect(run.end() == 0)
         let report = try run.readReport()
-        // Five to a row: from the last to the one above it, and two to the left.
+        // The grid has five columns: the keys go from the last photograph up one row and two to the left.
         #expect(report.columns == 5)
         #expect(report.cursor == 992)
         #expect((report.first...report.last).contains(992))

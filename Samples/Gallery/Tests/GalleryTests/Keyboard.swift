@@ -1,6 +1,6 @@
 import Foundation
 
-/// Presses keys on an X display, by `xdotool`.
+/// A keyboard that presses keys on an X display with `xdotool`.
 struct Keyboard {
     private let display: String
 
@@ -8,7 +8,7 @@ struct Keyboard {
         self.display = display
     }
 
-    /// Waits for a window whose title has this place in the list, and presses keys in it, one after the other.
+    /// Waits for a window whose title contains this place in the list, and presses keys in it one after the other.
     func press(_ keys: [String], inWindow title: String) throws {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")

@@ -2,10 +2,11 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// What photographs look like in a cell, decoded without a cache.
+/// The expected look of photographs in a cell, decoded without a cache.
 struct Photos {
-    /// Of the comparison: so many patches of a cell.
+    /// The number of columns of patches that a cell is divided into for the comparison.
     static let columns = 8
+    /// The number of rows of patches.
     static let rows = 6
 
     private let assets: Assets
@@ -17,7 +18,8 @@ struct Photos {
                 .appendingPathComponent("../../../Scrolling/Assets").standardizedFileURL)
     }
 
-    /// The mean colour of each patch of the photograph, cut as the cell cuts it; `nil` for what is no photograph.
+    /// Returns the mean colour of each patch of a photograph, cropped like in a cell; `nil` for a URI that is not a
+    /// photograph's.
     mutating func patches(of uri: String) throws -> [SIMD3<Double>]? {
         let path = String(uri.prefix { $0 != "?" })
         if let patches = known[path] { return patches }
@@ -30,13 +32,13 @@ struct Photos {
         return patches
     }
 
-    /// The mean colour of each patch of a part of a picture.
+    /// Returns the mean colour of each patch of a part of a picture.
     static func patches(
         of image: Image, x: Double, y: Double, width: Double, height: Double
     ) -> [SIMD3<Double>] {
         (0..<rows * columns).map { number in
             let (column, row) = (Double(number % columns), Double(number / columns))
-            // Not the edges of the patch, which blend with the next.
+            // The edges of a patch blend with the next one, so they are left out.
             let left = Int(x + width * (column + 0.15) / Double(columns))
             let right = Int(x + width * (column + 0.85) / Double(columns))
             let top = Int(y + height * (row + 0.15) / Double(rows))
@@ -52,7 +54,7 @@ struct Photos {
         }
     }
 
-    /// Of 255, on average over all patches.
+    /// Returns the mean absolute difference of the colour components over all patches, from 0 to 255.
     static func difference(_ one: [SIMD3<Double>], _ other: [SIMD3<Double>]) -> Double {
         let sum = zip(one, other).reduce(0) { sum, pair in
             let difference = pair.0 - pair.1

@@ -1,12 +1,12 @@
 import Foundation
 
-/// An X server without a screen, for one test; it ends with the last reference.
+/// An X server without a screen, for one test; the server ends with the last reference.
 final class XDisplay {
     struct Failure: Error {
         let text: String
     }
 
-    /// As `DISPLAY` has it.
+    /// The name of the display, for the variable `DISPLAY`.
     let name: String
     private let number: Int
     private let process = Process()
@@ -14,7 +14,7 @@ final class XDisplay {
     init(width: Int, height: Int) throws {
         let output = Pipe()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        // It chooses a free number itself, and tells it.
+        // Xvfb chooses a free number itself and prints it.
         process.arguments = [
             "Xvfb", "-displayfd", "1", "-screen", "0", "\(width)x\(height)x24", "-nolisten", "tcp", "-noreset",
         ]
@@ -33,7 +33,7 @@ final class XDisplay {
     }
 
     deinit {
-        // It has got the signal mask of the thread that started it, which may hold back all others.
+        // Xvfb inherits the signal mask of the thread that started it, which may block all signals except SIGKILL.
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
         for file in ["/tmp/.X\(number)-lock", "/tmp/.X11-unix/X\(number)"] {

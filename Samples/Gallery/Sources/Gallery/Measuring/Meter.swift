@@ -1,15 +1,15 @@
 import Foundation
 import Synchronization
 
-/// How long the program's own code holds up GTK's loop: the time in functions that GTK calls.
+/// A meter of how long the program's own code holds up GTK's loop: the time in functions that GTK calls.
 final class Meter: Sendable {
-    /// What was measured since it was last asked.
+    /// The times measured since the last call of ``Meter/take()``.
     struct Reading: Sendable {
-        /// All calls together.
+        /// The time of all calls together.
         var total = Duration.zero
-        /// What the thread really ran of that: the rest it waited, be it for other programs.
+        /// The part of ``total`` in which the thread ran; in the rest it waited, for example for other programs.
         var running = Duration.zero
-        /// The longest of them.
+        /// The time of the longest call.
         var longest = Duration.zero
     }
 
@@ -21,7 +21,7 @@ final class Meter: Sendable {
     static let shared = Meter()
     private let state = Mutex(State())
 
-    /// Runs a closure and counts its time; a call inside another counts as part of it.
+    /// Runs a closure and counts its time; a nested call counts as part of the outer one.
     func measure<Result>(_ body: () -> Result) -> Result {
         let start = ContinuousClock.now
         let runningStart = Self.running
@@ -41,14 +41,14 @@ final class Meter: Sendable {
         return body()
     }
 
-    /// Of this thread, since it began.
+    /// The processor time of the calling thread since it started.
     private static var running: Duration {
         var time = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    /// What was measured, and begins anew.
+    /// Returns the times measured so far and starts again at zero.
     func take() -> Reading {
         state.withLock { exchange(&$0.reading, with: Reading()) }
     }

@@ -3,7 +3,7 @@ import Dipper
 import Foundation
 import SampleServer
 
-/// Scrolls the window by a ``Script``, if it is told to, and writes down what each frame was like.
+/// Scrolls the window by a ``Script``, if the options ask for it, and records measurements of each frame.
 final class Recorder {
     private let window: GalleryWindow
     private let cache: ImageCache
@@ -13,7 +13,7 @@ final class Recorder {
     private let start = ContinuousClock.now
     private var script = Script()
 
-    // Milliseconds, by frame.
+    // Milliseconds, one value for each frame.
     private var own: [Double] = []
     private var running: [Double] = []
     private var intervals: [Double] = []
@@ -51,7 +51,8 @@ final class Recorder {
 
     // MARK: Frames
 
-    /// - Returns: whether to be called again.
+    /// Records a frame and scrolls by the script.
+    /// - Returns: Whether GTK must call again for the next frame.
     private func frame(_ time: Int64) -> Bool {
         let grid = window.grid
         guard !grid.visible.isEmpty else { return true }
@@ -61,7 +62,7 @@ final class Recorder {
         guard let scrollFor else { return true }
         let isResting = if case .rest = script.move { true } else { false }
         if isResting { stay() } else { leave() }
-        // With screenshots a run is as long as it takes to come to the end of the script.
+        // The run ends after this time even if the script is in a rest that waits for its screenshot.
         if milliseconds > scrollFor * 1_000 {
             leave()
             window.close()
@@ -93,7 +94,7 @@ final class Recorder {
         if now.settled == nil, window.grid.isSettled {
             now.settled = milliseconds
         } else if now.settled != nil, now.shot == nil, let screenshots {
-            // One frame later: what has settled has been drawn.
+            // The screenshot is taken one frame after settling, when GTK has drawn the settled state.
             now.shot = screenshots.take()
         }
         rest = now
@@ -116,7 +117,7 @@ final class Recorder {
         self.rest = nil
     }
 
-    // MARK: The whole
+    // MARK: Report
 
     private func recordMemory() {
         let fields = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ") ?? []
@@ -127,7 +128,7 @@ final class Recorder {
                 cached: cache.memorySize))
     }
 
-    /// What has been recorded.
+    /// Returns the measurements recorded so far.
     func report() -> Report {
         let grid = window.grid
         let count = max(1, intervals.count + 1)

@@ -1,11 +1,11 @@
 import Foundation
 
 extension Report {
-    /// A few lines for who ran it.
+    /// A summary of the run in a few lines, for the terminal.
     var summary: String {
         let addresses = Set(requests.map(\.uri)).count
         let most = memory.map(\.cached).max() ?? 0
-        // Within less than what one second brings.
+        // The cache counts as full from 99 % of its largest size.
         let full = memory.first { $0.cached * 100 >= most * 99 }
         return """
             \(frames.count) frames in \(text(seconds)) s, \(text(frames.complete * 100)) % of them with all there that could \

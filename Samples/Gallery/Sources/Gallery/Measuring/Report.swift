@@ -1,8 +1,8 @@
 import Foundation
 
-/// What a run was like, as it is written to a file.
+/// The measurements of a run, written to a file as JSON.
 package struct Report: Codable {
-    /// Of several values, in milliseconds.
+    /// The median, 99th percentile and maximum of several values, in milliseconds.
     package struct Spread: Codable {
         package var median = 0.0
         package var p99 = 0.0
@@ -20,43 +20,44 @@ package struct Report: Codable {
 
     package struct Frames: Codable {
         package let count: Int
-        /// The share of frames in which all that could be seen was there.
+        /// The share of frames in which all visible photographs were shown.
         package let complete: Double
-        /// Time in our own functions since the frame before.
+        /// Time in the program's own functions since the frame before.
         package let own: Spread
-        /// The same, without the time in which the thread did not run.
+        /// Time in which the thread ran in the program's own functions since the frame before.
         package let running: Spread
-        /// The longest single stay in them.
+        /// The longest single call of the program's own functions, in milliseconds.
         package let longestOwn: Double
-        /// Frames in which ours took more than 16 ms.
+        /// The number of frames in which the program's own functions took more than 16 ms.
         package let ownOver16: Int
-        /// From one frame to the next.
+        /// Time from one frame to the next.
         package let interval: Spread
-        /// GTK's layout and drawing, ours in it included.
+        /// Time of GTK's layout and drawing, the program's own functions included.
         package let paint: Spread
     }
 
     package struct Memory: Codable {
         package let seconds: Double
-        /// Of the process, in bytes.
+        /// The resident memory of the process, in bytes.
         package let resident: Int
-        /// Decoded pictures that the cache keeps, in bytes.
+        /// The size of the decoded pictures that the cache keeps in memory, in bytes.
         package let cached: Int
     }
 
     package struct Place: Codable {
-        /// As the server's log has it.
+        /// Path and query of the photograph, as in the server's log.
         package let uri: String
-        /// In pixels of the window.
+        /// The rectangle of the cell, in pixels of the window.
         package let x, y, width, height: Double
-        /// Frames shown, of a picture that moves.
+        /// The number of frames shown, for an animated picture.
         package let frames: Int
     }
 
     package struct Rest: Codable {
-        /// Milliseconds since the start.
+        /// Start and end of the rest, in milliseconds since the start of the run.
         package let start, end: Double
-        /// When all that could be seen was there; `nil` for not before the end.
+        /// Milliseconds from the start of the run until all visible photographs were shown; `nil` if that did not
+        /// happen during the rest.
         package let settled: Double?
         package let first, last: Int
         package let places: [Place]
@@ -65,7 +66,7 @@ package struct Report: Codable {
 
     package struct Request: Codable {
         package let uri: String
-        /// Since the start.
+        /// Milliseconds since the start of the run.
         package let milliseconds: Double
     }
 
@@ -76,9 +77,9 @@ package struct Report: Codable {
     package let memory: [Memory]
     package let rests: [Rest]
     package let requests: [Request]
-    /// Where the cursor was at the end, and what could be seen.
+    /// The photograph at the cursor, and the first and last visible ones, at the end of the run.
     package let cursor, first, last: Int
-    /// Jobs that hold a place in the queues at most.
+    /// The largest number of jobs that run at the same time, in both queues together.
     package let slots: Int
 
     func write(to file: URL) throws {

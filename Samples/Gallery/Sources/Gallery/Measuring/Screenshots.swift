@@ -2,13 +2,13 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Pictures of the whole display, taken from outside by `import` of ImageMagick.
+/// Screenshots of the whole display, taken by ImageMagick's `import`.
 final class Screenshots {
-    /// One of them, which may be on its way.
+    /// A screenshot that is taken or under way.
     final class Shot: Sendable {
         private let taken = Mutex<String?>(nil)
 
-        /// The file's name; empty if it could not be taken, `nil` as long as that is not known.
+        /// The file's name: empty if `import` failed, `nil` until it has ended.
         var file: String? { taken.withLock { $0 } }
 
         fileprivate func end(_ file: String) { taken.withLock { $0 = file } }

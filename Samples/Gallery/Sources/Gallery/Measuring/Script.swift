@@ -1,19 +1,19 @@
 import Foundation
 
-/// How the list is scrolled when nobody does it: flings, rests, reading on slowly, jumps.
+/// A script that scrolls the list in place of a person: flings, rests, slow reading, jumps.
 struct Script {
     enum Move {
-        /// Stays, for so many seconds.
+        /// Stays in place for a number of seconds.
         case rest(Double)
-        /// As by a finger that is lifted: so many pages, less and less fast.
+        /// Moves by a number of pages and slows down, as after a flick of a finger.
         case fling(pages: Double)
-        /// At an even pace.
+        /// Moves by a number of pages at constant speed.
         case read(pages: Double, seconds: Double)
-        /// At once, to a part of the whole.
+        /// Jumps to a position between 0, the top of the list, and 1, its end.
         case jump(to: Double)
     }
 
-    /// Again and again.
+    /// The moves of the script, repeated without end.
     static let moves: [Move] = [
         .rest(1), .fling(pages: 6), .rest(1.2), .fling(pages: 25), .fling(pages: 25), .rest(1.2),
         .read(pages: 3, seconds: 4), .rest(0.6), .fling(pages: -8), .rest(1), .jump(to: 0.5), .rest(1.2),
@@ -21,22 +21,24 @@ struct Script {
         .rest(1), .jump(to: 0),
     ]
 
-    /// How long a fling takes to nearly stop.
+    /// The duration of a fling, in seconds.
     static let flingSeconds = 1.5
 
     private var number = 0
     private var moveStart: Double?
     private var origin = 0.0
 
-    /// What the list does.
+    /// The current move.
     var move: Move { Self.moves[number % Self.moves.count] }
 
-    /// Where the top of the view is to be.
+    /// Returns the next position of the top of the view.
     /// - Parameters:
-    ///   - time: in seconds.
-    ///   - top: where it is.
-    ///   - mayGoOn: whether a rest may end.
-    /// - Returns: `nil` to stay.
+    ///   - time: The time in seconds.
+    ///   - top: The current position.
+    ///   - page: The height of the view.
+    ///   - end: The largest position.
+    ///   - mayGoOn: Whether a rest may end.
+    /// - Returns: `nil` if the view stays where it is.
     mutating func position(at time: Double, top: Double, page: Double, end: Double, mayGoOn: Bool) -> Double? {
         if moveStart == nil { origin = top }
         let start = moveStart ?? time
@@ -48,7 +50,7 @@ struct Script {
             return nil
         case .fling(let pages):
             if elapsed >= Self.flingSeconds { next() }
-            // The speed falls to a hundredth on the way.
+            // The speed falls to a hundredth of its first value during the fling.
             let decay = log(100) / Self.flingSeconds
             let part = (1 - exp(-decay * elapsed)) / (1 - exp(-decay * Self.flingSeconds))
             return limited(origin + pages * page * min(part, 1), end)

@@ -2,12 +2,12 @@ import CGTK
 import Dipper
 import Synchronization
 
-/// Brings the cache's closures to the thread of GTK's loop: ``queue`` is all that the cache is told of it.
+/// The thread of GTK's loop, on which the cache runs its closures through ``queue``.
 final class MainLoop: Sendable {
     private struct State {
-        /// The next one is the last.
+        /// The closures to run, in reverse order.
         var waiting: [@Sendable () -> Void] = []
-        /// Those that came since, in order.
+        /// The closures that arrived after those in `waiting`, in order.
         var arrived: [@Sendable () -> Void] = []
         var isScheduled = false
 
@@ -23,14 +23,14 @@ final class MainLoop: Sendable {
 
     static let shared = MainLoop()
 
-    /// The longest that closures may hold up the loop before it looks at frames and events again.
+    /// The longest time that closures run before GTK's loop handles frames and events again.
     private let budget = Duration.milliseconds(4)
     private let state = Mutex(State())
 
-    /// Where the cache calls.
+    /// The callback queue that runs the cache's closures in GTK's loop.
     var queue: CallbackQueue { .custom { work in MainLoop.shared.add(work) } }
 
-    /// Runs a closure in the loop, soon; from any thread.
+    /// Schedules a closure to run in GTK's loop. May be called on any thread.
     func add(_ work: @escaping @Sendable () -> Void) {
         let isFirst = state.withLock { state in
             state.arrived.append(work)
@@ -38,12 +38,13 @@ final class MainLoop: Sendable {
             return !state.isScheduled
         }
         guard isFirst else { return }
-        // As urgent as drawing, and in turn with it: neither keeps the other from its work.
+        // With the priority of drawing, GTK alternates between both and neither starves.
         g_idle_add_full(
             GDK_PRIORITY_REDRAW, { _ in Meter.shared.measure { MainLoop.shared.carryOut() } ? 1 : 0 }, nil, nil)
     }
 
-    /// - Returns: whether there is more.
+    /// Runs waiting closures until none is left or the time is up.
+    /// - Returns: Whether closures may be left.
     private func carryOut() -> Bool {
         let end = ContinuousClock.now + budget
         repeat {

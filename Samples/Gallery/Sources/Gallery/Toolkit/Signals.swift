@@ -1,6 +1,7 @@
 import CGTK
 
-/// Closures where GTK wants functions with a pointer. Each is kept as long as the object that calls it.
+/// Functions that connect Swift closures to GTK, which takes C functions with a pointer. GTK's object keeps its closure
+/// alive.
 enum Signals {
     private final class Box<Body> {
         let body: Body
@@ -14,12 +15,13 @@ enum Signals {
         }
     }
 
-    /// A key with its modifiers; true if it was of use.
+    /// A closure called with a key and its modifiers; it returns `true` if it has handled the key.
     typealias KeyBody = (_ key: Int32, _ modifiers: GdkModifierType) -> Bool
-    /// The time of the frame in microseconds; true to be called again for the next.
+    /// A closure called with the time of a frame in microseconds; it returns `true` to be called again for the next
+    /// frame.
     typealias TickBody = (_ time: Int64) -> Bool
 
-    /// Calls a closure at a signal without parameters of its own.
+    /// Calls a closure whenever an object emits a signal that has no parameters of its own.
     static func connect(_ object: UnsafeMutableRawPointer, _ name: String, _ body: @escaping () -> Void) {
         let function: @convention(c) (gpointer?, gpointer?) -> Void = { _, data in
             Meter.shared.measure { Box<() -> Void>.open(data)?() }
@@ -27,7 +29,7 @@ enum Signals {
         connect(object, name, unsafeBitCast(function, to: GCallback.self), Box(body))
     }
 
-    /// Calls a closure when a window is to be closed; it is not closed by that.
+    /// Calls a closure when the user asks to close a window; the window itself stays open.
     static func connectClosing(_ window: UnsafeMutableRawPointer, _ body: @escaping () -> Void) {
         let function: @convention(c) (gpointer?, gpointer?) -> gboolean = { _, data in
             Box<() -> Void>.open(data)?()
@@ -36,10 +38,10 @@ enum Signals {
         connect(window, "close-request", unsafeBitCast(function, to: GCallback.self), Box(body))
     }
 
-    /// Calls a closure for keys that are pressed in a window.
+    /// Calls a closure for each key pressed in a window.
     static func connectKeys(of widget: UnsafeMutablePointer<GtkWidget>, _ body: @escaping KeyBody) {
         guard let controller = gtk_event_controller_key_new() else { return }
-        // Before the list scrolls by the same keys in its own way.
+        // In the capture phase the closure gets the key before the scrolled window does, which would scroll by it.
         gtk_event_controller_set_propagation_phase(controller, GTK_PHASE_CAPTURE)
         let function: @convention(c) (gpointer?, guint, guint, GdkModifierType, gpointer?) -> gboolean = {
             _, key, _, modifiers, data in
@@ -50,7 +52,7 @@ enum Signals {
         gtk_widget_add_controller(widget, controller)
     }
 
-    /// Calls a closure once for each frame.
+    /// Calls a closure for each frame until it returns `false`.
     static func tick(_ widget: UnsafeMutablePointer<GtkWidget>, _ body: @escaping TickBody) {
         gtk_widget_add_tick_callback(
             widget,
@@ -63,7 +65,7 @@ enum Signals {
             { data in if let data { Unmanaged<AnyObject>.fromOpaque(data).release() } })
     }
 
-    /// Calls a closure every so many milliseconds, for as long as the program runs.
+    /// Calls a closure at an interval, for as long as the program runs.
     static func every(milliseconds: Int, _ body: @escaping () -> Void) {
         g_timeout_add(
             guint(milliseconds),

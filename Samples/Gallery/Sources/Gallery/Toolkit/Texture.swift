@@ -1,7 +1,7 @@
 import CGTK
 import Dipper
 
-/// A picture as GTK draws it. The pixels are not copied: they are kept until GTK is done with them.
+/// A picture as GTK draws it. The texture shares the image's pixels and keeps them alive until GTK releases them.
 final class Texture {
     let pointer: OpaquePointer
     let width: Int

@@ -1,10 +1,10 @@
 import CGTK
 
-/// A widget that is laid out and drawn in Swift: a class of GTK's type system whose functions call this one's methods.
+/// A widget that is laid out and drawn in Swift: GTK calls this class's methods.
 ///
-/// Everything here is for the thread that runs GTK's loop.
+/// Use it only on the thread that runs GTK's loop.
 class Widget {
-    /// GTK's side. The Swift object keeps it alive, and not the other way round.
+    /// The GTK widget. The Swift object keeps the GTK widget alive, but GTK does not keep the Swift object alive.
     let pointer: UnsafeMutablePointer<GtkWidget>
 
     init() {
@@ -21,16 +21,16 @@ class Widget {
         g_object_unref(pointer)
     }
 
-    // MARK: What widgets do
+    // MARK: Layout and drawing
 
-    /// The least and the preferred length along an axis.
-    /// - Parameter other: the length along the other axis, or -1 if nobody knows.
+    /// Returns the minimum and the preferred length along an axis.
+    /// - Parameter other: The length along the other axis, or -1 if it is not known.
     func measure(_ axis: GtkOrientation, for other: Int) -> (minimum: Int, natural: Int) { (0, 0) }
 
     /// Places the children.
     func layOut(width: Int, height: Int) {}
 
-    /// Draws.
+    /// Draws the widget; by default, its children.
     func draw(_ snapshot: OpaquePointer) {
         var child = gtk_widget_get_first_child(pointer)
         while let next = child {
@@ -39,12 +39,12 @@ class Widget {
         }
     }
 
-    /// In the units of the toolkit.
+    /// The size of the widget in GTK's logical pixels.
     var size: (width: Int, height: Int) {
         (Int(gtk_widget_get_width(pointer)), Int(gtk_widget_get_height(pointer)))
     }
 
-    // MARK: The class
+    // MARK: GTK type
 
     private var instance: UnsafeMutablePointer<SwiftWidget> {
         UnsafeMutableRawPointer(pointer).assumingMemoryBound(to: SwiftWidget.self)

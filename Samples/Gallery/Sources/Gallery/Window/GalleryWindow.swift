@@ -2,7 +2,7 @@ import CGTK
 import Dipper
 import Foundation
 
-/// The window: the grid, and the status line below it.
+/// The window, with the grid and the status line below it.
 final class GalleryWindow {
     let grid: PhotoGrid
     let pointer: UnsafeMutablePointer<GtkWidget>
@@ -10,7 +10,7 @@ final class GalleryWindow {
     private var title = "Gallery"
     private let loop = g_main_loop_new(nil, 0)
 
-    /// `nil` if GTK makes no widgets.
+    /// Creates and shows the window; `nil` if GTK fails to create a widget.
     init?(_ photographs: Photographs, cache: ImageCache, width: Int, height: Int) {
         Style.apply()
         guard let pointer = gtk_window_new(), let scrolled = gtk_scrolled_window_new(), let status = StatusLine(),
@@ -52,7 +52,7 @@ final class GalleryWindow {
         }
     }
 
-    /// Of the window: the photograph at the cursor, for who does not see it.
+    /// Sets the window's title to the photograph at the cursor, for assistive technologies.
     private func tellTitle() {
         let text = "\(grid.photographs[grid.cursor].title), \(grid.cursor + 1) of \(grid.photographs.count) – Gallery"
         guard text != title else { return }

@@ -1,11 +1,11 @@
-/// Where the cells of a grid are: rows of equal cells, as many to a row as fit the width.
+/// The positions of the cells of a grid: rows of equal cells, with as many columns as fit the width.
 struct GridLayout: Equatable {
     static let leastWidth = 2 * Style.cellWidth
 
     let count: Int
     let columns: Int
     let cell: (width: Int, height: Int)
-    /// Beside the first column.
+    /// The space to the left of the first column.
     private let margin: Int
 
     init(count: Int, width: Int) {
@@ -21,17 +21,17 @@ struct GridLayout: Equatable {
             && one.margin == other.margin
     }
 
-    /// From one cell to the next.
+    /// The distance from one cell to the next.
     var step: (x: Int, y: Int) { (cell.width + Style.gap, cell.height + Style.gap) }
     var rows: Int { (count + columns - 1) / columns }
     var height: Int { Style.gap + rows * step.y }
 
-    /// The upper left corner of a cell.
+    /// Returns the upper left corner of a cell.
     func frame(of index: Int) -> (x: Int, y: Int) {
         (margin + index % columns * step.x, Style.gap + index / columns * step.y)
     }
 
-    /// Cells of which any part lies between two heights.
+    /// Returns the cells that lie wholly or partly between two heights.
     func visible(from top: Double, to bottom: Double) -> Range<Int> {
         guard count > 0, bottom > top else { return 0..<0 }
         let first = max(0, Int((top - Double(Style.gap)) / Double(step.y)))

@@ -1,10 +1,10 @@
 import CGTK
 import Dipper
 
-/// A long grid in a scrolled window. Only cells that can be seen exist; one that leaves at one end comes back with
-/// another photograph at the other.
+/// A long grid in a scrolled window. Only visible cells have widgets: a cell that scrolls out at one end is used again
+/// for another photograph at the other end.
 final class PhotoGrid: Widget {
-    /// A widget, and what brings pictures to it.
+    /// A widget, and the binding that loads pictures into it.
     private struct Cell {
         let view: PhotoView
         let binding: ImageBinding
@@ -13,17 +13,17 @@ final class PhotoGrid: Widget {
     let photographs: Photographs
     let list: ListLoader
     private let cache: ImageCache
-    /// That of the scrolled window.
+    /// The vertical adjustment of the scrolled window.
     private let scrolling: UnsafeMutablePointer<GtkAdjustment>
     private(set) var layout = GridLayout(count: 0, width: 0)
-    /// By number of the photograph.
+    /// The visible cells by the index of their photograph.
     private var cells: [Int: Cell] = [:]
     private var spare: [Cell] = []
     private var willUpdate = false
-    /// Photographs of which any part can be seen.
+    /// The photographs that are wholly or partly visible.
     private(set) var visible = 0..<0
 
-    /// The photograph the keyboard is at.
+    /// The photograph that the keyboard has selected.
     private(set) var cursor = 0
 
     init(_ photographs: Photographs, cache: ImageCache, scrolling: UnsafeMutablePointer<GtkAdjustment>) {
@@ -61,7 +61,7 @@ final class PhotoGrid: Widget {
         }
     }
 
-    /// In the next frame: cells are not changed while they are being laid out.
+    /// Updates the cells in the next frame, because cells must not change during a layout.
     private func updateSoon() {
         guard !willUpdate else { return }
         willUpdate = true
@@ -75,13 +75,13 @@ final class PhotoGrid: Widget {
 
     // MARK: Scrolling
 
-    /// Gives cells to the photographs that can be seen now, and tells the cache.
+    /// Assigns cells to the visible photographs and tells the list loader which ones are visible.
     private func update() {
         let top = gtk_adjustment_get_value(scrolling)
         let now = layout.visible(from: top, to: top + gtk_adjustment_get_page_size(scrolling))
         guard now != visible else { return }
         visible = now
-        // First of all: it knows how fast the list moves, and with that what is worth fetching.
+        // The loader comes first: it derives from the scrolling speed which photographs are worth fetching.
         list.update(visible: now)
         var leaving = cells.keys.filter { !now.contains($0) }.sorted()
         for index in now where cells[index] == nil {
@@ -112,7 +112,7 @@ final class PhotoGrid: Widget {
             binding: ImageBinding(view, cache: cache, queue: MainLoop.shared.queue, options: options))
     }
 
-    /// Where the top of the view is.
+    /// The position of the top of the view.
     var position: Double {
         get { gtk_adjustment_get_value(scrolling) }
         set { gtk_adjustment_set_value(scrolling, newValue) }
@@ -121,19 +121,19 @@ final class PhotoGrid: Widget {
     var end: Double { max(0, gtk_adjustment_get_upper(scrolling) - gtk_adjustment_get_page_size(scrolling)) }
     var page: Double { gtk_adjustment_get_page_size(scrolling) }
 
-    // MARK: What is there
+    // MARK: Progress
 
-    /// Visible photographs that are shown.
+    /// The number of visible cells that show their photograph.
     var completeCount: Int { visible.count { cells[$0]?.view.isComplete == true } }
-    /// Frames that a visible photograph has shown, if it moves.
+    /// Returns the number of frames that a visible animation has shown.
     func frameCount(of index: Int) -> Int { cells[index]?.view.frameCount ?? 0 }
-    /// All that can be seen is shown, and nothing fades any more.
+    /// Whether all visible photographs are shown and no fade runs.
     var isSettled: Bool {
         !visible.isEmpty
             && visible.allSatisfy { cells[$0].map { $0.view.isComplete && $0.view.isSettled } ?? false }
     }
 
-    /// The upper left corner of a photograph in the window.
+    /// Returns the upper left corner of a photograph in the window.
     func place(of index: Int, in window: UnsafeMutablePointer<GtkWidget>) -> (x: Double, y: Double) {
         let frame = layout.frame(of: index)
         var (x, y) = (0.0, 0.0)
@@ -141,9 +141,9 @@ final class PhotoGrid: Widget {
         return (x, y)
     }
 
-    // MARK: Without a pointer
+    // MARK: Keyboard
 
-    /// Puts the cursor on a photograph, and scrolls as far as it takes to see it.
+    /// Moves the cursor to a photograph and scrolls as far as needed to show it.
     func moveCursor(to index: Int) {
         guard photographs.count > 0 else { return }
         cells[cursor]?.view.hasCursor = false
@@ -155,7 +155,8 @@ final class PhotoGrid: Widget {
         cells[cursor]?.view.hasCursor = true
     }
 
-    /// - Returns: whether the key moves the cursor.
+    /// Handles a key.
+    /// - Returns: Whether the key moves the cursor.
     func press(_ key: Int32) -> Bool {
         let rows = max(1, Int(page) / layout.step.y)
         switch key {
@@ -172,7 +173,7 @@ final class PhotoGrid: Widget {
         return true
     }
 
-    /// Up or down, in the same column where there is one.
+    /// Moves the cursor up or down by rows, in the same column if the target row has it.
     private func step(_ rows: Int) {
         let index = cursor + rows * layout.columns
         let column = cursor % layout.columns

@@ -1,37 +1,37 @@
 import CGTK
 import Dipper
 
-/// A photograph in a cell of the grid. All that it has to do with the cache is ``ImageDisplay``: told what to show, it
-/// draws that.
+/// A photograph in a cell of the grid. As an ``ImageDisplay``, the view draws the content that the cache gives to it
+/// and knows nothing else of the cache.
 final class PhotoView: Widget, ImageDisplay {
-    /// What fills the cell.
+    /// The content that fills the cell.
     private enum Layer {
         case nothing
         case color(GdkRGBA)
         case picture(Texture)
     }
 
-    /// The photograph itself is shown, not what stands for it.
+    /// Whether the view shows the photograph itself and not a placeholder, a preview or a failure.
     private(set) var isComplete = false
-    /// How often something was shown as the next frame of a picture that moves, since the picture came.
+    /// The number of animation frames shown since the picture arrived.
     private(set) var frameCount = 0
-    /// The keyboard is at this cell.
+    /// Whether the keyboard's cursor is on this cell.
     var hasCursor = false {
         didSet { if hasCursor != oldValue { gtk_widget_queue_draw(pointer) } }
     }
 
     private var layer = Layer.nothing
-    /// What it takes the place of, for the time of the fade.
+    /// The content that `layer` replaces, for the duration of the fade.
     private var fading: Layer?
-    /// From 0 to 1.
+    /// The progress of the fade, from 0 to 1.
     private var fade = 1.0
     private var fadeLength = 0.0
-    /// The time of the fade's first frame, in microseconds.
+    /// The time of the fade's first frame, in microseconds; `nil` before that frame.
     private var fadeStart: Int64?
     private var isTicking = false
     private var activity: DisplayActivity?
 
-    /// The fade has come to its end.
+    /// Whether no fade runs.
     var isSettled: Bool { fading == nil }
 
     // MARK: ImageDisplay
@@ -50,7 +50,7 @@ final class PhotoView: Widget, ImageDisplay {
         case .frame: frameCount += 1
         case .nothing, .placeholder, .preview, .failure: isComplete = false
         }
-        // Frames of a film that has just begun go on beneath the fade.
+        // An animation that has just arrived goes on below the fade.
         if case .frame = content, fading != nil { return gtk_widget_queue_draw(pointer) }
         begin(transition, from: old)
         gtk_widget_queue_draw(pointer)
@@ -63,7 +63,7 @@ final class PhotoView: Widget, ImageDisplay {
 
     // MARK: Fading
 
-    /// Fades whatever the transition: of the others this widget has no form of its own.
+    /// Starts a fade, which stands for every kind of transition with a duration.
     private func begin(_ transition: ImageTransition, from old: Layer) {
         guard transition.duration > .zero, gtk_widget_get_mapped(pointer) != 0 else {
             fading = nil
@@ -78,7 +78,8 @@ final class PhotoView: Widget, ImageDisplay {
         Signals.tick(pointer) { [weak self] time in self?.advance(to: time) ?? false }
     }
 
-    /// - Returns: whether there is more to come.
+    /// Advances the fade to the time of a frame.
+    /// - Returns: Whether the fade goes on.
     private func advance(to time: Int64) -> Bool {
         let start = fadeStart ?? time
         fadeStart = start
@@ -122,7 +123,7 @@ final class PhotoView: Widget, ImageDisplay {
         case .color(let color):
             fill(snapshot, color, x: 0, y: 0, width, height)
         case .picture(let texture):
-            // As small as covers the cell; what stands out is cut off by its outline. On whole pixels, for sharpness.
+            // The picture covers the cell and the cell's outline clips the rest. Whole pixels keep the picture sharp.
             let scale = max(width / Float(texture.width), height / Float(texture.height))
             let (wide, high) = (Float(texture.width) * scale, Float(texture.height) * scale)
             var bounds = graphene_rect_t(
@@ -132,7 +133,7 @@ final class PhotoView: Widget, ImageDisplay {
         }
     }
 
-    /// A thin line at the lower edge, as long as there is something to wait for.
+    /// Draws a thin progress line at the lower edge while the picture is loading.
     private func drawActivity(_ snapshot: OpaquePointer, _ width: Float, _ height: Float) {
         guard let activity else { return }
         fill(snapshot, Style.track, x: 0, y: height - 4, width, 4)

@@ -1,7 +1,7 @@
 import CGTK
 import Dipper
 
-/// A line below the grid: the photograph at the cursor, and what the cache is doing.
+/// A line below the grid that shows the photograph at the cursor and the state of the cache.
 final class StatusLine {
     let box: UnsafeMutablePointer<GtkWidget>
     private let title: OpaquePointer?
@@ -10,7 +10,7 @@ final class StatusLine {
     private let fast: OpaquePointer?
     private let slow: OpaquePointer?
     private let memory: OpaquePointer?
-    /// What the labels say, to leave them alone while they are right.
+    /// The current texts of the labels, so that unchanged labels are not set again.
     private var texts: [OpaquePointer: String] = [:]
 
     init?() {
@@ -43,7 +43,7 @@ final class StatusLine {
         return "\(dot) \(name)  \(bright(running)) running  \(bright(waiting)) waiting"
     }
 
-    /// 12,345
+    /// Returns a number with separators between thousands, such as 12,345.
     private static func grouped(_ number: Int) -> String {
         let digits = String(number)
         return digits.enumerated().reduce(into: "") { text, next in

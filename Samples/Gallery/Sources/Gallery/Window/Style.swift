@@ -1,12 +1,12 @@
 import CGTK
 
-/// How the gallery looks.
+/// The sizes, colours and style sheet of the gallery.
 enum Style {
-    /// Between cells, and around all of them.
+    /// The space between cells and around all of them, in pixels.
     static let gap = 12
-    /// What cells are never much narrower than.
+    /// The smallest width of a cell, in pixels, unless a single column has less space.
     static let cellWidth = 200
-    /// Of a cell's height to its width.
+    /// The ratio of a cell's height to its width.
     static let proportion = 0.75
     static let cornerRadius: Float = 10
 
@@ -16,7 +16,7 @@ enum Style {
     static let progress = GdkRGBA(red: 1, green: 1, blue: 1, alpha: 0.85)
     static let waiting = GdkRGBA(red: 0.95, green: 0.45, blue: 0.3, alpha: 0.9)
 
-    /// Slow at both ends.
+    /// Returns the eased progress of a fade: slow at both ends.
     static func eased(_ fraction: Double) -> Double { fraction * fraction * (3 - 2 * fraction) }
 
     static let sheet = """
@@ -30,7 +30,7 @@ enum Style {
         scrollbar slider { background-color: #565d67; min-width: 8px; border-radius: 6px; }
         """
 
-    /// For all windows of a display.
+    /// Applies the style sheet to all windows of the default display.
     static func apply() {
         guard let provider = gtk_css_provider_new() else { return }
         gtk_css_provider_load_from_data(provider, sheet, -1)
