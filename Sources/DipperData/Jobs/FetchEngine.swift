@@ -36,7 +36,7 @@ final class FetchEngine: Sendable {
 
     /// A step that a thread takes after it has carried out actions for others: closures that run in place may take
     /// time, and must not hold the actions up.
-    private enum Afterwards {
+    enum Afterwards {
         case flush(DataTask)
         case call(@Sendable () -> Void)
 
@@ -353,56 +353,5 @@ final class FetchEngine: Sendable {
 
     private func disarm(_ job: FetchJob) {
         if let timer = job.withState({ exchange(&$0.timer, with: nil) }) { timers.cancel(timer) }
-    }
-
-    private func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending, _ afterwards: inout [Afterwards]) {
-        let (found, fetched, failure) = job.withState { ($0.found, $0.fetched, $0.failure) }
-        var result: Result<DataResponse, DipperError> =
-            switch ending {
-            case .cached: found.map { .success(keptAnswer(for: task, $0)) } ?? .failure(.notCached)
-            case .keptAnswer:
-                found.map { .success(DataResponse($0.value, source: .stale)) } ?? .failure(failure ?? .transport)
-            case .fetched: fetched.map { .success($0) } ?? .failure(.transport)
-            case .failed: .failure(task.withLink { $0.failure } ?? failure ?? .transport)
-            case .notCached: .failure(.notCached)
-            case .cancelled: .failure(.cancelled)
-            case .timedOut: .failure(.timedOut)
-            }
-        if task.request.waitsForDiskWrite, case .success(let response) = result, response.source != .network,
-            response.source != .revalidated,
-            let place = ending == .fetched ? job.withState({ $0.keptPlace }) : found?.place
-        {
-            return finish(task, whenOnDisk: place, result)
-        }
-        if ending == .fetched, task.request.waitsForDiskWrite {
-            let isDurable = task.call.mustBeDurable
-            let isOnDisk = job.withState { [result] state -> Bool? in
-                if state.isWritten { return state.isOnDisk }
-                state.whenWritten.append { [weak self] isOnDisk in
-                    self?.finish(task, job, isOnDisk || !isDurable ? result : .failure(.notWritten))
-                }
-                return nil
-            }
-            guard let isOnDisk else { return }
-            if !isOnDisk, isDurable { result = .failure(.notWritten) }
-        }
-        forgetRevalidation(task)
-        reporter.ended(task.key, result)
-        if task.end(result) { afterwards.append(.flush(task)) }
-    }
-
-    /// Ends a task with an answer of a tier, once the entry is on disk.
-    func finish(_ task: DataTask, whenOnDisk place: CacheKey, _ result: Result<DataResponse, DipperError>) {
-        let isDurable = task.call.mustBeDurable
-        store.settle(place, task.call, isDurable ? .durable : .relaxed) { isOnDisk in
-            self.finish(task, nil, isOnDisk || !isDurable ? result : .failure(.notWritten))
-        }
-    }
-
-    /// Ends a task outside the outbox.
-    func finish(_ task: DataTask, _ job: FetchJob?, _ result: Result<DataResponse, DipperError>) {
-        forgetRevalidation(task)
-        reporter.ended(task.key, result)
-        if task.end(result) { task.flush() }
     }
 }

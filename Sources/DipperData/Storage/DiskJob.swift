@@ -17,8 +17,6 @@ struct DiskJobs {
     private var next: UInt64 = 0
     /// Whether a job that makes room under the limit is running.
     var isKeepingLimit = false
-    /// Whether a sweep is running.
-    var isSweeping = false
 
     mutating func begin(_ kind: Kind) -> UInt64 {
         next += 1

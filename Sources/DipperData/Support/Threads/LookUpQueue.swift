@@ -15,7 +15,7 @@ package final class LookUpQueue: Sendable {
         var nextID = 0
         /// Look-ups that are under way or whose answers have not been delivered.
         var active = 0
-        /// Look-ups among those that are not urgent.
+        /// The part of ``active`` that is not urgent.
         var leisurely = 0
         /// The rank of the least urgent look-up that may begin; `nil` if none may.
         var allowed: WorkOrder<Int>.Rank? = .background
