@@ -109,6 +109,7 @@ let package = Package(
         .target(
             name: "FaultServer",
             dependencies: [
+                "CZlib",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -157,7 +158,7 @@ let package = Package(
         .testTarget(
             name: "DipperTests",
             dependencies: [
-                "CodecShims", "Dipper", "DipperTesting", "FaultServer", "TestSupport",
+                "CZlib", "CodecShims", "Dipper", "DipperTesting", "FaultServer", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             resources: [.copy("Pictures")]),

@@ -511,7 +511,8 @@ struct ImageCacheRuleTests {
         let request = ImageRequest(a).with(\.firstFrameOnly, true)
         _ = try await test.cache.getImage(request).value
         await test.cache.synchronize()
-        #expect(try test.cache.file(for: request) == #require(test.cache.file(for: ImageRequest(a))))
+        let file: URL = try #require(test.cache.file(for: ImageRequest(a)))
+        #expect(test.cache.file(for: request) == file)
         await test.cache.shutdown()
     }
 

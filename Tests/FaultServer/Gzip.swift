@@ -1,48 +1,35 @@
+import CZlib
 import Foundation
 
-/// A gzip encoder (RFC 1952) that writes stored deflate blocks (RFC 1951, section 3.2.4).
-///
-/// Every decoder accepts the result. It is not smaller than the data, but needs no zlib.
+/// A gzip encoder (RFC 1952).
 enum Gzip {
-    static func stored(_ data: Data) -> Data {
-        // Magic, method deflate, no flags, no time, no extra flags, unknown system.
-        var result = Data([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255])
-        var offset = 0
-        repeat {
-            let count = min(data.count - offset, 0xFFFF)
-            let isLast = offset + count == data.count
-            result.append(isLast ? 1 : 0)
-            append(UInt16(count), to: &result)
-            append(~UInt16(count), to: &result)
-            result += data.dropFirst(offset).prefix(count)
-            offset += count
-        } while offset < data.count
-        append(crc32(data), to: &result)
-        append(UInt32(truncatingIfNeeded: data.count), to: &result)
-        return result
-    }
+    /// Returns the data as stored blocks, which every decoder accepts and which are not smaller than the data.
+    static func stored(_ data: Data) -> Data { Data(encode([UInt8](data), level: Z_NO_COMPRESSION)) }
 
-    private static func append(_ value: some FixedWidthInteger, to data: inout Data) {
-        withUnsafeBytes(of: value.littleEndian) { data.append(contentsOf: $0) }
-    }
+    /// Returns the data as small as zlib makes it.
+    static func compressed(_ data: [UInt8]) -> [UInt8] { encode(data, level: Z_BEST_COMPRESSION) }
 
-    private static let table: [UInt32] = (0..<256).map { byte in
-        (0..<8).reduce(UInt32(byte)) { value, _ in
-            value & 1 == 1 ? 0xEDB8_8320 ^ (value >> 1) : value >> 1
-        }
-    }
-
-    private static func crc32(_ data: Data) -> UInt32 {
-        table.withUnsafeBufferPointer { table in
-            data.withUnsafeBytes { bytes in
-                var crc = ~UInt32(0)
-                var index = 0
-                while index < bytes.count {
-                    crc = table[Int((crc ^ UInt32(bytes[index])) & 0xFF)] ^ (crc &>> 8)
-                    index &+= 1
-                }
-                return ~crc
+    private static func encode(_ data: [UInt8], level: Int32) -> [UInt8] {
+        var stream = z_stream()
+        // 15 is zlib's largest window, and 16 asks for gzip instead of zlib's own format.
+        let status = deflateInit2_(
+            &stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
+            Int32(MemoryLayout<z_stream>.size))
+        precondition(status == Z_OK, "zlib refuses its own defaults: \(status)")
+        defer { deflateEnd(&stream) }
+        var input = data
+        var output = [UInt8](repeating: 0, count: Int(deflateBound(&stream, uLong(input.count))))
+        let capacity = output.count
+        return input.withUnsafeMutableBufferPointer { input in
+            output.withUnsafeMutableBufferPointer { output in
+                stream.next_in = input.baseAddress
+                stream.avail_in = uInt(input.count)
+                stream.next_out = output.baseAddress
+                stream.avail_out = uInt(capacity)
+                let status = deflate(&stream, Z_FINISH)
+                precondition(status == Z_STREAM_END, "the bound was too small: \(status)")
             }
+            return Array(output.prefix(capacity - Int(stream.avail_out)))
         }
     }
 }

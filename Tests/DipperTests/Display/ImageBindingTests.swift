@@ -120,9 +120,9 @@ struct ImageBindingTests {
         #expect(transfer.queue == .slow && !transfer.isCancelled && !shown.binding.isOnScreen)
         let urgent = test.cache.getImage(b)
         let other = await test.transport.nextTransfer()
-        #expect(transfer.isThrottled)
+        #expect(await settle { transfer.isThrottled })
         shown.perform { $0.willAppear() }
-        #expect(transfer.queue == .fast && !transfer.isThrottled && !transfer.isCancelled)
+        #expect(await settle { transfer.queue == .fast && !transfer.isThrottled } && !transfer.isCancelled)
         transfer.finish(with: try picture.png)
         other.finish(with: try small.png)
         _ = try await urgent.value

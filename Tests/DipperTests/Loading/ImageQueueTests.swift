@@ -40,7 +40,7 @@ struct ImageQueueTests {
         // Urgent work holds the demoted one back.
         let urgent = test.cache.getImage(b)
         let other = await test.transport.nextTransfer()
-        #expect(transfer.isThrottled && task.state == .paused)
+        #expect(await settle { transfer.isThrottled && task.state == .paused })
         other.finish(with: try picture.png)
         _ = try await urgent.value
         #expect(await settle { !transfer.isThrottled })
