@@ -13,7 +13,9 @@ LEANING = re.compile(r"\s*/// (The same|Such as|Of|What|Who|Whom|Whose|Those|Tha
 
 def main():
     found = []
-    for path in sorted(path for folder in sys.argv[1:] for path in Path(folder).rglob("*.swift")):
+    # Not the packages that a build has fetched into a hidden folder.
+    paths = (path for folder in sys.argv[1:] for path in Path(folder).rglob("*.swift"))
+    for path in sorted(path for path in paths if not any(part.startswith(".") for part in path.parts)):
         before = ""
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if LEANING.match(line) and not before.strip().startswith("///"):
