@@ -1,17 +1,22 @@
+import Dispatch
 import Foundation
 
-/// A clock reduced to the cache's needs: the time since some fixed moment, and sleeping.
+/// A clock reduced to the cache's needs: the time since some fixed moment, sleeping, and waking.
 package struct TimeSource: Sendable {
     package let now: @Sendable () -> Duration
     package let sleep: @Sendable (Duration) async throws -> Void
+    /// Whether the clock is the system's, and not one that a test moves on.
+    private let isReal: Bool
 
     package init(_ clock: any Clock<Duration>) {
         self = Self.make(clock)
     }
 
     private init(
-        now: @escaping @Sendable () -> Duration, sleep: @escaping @Sendable (Duration) async throws -> Void
+        isReal: Bool, now: @escaping @Sendable () -> Duration,
+        sleep: @escaping @Sendable (Duration) async throws -> Void
     ) {
+        self.isReal = isReal
         self.now = now
         self.sleep = sleep
     }
@@ -19,8 +24,35 @@ package struct TimeSource: Sendable {
     private static func make<C: Clock<Duration>>(_ clock: C) -> TimeSource {
         let origin = clock.now
         return TimeSource(
-            now: { origin.duration(to: clock.now) },
+            isReal: clock is ContinuousClock, now: { origin.duration(to: clock.now) },
             sleep: { try await clock.sleep(until: clock.now.advanced(by: $0), tolerance: nil) })
+    }
+
+    /// The longest wait of a timer of the system. Those timers stand still while the computer sleeps, and
+    /// `ContinuousClock` does not.
+    private static let longestWait: Duration = .seconds(60)
+
+    /// Calls a closure once at a time, or now and then before it. By the system's clock it is called on a thread of
+    /// Dispatch's, which is not held up by a program that keeps all of Swift's threads busy.
+    /// - Returns: a closure that keeps it from being called.
+    func wake(at due: Duration, _ body: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+        guard isReal else {
+            let task = Task.detached { [now, sleep] in
+                try? await sleep(due - now())
+                if !Task.isCancelled { body() }
+            }
+            return { task.cancel() }
+        }
+        let wait = min(max(due - now(), .zero), Self.longestWait)
+        // Timers of Dispatch may be cancelled on any thread.
+        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "dipper timer"))
+        timer.setEventHandler {
+            timer.cancel()
+            body()
+        }
+        timer.schedule(deadline: .now() + wait / .seconds(1))
+        timer.activate()
+        return { timer.cancel() }
     }
 }
 

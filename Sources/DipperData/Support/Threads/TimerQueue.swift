@@ -21,7 +21,8 @@ package final class TimerQueue: Sendable {
         var entries = Heap<Entry>()
         var work: [UInt64: @Sendable () -> Void] = [:]
         var nextNumber: UInt64 = 0
-        var sleeper: Task<Void, Never>?
+        /// Cancels the sleeper.
+        var sleeper: (@Sendable () -> Void)?
         var sleepsUntil: Duration?
         var isEnded = false
     }
@@ -46,7 +47,7 @@ package final class TimerQueue: Sendable {
     /// Runs `work` once at a time of the time source, unless ``cancel(_:)`` or ``end()`` comes first.
     @discardableResult
     package func schedule(at due: Duration, _ work: @escaping @Sendable () -> Void) -> ID {
-        let (id, replaced) = state.withLock { state -> (ID, Task<Void, Never>?) in
+        let (id, replaced) = state.withLock { state -> (ID, (@Sendable () -> Void)?) in
             let id = ID(number: state.nextNumber)
             guard !state.isEnded else { return (id, nil) }
             state.entries.insert(Entry(due: due, number: state.nextNumber))
@@ -55,7 +56,7 @@ package final class TimerQueue: Sendable {
             if let until = state.sleepsUntil, until <= due { return (id, nil) }
             return (id, startSleeper(&state, until: due))
         }
-        replaced?.cancel()
+        replaced?()
         return id
     }
 
@@ -78,19 +79,15 @@ package final class TimerQueue: Sendable {
             state.entries = Heap()
             return (exchange(&state.sleeper, with: nil), exchange(&state.work, with: [:]))
         }
-        sleeper?.cancel()
+        sleeper?()
         _ = consume work
     }
 
     /// Starts a sleeper, and returns the one that is no longer needed.
-    private func startSleeper(_ state: inout State, until due: Duration) -> Task<Void, Never>? {
+    private func startSleeper(_ state: inout State, until due: Duration) -> (@Sendable () -> Void)? {
         state.sleepsUntil = due
-        let task = Task.detached { [weak self, time] in
-            try? await time.sleep(due - time.now())
-            guard !Task.isCancelled else { return }
-            self?.fire()
-        }
-        return exchange(&state.sleeper, with: task)
+        let cancel = time.wake(at: due) { [weak self] in self?.fire() }
+        return exchange(&state.sleeper, with: cancel)
     }
 
     private func fire() {

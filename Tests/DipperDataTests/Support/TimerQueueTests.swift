@@ -1,0 +1,53 @@
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@testable import DipperData
+
+@Suite("Timers", .timeLimit(.minutes(5)))
+struct TimerQueueTests {
+    @Test("timers fire, in their order, while a program keeps all of Swift's threads busy")
+    func busyThreads() async {
+        await #expect(processExitsWith: .success) {
+            let isDone = Box(false), fired = Box<[Int]>([])
+            let timers = TimerQueue(TimeSource(ContinuousClock()))
+            defer { timers.end() }
+            // More than there are threads. They are let go when the timers have fired, or far too late.
+            let tooLate = ContinuousClock.now + .seconds(60)
+            await withTaskGroup { group in
+                for _ in 0..<(4 * ProcessInfo.processInfo.activeProcessorCount) {
+                    group.addTask {
+                        while !isDone.value, ContinuousClock.now < tooLate {
+                            usleep(1_000)
+                        }
+                    }
+                }
+                timers.schedule(after: .milliseconds(40)) {
+                    fired.update { $0.append(2) }
+                    isDone.update { $0 = true }
+                }
+                timers.schedule(after: .milliseconds(20)) { fired.update { $0.append(1) } }
+            }
+            #expect(fired.value == [1, 2])
+            #expect(ContinuousClock.now < tooLate)
+        }
+    }
+
+    @Test("a timer that is cancelled does not fire, and those after it do")
+    func cancelled() async {
+        let clock = ManualClock()
+        let timers = TimerQueue(TimeSource(clock))
+        let fired = Box<[String]>([])
+        let first = timers.schedule(after: .seconds(1)) { fired.update { $0.append("first") } }
+        timers.schedule(after: .seconds(2)) { fired.update { $0.append("second") } }
+        timers.cancel(first)
+        clock.advance(by: .seconds(3))
+        #expect(await settle { !fired.value.isEmpty })
+        #expect(fired.value == ["second"] && timers.count == 0)
+        timers.schedule(after: .seconds(1)) { fired.update { $0.append("never") } }
+        timers.end()
+        clock.advance(by: .seconds(1))
+        #expect(await stays { fired.value == ["second"] })
+    }
+}
