@@ -5,7 +5,7 @@ import SampleServer
 /// The thumbnails of the list: their size, and a check of their content.
 struct Thumbnails {
     /// The processor of the list's requests, which decodes photos to the size of a thumbnail.
-    static let downsample = Downsample(width: 200, height: 150)
+    static let downsample = ImageProcessors.Downsample(width: 200, height: 150)
 
     private let assets: Assets
     /// The expected thumbnails by path of the photo, decoded without a cache.

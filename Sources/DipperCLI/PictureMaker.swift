@@ -13,7 +13,7 @@ final class PictureMaker: Sendable {
         var configuration = ImageCache.Configuration()
         configuration.originals = originals
         configuration.options.serializer = PictureFile.serializer
-        configuration.options.processors = options.resize.map { [Downsample(to: $0.target)] }
+        configuration.options.processors = options.resize.map { [.downsample(to: $0.target)] }
         // These formats have no room for the other frames.
         configuration.options.firstFrameOnly = [.jpeg, .png].contains(options.format?.format)
         images = ImageCache(configuration)

@@ -75,7 +75,7 @@ struct SheetCommand: AsyncParsableCommand {
     private func configuration(_ sources: [PictureSource], _ cell: PixelSize) -> ImageCache.Configuration {
         var configuration = ImageCache.Configuration()
         configuration.data = requests.configuration(store, for: sources)
-        configuration.options.processors = [Downsample(to: TargetSize(cell))]
+        configuration.options.processors = [.downsample(to: TargetSize(cell))]
         configuration.options.firstFrameOnly = true
         configuration.options.serializer = PictureFile.serializer
         return configuration

@@ -42,8 +42,8 @@ struct ImageCacheRuleTests {
     func peekDerived() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(a, [.body(try picture.png)])
-        let request = ImageRequest(a).processed(by: Downsample(width: 8, height: 6))
-            .processed(by: Resize(width: 32, height: 24, allowsUpscaling: true))
+        let request = ImageRequest(a).processed(by: .downsample(width: 8, height: 6))
+            .processed(by: .resize(width: 32, height: 24, allowsUpscaling: true))
         #expect(try await test.cache.getImage(request).value.size == PixelSize(width: 32, height: 24))
         await test.cache.synchronize()
         test.cache.clearMemory()
@@ -452,7 +452,7 @@ struct ImageCacheRuleTests {
                 .response(TransferResponse(headers: headers, body: try Pictures.data("jpeg/large.jpg"))),
                 .response(TransferResponse(status: 304, headers: headers, body: Data())),
             ])
-        let request = ImageRequest(a).processed(by: Downsample(width: 100, height: 100))
+        let request = ImageRequest(a).processed(by: .downsample(width: 100, height: 100))
         let task = test.cache.getImage(request)
         let first = try await task.value
         await test.cache.synchronize()
@@ -739,7 +739,7 @@ struct ImageCacheRuleTests {
                         var request = ImageRequest(address)
                         if Bool.random(using: &random) { request = request.processed(by: Inverting("s")) }
                         if Int.random(in: 0..<4, using: &random) == 0 {
-                            request = request.processed(by: Downsample(width: 10, height: 10))
+                            request = request.processed(by: .downsample(width: 10, height: 10))
                         }
                         if Int.random(in: 0..<6, using: &random) == 0 { request.waitsForDiskWrite = true }
                         if Int.random(in: 0..<8, using: &random) == 0 {

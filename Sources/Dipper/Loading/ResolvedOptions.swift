@@ -3,7 +3,7 @@ final class ResolvedOptions: Sendable {
     let options: ImageOptions
     /// Distinguishes the pictures made from the same bytes; empty for the picture without changes.
     let keySuffix: String
-    let chain: ProcessorChain
+    let chain: ImageProcessors.Chain
     /// The number of the image cache's own data cache.
     let home: UInt64
     /// Distinguishes pictures made from another data cache's bytes from those of the image cache's own. A key of the
@@ -14,7 +14,7 @@ final class ResolvedOptions: Sendable {
         self.options = options
         self.home = home
         place = options.originals.flatMap { $0.number == home ? nil : "\n#originals \($0.number)\n" } ?? ""
-        chain = ProcessorChain(options.processors ?? [])
+        chain = ImageProcessors.Chain(options.processors ?? [])
         var parts = chain.processors.map(\.identifier)
         if let scale = options.scale, scale != 1, chain.usesScale { parts.append("scale(\(scale))") }
         if options.firstFrameOnly == true { parts.append("first frame") }

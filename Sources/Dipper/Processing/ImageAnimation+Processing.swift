@@ -7,11 +7,11 @@ extension ImageAnimation {
     ///     the limit in bytes, frames are decoded when they are needed.
     /// - Throws: what the processors throw for a frame that was decoded ahead.
     func processed(
-        by chain: ProcessorChain, scale: Double, first: Image, _ context: ProcessingContext
+        by chain: ImageProcessors.Chain, scale: Double, first: Image, _ context: ProcessingContext
     ) throws(DipperError) -> ImageAnimation {
         // The frames of an earlier chain may have another scale.
-        let rescale = CustomProcessor("scale") { image, _ throws(DipperError) in image.at(scale: scale) }
-        let chain = ProcessorChain([rescale, chain])
+        let rescale = ImageProcessors.Custom("scale") { image, _ throws(DipperError) in image.at(scale: scale) }
+        let chain = ImageProcessors.Chain([rescale, chain])
         let preloaded = try processedAhead(by: chain, first: first, context)
         return changed(limits: context.limits, preloaded: preloaded) { frames, limits, isCancelled in
             ProcessedFrames(frames, chain, ProcessingContext(limits: limits, isCancelled: isCancelled))
@@ -19,7 +19,7 @@ extension ImageAnimation {
     }
 
     private func processedAhead(
-        by chain: ProcessorChain, first: Image, _ context: ProcessingContext
+        by chain: ImageProcessors.Chain, first: Image, _ context: ProcessingContext
     ) throws(DipperError) -> [AnimationFrame]? {
         guard let preloaded, let start = preloaded.first else { return nil }
         let (bytes, overflows) = first.byteCount.multipliedReportingOverflow(by: preloaded.count)

@@ -1,129 +1,165 @@
-// Static members for processors, used as in `request.processed(by: .blur(10))`.
+// The short forms of the built-in processors, as in `request.processed(by: .blur(10))`.
 
-extension ImageProcessor where Self == Resize {
-    /// Returns a ``Resize`` processor for a size in pixels.
+// MARK: Sizes and frames
+
+extension ImageProcessor where Self == ImageProcessors.Downsample {
+    /// Returns an ``ImageProcessors/Downsample`` processor for a size in pixels.
+    public static func downsample(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) -> Self {
+        Self(width: width, height: height, mode)
+    }
+
+    /// Returns an ``ImageProcessors/Downsample`` processor for a target.
+    public static func downsample(to target: TargetSize) -> Self { Self(to: target) }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Resize {
+    /// Returns an ``ImageProcessors/Resize`` processor for a size in pixels.
     public static func resize(
         width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = false
-    ) -> Resize {
-        Resize(width: width, height: height, mode, allowsUpscaling: allowsUpscaling)
-    }
-}
-
-extension ImageProcessor where Self == Downsample {
-    /// Returns a ``Downsample`` processor for a size in pixels.
-    public static func downsample(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) -> Downsample {
-        Downsample(width: width, height: height, mode)
-    }
-}
-
-extension ImageProcessor where Self == Scale {
-    /// Returns a ``Scale`` processor for a factor.
-    public static func scale(by factor: Double) -> Scale { Scale(by: factor) }
-}
-
-extension ImageProcessor where Self == Crop {
-    /// Returns a ``Crop`` processor for a size in pixels.
-    public static func crop(width: Int, height: Int, anchor: Anchor = .center) -> Crop {
-        Crop(width: width, height: height, anchor: anchor)
+    ) -> Self {
+        Self(width: width, height: height, mode, allowsUpscaling: allowsUpscaling)
     }
 
-    /// Returns a ``Crop`` processor for a rectangle.
-    public static func crop(to rectangle: PixelRect) -> Crop { Crop(to: rectangle) }
+    /// Returns an ``ImageProcessors/Resize`` processor for a width in pixels.
+    public static func resize(width: Int, allowsUpscaling: Bool = false) -> Self {
+        Self(width: width, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a height in pixels.
+    public static func resize(height: Int, allowsUpscaling: Bool = false) -> Self {
+        Self(height: height, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a target.
+    public static func resize(to target: TargetSize) -> Self { Self(to: target) }
 }
 
-extension ImageProcessor where Self == Fitting {
-    /// Returns a ``Fitting`` processor for a frame whose size is given in pixels.
+extension ImageProcessor where Self == ImageProcessors.Scale {
+    /// Returns an ``ImageProcessors/Scale`` processor for a factor.
+    public static func scale(by factor: Double) -> Self { Self(by: factor) }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Crop {
+    /// Returns an ``ImageProcessors/Crop`` processor for a size in pixels.
+    public static func crop(width: Int, height: Int, anchor: Anchor = .center) -> Self {
+        Self(width: width, height: height, anchor: anchor)
+    }
+
+    /// Returns an ``ImageProcessors/Crop`` processor for a rectangle.
+    public static func crop(to rectangle: PixelRect) -> Self { Self(to: rectangle) }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Fitting {
+    /// Returns an ``ImageProcessors/Fitting`` processor for a frame whose size is given in pixels.
     public static func fitting(
-        width: Int, height: Int, _ mode: ContentMode = .aspectFit, background: Color = .clear,
+        width: Int, height: Int, _ mode: ImageProcessors.Fitting.ContentMode = .aspectFit, background: Color = .clear,
         allowsUpscaling: Bool = true
-    ) -> Fitting {
-        Fitting(width: width, height: height, mode, background: background, allowsUpscaling: allowsUpscaling)
+    ) -> Self {
+        Self(width: width, height: height, mode, background: background, allowsUpscaling: allowsUpscaling)
     }
 }
 
-extension ImageProcessor where Self == RoundCorners {
-    /// Returns a ``RoundCorners`` processor.
-    public static func roundCorners(
-        radius: Length, corners: Corners = .all, background: Color = .clear
-    ) -> RoundCorners {
-        RoundCorners(radius: radius, corners: corners, background: background)
+// MARK: Orientation
+
+extension ImageProcessor where Self == ImageProcessors.Rotate {
+    /// Returns an ``ImageProcessors/Rotate`` processor that turns pictures clockwise.
+    public static func rotate(degrees: Double, background: Color = .clear, expands: Bool = true) -> Self {
+        Self(degrees: degrees, background: background, expands: expands)
     }
 }
 
-extension ImageProcessor where Self == Circle {
-    /// A ``Circle`` processor with a transparent background.
-    public static var circle: Circle { Circle() }
-    /// Returns a ``Circle`` processor with a background colour.
-    public static func circle(background: Color) -> Circle { Circle(background: background) }
+extension ImageProcessor where Self == ImageProcessors.Flip {
+    /// Returns an ``ImageProcessors/Flip`` processor: `.flip(.horizontal)` or `.flip(.vertical)`.
+    public static func flip(_ flip: ImageProcessors.Flip) -> Self { flip }
 }
 
-extension ImageProcessor where Self == Border {
-    /// Returns a ``Border`` processor.
-    public static func border(
-        _ color: Color, width: Length, radius: Length = 0, corners: Corners = .all
-    ) -> Border {
-        Border(color, width: width, radius: radius, corners: corners)
+// MARK: Shapes
+
+extension ImageProcessor where Self == ImageProcessors.RoundedCorners {
+    /// Returns an ``ImageProcessors/RoundedCorners`` processor.
+    public static func roundedCorners(radius: Length, corners: Corners = .all, background: Color = .clear) -> Self {
+        Self(radius: radius, corners: corners, background: background)
     }
 }
 
-extension ImageProcessor where Self == GaussianBlur {
-    /// Returns a ``GaussianBlur`` processor for a standard deviation in pixels.
-    public static func blur(_ sigma: Double) -> GaussianBlur { GaussianBlur(sigma: sigma) }
+extension ImageProcessor where Self == ImageProcessors.Circle {
+    /// An ``ImageProcessors/Circle`` processor with a transparent background.
+    public static var circle: Self { Self() }
+    /// Returns an ``ImageProcessors/Circle`` processor with a background colour.
+    public static func circle(background: Color) -> Self { Self(background: background) }
 }
 
-extension ImageProcessor where Self == Overlay {
-    /// Returns an ``Overlay`` processor.
-    public static func overlay(_ color: Color, fraction: Double = 0.5) -> Overlay { Overlay(color, fraction: fraction) }
+extension ImageProcessor where Self == ImageProcessors.Border {
+    /// Returns an ``ImageProcessors/Border`` processor.
+    public static func border(_ color: Color, width: Length, radius: Length = 0, corners: Corners = .all) -> Self {
+        Self(color, width: width, radius: radius, corners: corners)
+    }
 }
 
-extension ImageProcessor where Self == Tint {
-    /// Returns a ``Tint`` processor.
-    public static func tint(_ color: Color) -> Tint { Tint(color) }
+// MARK: Colours and filters
+
+extension ImageProcessor where Self == ImageProcessors.Blur {
+    /// Returns an ``ImageProcessors/Blur`` processor for a standard deviation in pixels.
+    public static func blur(_ sigma: Double) -> Self { Self(sigma) }
 }
 
-extension ImageProcessor where Self == ColorControls {
-    /// Returns a ``ColorControls`` processor.
-    public static func colors(
+extension ImageProcessor where Self == ImageProcessors.ColorControls {
+    /// Returns an ``ImageProcessors/ColorControls`` processor.
+    public static func colorControls(
         brightness: Double = 0, contrast: Double = 1, saturation: Double = 1, exposure: Double = 0
-    ) -> ColorControls {
-        ColorControls(brightness: brightness, contrast: contrast, saturation: saturation, exposure: exposure)
+    ) -> Self {
+        Self(brightness: brightness, contrast: contrast, saturation: saturation, exposure: exposure)
     }
 }
 
-extension ImageProcessor where Self == Monochrome {
-    /// A ``Monochrome`` processor for black and white.
-    public static var blackWhite: Monochrome { Monochrome() }
-    /// Returns a ``Monochrome`` processor for shades of a colour.
-    public static func monochrome(_ color: Color, intensity: Double = 1) -> Monochrome {
-        Monochrome(color: color, intensity: intensity)
-    }
+extension ImageProcessor where Self == ImageProcessors.Monochrome {
+    /// An ``ImageProcessors/Monochrome`` processor for black and white.
+    public static var monochrome: Self { Self() }
+    /// Returns an ``ImageProcessors/Monochrome`` processor for shades of a colour.
+    public static func monochrome(_ color: Color, intensity: Double = 1) -> Self { Self(color, intensity: intensity) }
 }
 
-extension ImageProcessor where Self == Blend {
-    /// Returns a ``Blend`` processor that blends pictures with a colour.
+extension ImageProcessor where Self == ImageProcessors.Tint {
+    /// Returns an ``ImageProcessors/Tint`` processor.
+    public static func tint(_ color: Color) -> Self { Self(color) }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Overlay {
+    /// Returns an ``ImageProcessors/Overlay`` processor.
+    public static func overlay(_ color: Color, fraction: Double = 0.5) -> Self { Self(color, fraction: fraction) }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Blend {
+    /// Returns an ``ImageProcessors/Blend`` processor that blends pictures with a colour.
     public static func blend(
-        _ color: Color, _ mode: BlendMode = .over, opacity: Double = 1, side: Blend.Side = .above
-    ) -> Blend {
-        Blend(color, mode, opacity: opacity, side: side)
+        _ color: Color, _ mode: ImageProcessors.Blend.Mode = .over, opacity: Double = 1,
+        side: ImageProcessors.Blend.Side = .above
+    ) -> Self {
+        Self(color, mode, opacity: opacity, side: side)
     }
 
-    /// Returns a ``Blend`` processor that blends pictures with another picture.
+    /// Returns an ``ImageProcessors/Blend`` processor that blends pictures with another picture.
     public static func blend(
-        _ image: Image, _ mode: BlendMode = .over, anchor: Anchor = .center, opacity: Double = 1,
-        side: Blend.Side = .above
-    ) -> Blend {
-        Blend(image, mode, anchor: anchor, opacity: opacity, side: side)
+        _ image: Image, _ mode: ImageProcessors.Blend.Mode = .over, anchor: Anchor = .center, opacity: Double = 1,
+        side: ImageProcessors.Blend.Side = .above
+    ) -> Self {
+        Self(image, mode, anchor: anchor, opacity: opacity, side: side)
     }
 }
 
-extension ImageProcessor where Self == Rotate {
-    /// Returns a ``Rotate`` processor that turns pictures clockwise.
-    public static func rotate(degrees: Double, background: Color = .clear, expands: Bool = true) -> Rotate {
-        Rotate(degrees: degrees, background: background, expands: expands)
-    }
+// MARK: Chains and closures
+
+extension ImageProcessor where Self == ImageProcessors.Chain {
+    /// Returns an ``ImageProcessors/Chain`` that applies processors in the given order.
+    public static func chain(_ processors: [any ImageProcessor]) -> Self { Self(processors) }
 }
 
-extension ImageProcessor where Self == Flip {
-    /// Returns a ``Flip`` processor: `.flip(.horizontal)` or `.flip(.vertical)`.
-    public static func flip(_ flip: Flip) -> Flip { flip }
+extension ImageProcessor where Self == ImageProcessors.Custom {
+    /// Returns an ``ImageProcessors/Custom`` processor for a closure that the identifier names.
+    public static func custom(
+        _ identifier: String, usesScale: Bool = false,
+        _ body: @escaping @Sendable (Image, ProcessingContext) throws(DipperError) -> Image
+    ) -> Self {
+        Self(identifier, usesScale: usesScale, body)
+    }
 }

@@ -1,4 +1,12 @@
 /// A value that makes a new picture from a picture.
+///
+/// ``ImageProcessors`` has the built-in processors. Each is also a static member of this protocol, and can be written
+/// in short form where a processor is expected:
+///
+/// ```swift
+/// let request = ImageRequest(url).processed(by: .downsample(width: 200, height: 150)).processed(by: .blur(10))
+/// let processors: [any ImageProcessor] = [.circle, .border(.white, width: .points(2), radius: .fractionOfWidth(0.5))]
+/// ```
 public protocol ImageProcessor: Sendable {
     /// A text that differs for any two processors, or for any two sets of options. The text is part of the key under
     /// which the result is cached.
@@ -21,8 +29,8 @@ public protocol ImageProcessor: Sendable {
     /// thread that calls ``FrameDecoder/next()``; each frame comes without ``Image/animation``.
     ///
     /// If the caller passes an animated picture directly to one of the package's processors, the result is a still of
-    /// the first frame, or the picture itself if the processor changes nothing. A ``ProcessorChain``, even of one
-    /// processor, keeps the animation, and so do requests.
+    /// the first frame, or the picture itself if the processor changes nothing. An ``ImageProcessors/Chain``, even of
+    /// one processor, keeps the animation, and so do requests.
     /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`.
     func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image
 }

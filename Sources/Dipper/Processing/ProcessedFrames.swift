@@ -1,10 +1,10 @@
 /// A decoder that processes each frame of another decoder when the caller asks for the frame.
 final class ProcessedFrames: FrameDecoder {
     private let frames: any FrameDecoder
-    private let chain: ProcessorChain
+    private let chain: ImageProcessors.Chain
     private let context: ProcessingContext
 
-    init(_ frames: any FrameDecoder, _ chain: ProcessorChain, _ context: ProcessingContext) {
+    init(_ frames: any FrameDecoder, _ chain: ImageProcessors.Chain, _ context: ProcessingContext) {
         self.frames = frames
         self.chain = chain
         self.context = context

@@ -8,7 +8,7 @@ import Foundation
 /// let request = ImageRequest(url)
 ///     .with(\.headers, ["Accept": "image/webp"])
 ///     .with(\.priority, .high)
-///     .processed(by: Downsample(to: .fit(400, 300)))
+///     .processed(by: .downsample(width: 400, height: 300))
 /// ```
 @dynamicMemberLookup
 public struct ImageRequest: Sendable {

@@ -85,7 +85,7 @@ struct AnimatedImageTests {
         let film = Film(Array(Self.even.prefix(3)), loopCount: 1)
         var image = try film.image(preloaded: preloaded)
         image.scale = 2
-        let corners = RoundCorners(radius: .points(0.8))
+        let corners = ImageProcessors.RoundedCorners(radius: .points(0.8))
         let shown = Box<[Image]>([])
         let projector = Projector(image, AnimationOptions(processors: isProcessed ? [corners] : []))
         projector.player.onFrame { image, _ in shown.update { $0.append(image) } }
@@ -101,7 +101,7 @@ struct AnimatedImageTests {
         options.limits.frames = 77
         let image = try Film(Array(Self.even.prefix(2)), loopCount: 1).decode(Data(), options)
         let seen = Box<[Int]>([])
-        let noting = CustomProcessor("noting") { image, context throws(DipperError) in
+        let noting = ImageProcessors.Custom("noting") { image, context throws(DipperError) in
             seen.update { $0.append(context.limits.frames) }
             return image
         }

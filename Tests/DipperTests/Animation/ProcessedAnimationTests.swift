@@ -8,13 +8,13 @@ import TestSupport
 
     @Suite("Pictures that move, processed", .timeLimit(.minutes(5)))
     struct ProcessedAnimationTests {
-        private let chain = Crop(width: 20, height: 16) |> GaussianBlur(sigma: 1) |> RoundCorners(radius: 5)
+        private let chain = ImageProcessors.Crop(width: 20, height: 16) |> .blur(1) |> .roundedCorners(radius: 5)
 
         private func moving(_ options: DecodeOptions = .init()) throws -> Image {
             try CodecRegistry.standard.decode(Pictures.data("gif/mixed.gif"), options)
         }
 
-        private func expected(_ chain: ProcessorChain, _ options: DecodeOptions = .init()) throws -> [[UInt8]] {
+        private func expected(_ chain: ImageProcessors.Chain, _ options: DecodeOptions = .init()) throws -> [[UInt8]] {
             let frames = try #require(try moving(options).animation).makeFrameDecoder().rest()
             return try frames.map { try chain.process($0.image, .init()).pixels }
         }
@@ -53,7 +53,7 @@ import TestSupport
         func tooLarge() throws {
             var options = DecodeOptions()
             options.preloadsFrames = true
-            let larger = ProcessorChain([Scale(by: 3)])
+            let larger = ImageProcessors.Chain([.scale(by: 3)])
             var context = ProcessingContext()
             context.limits.bytes = 6 * 4800 * 9 - 1
             let animation = try #require(try larger.process(moving(options), context).animation)
@@ -68,15 +68,15 @@ import TestSupport
             options.preloadsFrames = preloads
             var image = try moving(options)
             image.scale = 2
-            var result = try ProcessorChain([RoundCorners(radius: .points(4))]).process(image, .init())
+            var result = try ImageProcessors.Chain([.roundedCorners(radius: .points(4))]).process(image, .init())
             let frames = try #require(result.animation).frames()
-            #expect(frames.map(\.image.pixels) == (try expected(ProcessorChain([RoundCorners(radius: 8)]))))
+            #expect(frames.map(\.image.pixels) == (try expected(ImageProcessors.Chain([.roundedCorners(radius: 8)]))))
             #expect(frames.first?.image.pixels == result.pixels && frames.allSatisfy { $0.image.scale == 2 })
             // A second chain has a scale of its own.
             result.scale = 3
-            let second = try ProcessorChain([Border(.black, width: .points(1))]).process(result, .init())
+            let second = try ImageProcessors.Chain([.border(.black, width: .points(1))]).process(result, .init())
             let both = try #require(second.animation).frames()
-            let chain = RoundCorners(radius: 8) |> Border(.black, width: 3)
+            let chain = ImageProcessors.RoundedCorners(radius: 8) |> .border(.black, width: 3)
             #expect(both.map(\.image.pixels) == (try expected(chain)) && both.allSatisfy { $0.image.scale == 3 })
         }
 
@@ -85,12 +85,12 @@ import TestSupport
             var options = DecodeOptions()
             options.limits.frames = 77
             let seen = Box<[DecodeLimits]>([])
-            let noting = CustomProcessor("noting") { image, context throws(DipperError) in
+            let noting = ImageProcessors.Custom("noting") { image, context throws(DipperError) in
                 seen.update { $0.append(context.limits) }
                 try context.checkCancelled()
                 return image
             }
-            let chain = ProcessorChain([noting])
+            let chain = ImageProcessors.Chain([noting])
             let animation = try #require(
                 try chain.process(moving(options), ProcessingContext(limits: options.limits)).animation)
             let isOver = Box(false)
@@ -103,11 +103,11 @@ import TestSupport
 
         @Test("one chain behind another, and one whose size was decoded to")
         func chains() throws {
-            let target = Downsample(width: 16, height: 16)
-            let first = try ProcessorChain([target, Flip.vertical]).process(
+            let target = ImageProcessors.Downsample(width: 16, height: 16)
+            let first = try ImageProcessors.Chain([target, .flip(.vertical)]).process(
                 moving(DecodeOptions(target: target.decodeTarget)), .init())
-            let second = try ProcessorChain([Tint(Color(hex: 0xff0000, alpha: 0.5))]).process(first, .init())
-            let all = target |> Flip.vertical |> Tint(Color(hex: 0xff0000, alpha: 0.5))
+            let second = try ImageProcessors.Chain([.tint(Color(hex: 0xff0000, alpha: 0.5))]).process(first, .init())
+            let all = target |> .flip(.vertical) |> .tint(Color(hex: 0xff0000, alpha: 0.5))
             let frames = try #require(second.animation).makeFrameDecoder().rest()
             #expect(frames.map(\.image.pixels) == (try expected(all, DecodeOptions(target: target.decodeTarget))))
             #expect(frames.allSatisfy { $0.image.width <= 16 })
@@ -116,13 +116,14 @@ import TestSupport
         @Test("a chain of nothing leaves the picture moving, and a processor that fails says so for the frame")
         func edges() throws {
             let image = try moving()
-            #expect(try ProcessorChain([]).process(image, .init()).animation === image.animation)
+            #expect(try ImageProcessors.Chain([]).process(image, .init()).animation === image.animation)
             let first = image.pixels
-            let picky = CustomProcessor("picky") { image, _ throws(DipperError) in
+            let picky = ImageProcessors.Custom("picky") { image, _ throws(DipperError) in
                 guard image.pixels == first, image.animation == nil else { throw .processingFailed }
                 return image
             }
-            let frames = try #require(try ProcessorChain([picky]).process(image, .init()).animation).makeFrameDecoder()
+            let frames = try #require(try ImageProcessors.Chain([picky]).process(image, .init()).animation)
+                .makeFrameDecoder()
             #expect(try frames.next()?.image.pixels == first)
             #expect(throws: DipperError.processingFailed) { _ = try frames.next() }
         }

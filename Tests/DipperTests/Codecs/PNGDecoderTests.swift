@@ -48,7 +48,7 @@ struct PNGDecoderTests {
         let target = TargetSize(PixelSize(width: 20, height: 20))
         let small = try decode(data, DecodeOptions(target: target))
         #expect(small.size == target.size(for: whole.size))
-        #expect(small.pixels == (try Resize(to: target).process(whole, .init())).pixels)
+        #expect(small.pixels == (try ImageProcessors.Resize(to: target).process(whole, .init())).pixels)
         let turned = try decode(Pictures.data("png/exif6.png"), DecodeOptions(target: target))
         #expect(turned.size == small.size.transposed)
     }

@@ -44,19 +44,20 @@ enum Processed {
     static func all() throws -> [any ImageProcessor] {
         let mark = try noise(9, 7, seed: 5)
         let color = Color(hex: 0xff8040, alpha: 0.6)
-        return [
-            Resize(width: 17, height: 11), Scale(by: 1.7), Crop(width: 20, height: 9, anchor: .topRight),
-            Fitting(width: 30, height: 44, .aspectFit, background: color), Fitting(width: 9, height: 8, .topRight),
-            RoundCorners(radius: 7.3), RoundCorners(radius: 9, corners: .left, background: color), Circle(),
-            Border(color, width: 2.4), Border(.white, width: 3, radius: 8, corners: .top), GaussianBlur(sigma: 1.3),
-            GaussianBlur(sigma: 5), GaussianBlur(sigma: 16), Overlay(color), Tint(color),
-            ColorControls(brightness: 0.3, contrast: 2, saturation: 3, exposure: 0.5), ColorControls(contrast: -1),
-            Monochrome(color: color, intensity: 0.7), Rotate(degrees: 33), Rotate(degrees: 90),
-            Rotate(degrees: 200, background: color, expands: false), Flip.horizontal, Flip.vertical,
+        var all: [any ImageProcessor] = [
+            .resize(width: 17, height: 11), .scale(by: 1.7), .crop(width: 20, height: 9, anchor: .topRight),
+            .fitting(width: 30, height: 44, .aspectFit, background: color), .fitting(width: 9, height: 8, .topRight),
+            .roundedCorners(radius: 7.3), .roundedCorners(radius: 9, corners: .left, background: color), .circle,
+            .border(color, width: 2.4), .border(.white, width: 3, radius: 8, corners: .top), .blur(1.3), .blur(5),
+            .blur(16), .overlay(color), .tint(color),
+            .colorControls(brightness: 0.3, contrast: 2, saturation: 3, exposure: 0.5), .colorControls(contrast: -1),
+            .monochrome(color, intensity: 0.7), .rotate(degrees: 33), .rotate(degrees: 90),
+            .rotate(degrees: 200, background: color, expands: false), .flip(.horizontal), .flip(.vertical),
         ]
-            + BlendMode.allCases.flatMap { mode in
-                Blend.Side.allCases.map { Blend(color, mode, opacity: 0.8, side: $0) }
-            }
-            + BlendMode.allCases.map { Blend(mark, $0, anchor: .bottomRight, opacity: 0.9) }
+        for mode in ImageProcessors.Blend.Mode.allCases {
+            all += ImageProcessors.Blend.Side.allCases.map { .blend(color, mode, opacity: 0.8, side: $0) }
+            all.append(.blend(mark, mode, anchor: .bottomRight, opacity: 0.9))
+        }
+        return all
     }
 }

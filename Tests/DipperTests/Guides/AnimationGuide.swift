@@ -45,7 +45,7 @@ enum AnimationGuide {
     }
 
     static func processors() -> AnimationOptions {
-        let options = AnimationOptions(processors: [Downsample(width: 64, height: 64)])
+        let options = AnimationOptions(processors: [.downsample(width: 64, height: 64)])
         return options
     }
 

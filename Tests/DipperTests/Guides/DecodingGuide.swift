@@ -10,7 +10,7 @@ enum DecodingGuide {
     }
 
     static func sizes(_ url: URL) -> ImageRequest {
-        let thumbnail = ImageRequest(url).processed(by: Downsample(width: 200, height: 200, .fill))
+        let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 200, .fill))
         return thumbnail
     }
 
@@ -64,7 +64,7 @@ enum DecodingGuide {
     }
 
     static func chain(_ url: URL) -> ImageRequest {
-        let chain = Downsample(width: 400, height: 300) |> Negative()
+        let chain = ImageProcessors.Downsample(width: 400, height: 300) |> Negative()
         let request = ImageRequest(url).processed(by: chain)
         return request
     }

@@ -51,7 +51,7 @@ enum DisplaysGuide {
 
     static func list(_ cache: ImageCache, _ photos: [URL], _ binding: ImageBinding) -> ListLoader {
         let list = ListLoader(cache, count: photos.count) { row in
-            [ImageRequest(photos[row]).processed(by: Downsample(width: 320, height: 240))]
+            [ImageRequest(photos[row]).processed(by: .downsample(width: 320, height: 240))]
         }
         list.update(visible: 0..<12)
         list.attach(binding, to: 3, placeholder: .color(.black))

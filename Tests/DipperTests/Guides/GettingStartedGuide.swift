@@ -36,7 +36,7 @@ enum GettingStartedGuide {
         let request = ImageRequest(url)
             .with(\.headers, ["Authorization": "Bearer \(token)"])
             .with(\.priority, .high)
-            .processed(by: Downsample(width: 400, height: 300))
+            .processed(by: .downsample(width: 400, height: 300))
         cache.getImage(request) { image in view.show(image) }
         return request
     }

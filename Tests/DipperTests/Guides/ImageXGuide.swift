@@ -8,7 +8,7 @@ enum ImageXGuide {
             .with(\.retryPolicy, .fixed(.seconds(3), retries: 3))  // Network.retry
             .with(\.timeout, .seconds(20))  // Network.timeoutInterval
             .with(\.headers, ["Referer": page])  // Network.headers
-            .processed(by: Fitting(width: 300, height: 200, .aspectFill))  // resizingMode, thumbnailPixelSize
+            .processed(by: .fitting(width: 300, height: 200, .aspectFill))  // resizingMode, thumbnailPixelSize
         return request
     }
 

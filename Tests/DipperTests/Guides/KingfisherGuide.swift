@@ -31,7 +31,7 @@ enum KingfisherGuide {
             .with(\.retryPolicy, .fixed(.seconds(3), retries: 3))  // retryStrategy
             .with(\.alternatives, [mirror])  // alternativeSources
             .with(\.lowDataURL, thumbnail)  // lowDataMode
-            .processed(by: Downsample(width: 400, height: 300))  // processor
+            .processed(by: .downsample(width: 400, height: 300))  // processor
         return request
     }
 

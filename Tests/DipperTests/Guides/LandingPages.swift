@@ -19,7 +19,7 @@ enum LandingPages {
         cache.moveTaskToSlowQueue(url)  // scrolled away: in place, nothing is started anew
         if let image = cache.image(for: url) { view.show(image) }  // a look without the network
 
-        let thumbnail = ImageRequest(url).processed(by: Downsample(width: 200, height: 200, .fill))
+        let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 200, .fill))
         cache.getImage(thumbnail) { image in view.show(image) }  // the same bytes, decoded to that size
 
         let feed = try await cache.data.getData(feedURL).value  // any bytes: JSON, PDF

@@ -7,46 +7,48 @@ enum ProcessorsGuide {
         let request = ImageRequest(url)
             .processed(by: .downsample(width: 200, height: 200, .fill))
             .processed(by: .crop(width: 200, height: 200))
-            .processed(by: .roundCorners(radius: 12))
+            .processed(by: .roundedCorners(radius: 12))
         return request
     }
 
     static func chain(_ url: URL) -> ImageRequest {
-        let avatar = Downsample(width: 96, height: 96, .fill) |> Circle() |> Border(.white, width: 3, radius: 48)
+        let square = ImageProcessors.Downsample(width: 96, height: 96, .fill)
+        let avatar = square |> .circle |> .border(.white, width: 3, radius: 48)
         let request = ImageRequest(url).processed(by: avatar)
         return request
     }
 
     static func alone(_ image: Image) throws -> Image {
-        let soft = try GaussianBlur(sigma: 10).process(image, ProcessingContext())
+        let soft = try ImageProcessors.Blur(10).process(image, ProcessingContext())
         return soft
     }
 
     static func frames() -> [any ImageProcessor] {
-        let cell = Fitting(width: 400, height: 300, .aspectFill.at(.top))
-        let page = Fitting(width: 800, height: 600, .aspectFit, background: .black)
-        let stamp = Fitting(width: 128, height: 128, .bottomRight)
+        let cell = ImageProcessors.Fitting(width: 400, height: 300, .aspectFill.at(.top))
+        let page = ImageProcessors.Fitting(width: 800, height: 600, .aspectFit, background: .black)
+        let stamp = ImageProcessors.Fitting(width: 128, height: 128, .bottomRight)
         return [cell, page, stamp]
     }
 
     static func lengths() -> [any ImageProcessor] {
-        let card = RoundCorners(radius: .points(8), corners: .top)
-        let pill = RoundCorners(radius: .fractionOfHeight(0.5), background: .white)
+        let card = ImageProcessors.RoundedCorners(radius: .points(8), corners: .top)
+        let pill = ImageProcessors.RoundedCorners(radius: .fractionOfHeight(0.5), background: .white)
         return [card, pill]
     }
 
     static func colors(_ logo: Image) -> [any ImageProcessor] {
-        let faded = ColorControls(brightness: 0.1, contrast: 0.8, saturation: 0.4)
-        let warm = Monochrome(color: Color(hex: 0xffd0a0), intensity: 0.8)
-        let icon = Tint(Color(hex: 0x0060df))
-        let marked = Blend(logo, anchor: .bottomRight, opacity: 0.6)
-        let dark = Blend(.black.with(alpha: 0.4), .multiply)
+        let faded = ImageProcessors.ColorControls(brightness: 0.1, contrast: 0.8, saturation: 0.4)
+        let warm = ImageProcessors.Monochrome(Color(hex: 0xffd0a0), intensity: 0.8)
+        let icon = ImageProcessors.Tint(Color(hex: 0x0060df))
+        let marked = ImageProcessors.Blend(logo, anchor: .bottomRight, opacity: 0.6)
+        let dark = ImageProcessors.Blend(.black.with(alpha: 0.4), .multiply)
         return [faded, warm, icon, marked, dark]
     }
 
-    static func custom() -> CustomProcessor {
-        let left = CustomProcessor("left half") { image, context throws(DipperError) in
-            try Crop(width: image.width / 2, height: image.height, anchor: .left).process(image, context)
+    static func custom() -> ImageProcessors.Custom {
+        let left = ImageProcessors.Custom("left half") { image, context throws(DipperError) in
+            let half = ImageProcessors.Crop(width: image.width / 2, height: image.height, anchor: .left)
+            return try half.process(image, context)
         }
         return left
     }

@@ -90,7 +90,7 @@ struct DecodeBudgetTests {
             switch self {
             case .plain: []
             case .inverted: [Inverting()]
-            case .small: [Downsample(width: 60, height: 50, .stretch)]
+            case .small: [.downsample(width: 60, height: 50, .stretch)]
             }
         }
 
@@ -138,10 +138,10 @@ struct DecodeBudgetTests {
         #expect(cost(picture) == 20_000)
         #expect(cost(picture, Inverting()) == 2 * 20_000)
         #expect(cost(picture, Inverting(), Inverting("again")) == 2 * 20_000, "the first is let go of")
-        #expect(cost(picture, Downsample(width: 20, height: 20)) == 2 * 800)
-        let larger = Fitting(width: 200, height: 200, .scaleToFill)
+        #expect(cost(picture, .downsample(width: 20, height: 20)) == 2 * 800)
+        let larger = ImageProcessors.Fitting(width: 200, height: 200, .scaleToFill)
         #expect(cost(picture, larger) == 2 * 160_000)
-        #expect(cost(picture, Inverting(), Downsample(width: 20, height: 20)) == 2 * 20_000, "decoded as it is")
+        #expect(cost(picture, Inverting(), .downsample(width: 20, height: 20)) == 2 * 20_000, "decoded as it is")
         #expect(DecodeCost.bytes(of: Data("no picture".utf8), nil) == 10)
         #expect(cost(Data("no picture".utf8), Inverting()) == 10)
     }
@@ -160,7 +160,7 @@ struct DecodeBudgetTests {
         let held = isHeld ? whole : 0
         #expect(DecodeCost.bytes(of: data, nil) == held + whole)
         #expect(cost(data, Inverting()) == held + 2 * whole)
-        #expect(cost(data, Downsample(width: 4, height: 2, .stretch)) == held + 2 * 32)
+        #expect(cost(data, .downsample(width: 4, height: 2, .stretch)) == held + 2 * 32)
     }
 
     @Test("sizes that no number can hold cost as much as there can be")

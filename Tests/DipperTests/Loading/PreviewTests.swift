@@ -109,7 +109,7 @@ struct PreviewTests {
         configuration.data.logger.logLevel = .critical
         let cache = ImageCache(configuration)
         let request = ImageRequest(server.url("/photo.jpg?stall=\(middle)&etag=1&times=1"))
-            .with(\.showsPreviews, true).processed(by: Downsample(width: 20, height: 20))
+            .with(\.showsPreviews, true).processed(by: .downsample(width: 20, height: 20))
         let task = cache.getImage(request)
         var preview: Image?
         for await event in task.events {

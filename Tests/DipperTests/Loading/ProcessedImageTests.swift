@@ -238,11 +238,13 @@ struct ProcessedImageTests {
     func scale() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(a, [.body(try picture.png)])
-        let round = ImageRequest(a).processed(by: .roundCorners(radius: .points(2)))
+        let round = ImageRequest(a).processed(by: .roundedCorners(radius: .points(2)))
         let one = try await test.cache.getImage(round).value
         let two = try await test.cache.getImage(round.with(\.scale, 2)).value
-        #expect(one.pixels == (try RoundCorners(radius: 2).process(picture, .init()).pixels))
-        #expect(two.pixels == (try RoundCorners(radius: 4).process(picture, .init()).pixels) && two.scale == 2)
+        #expect(one.pixels == (try ImageProcessors.RoundedCorners(radius: 2).process(picture, .init()).pixels))
+        #expect(
+            two.pixels == (try ImageProcessors.RoundedCorners(radius: 4).process(picture, .init()).pixels)
+                && two.scale == 2)
         let crop = ImageRequest(a).processed(by: .crop(width: 5, height: 5))
         let keys = [crop, crop.with(\.scale, 2)].map { test.cache.getImage($0).imageKey }
         #expect(keys[0] == keys[1] && test.transport.transfers.count == 1)
@@ -253,7 +255,7 @@ struct ProcessedImageTests {
         @Test("a picture that moves keeps moving when it is processed, also after a look at the disk")
         func moving() async throws {
             let folder = TemporaryFolder()
-            let request = ImageRequest(a).processed(by: Downsample(width: 8, height: 8))
+            let request = ImageRequest(a).processed(by: .downsample(width: 8, height: 8))
             for _ in 0..<2 {
                 let test = TestImageCache(folder: folder)
                 test.transport.script(a, [.body(try Pictures.data("gif/keep.gif"))])

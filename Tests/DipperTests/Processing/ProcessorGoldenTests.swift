@@ -19,54 +19,54 @@ struct ProcessorGoldenTests {
     private static let orange = Color(hex: 0xff8000, alpha: 0.5)
 
     static let sizes = [
-        Case("resize-fit", of: "soft", within: 1, Resize(width: 20, height: 20)),
-        Case("resize-stretch", of: "photo", within: 1, Resize(width: 25, height: 30, .stretch)),
-        Case("scale-up", of: "soft", within: 1, Scale(by: 1.5)),
-        Case("crop-center", of: "photo", within: 0, Crop(width: 20, height: 16)),
-        Case("crop-corner", of: "photo", within: 0, Crop(width: 20, height: 16, anchor: .bottomRight)),
-        Case("crop-rectangle", of: "photo", within: 0, Crop(to: PixelRect(x: 30, y: -4, width: 99, height: 24))),
-        Case("fitting-fit", of: "soft", within: 1, Fitting(width: 32, height: 32, background: Color(hex: 0x336699))),
-        Case("fitting-fill-top", of: "photo", within: 1, Fitting(width: 16, height: 24, .aspectFill.at(.topLeft))),
-        Case("fitting-center", of: "layer", within: 1, Fitting(width: 40, height: 14, .center, background: orange)),
-        Case("fitting-corner", of: "photo", within: 0, Fitting(width: 30, height: 40, .bottomRight)),
-        Case("rotate-quarter", of: "photo", within: 0, Rotate(degrees: -270)),
-        Case("flip-horizontal", of: "photo", within: 0, Flip.horizontal),
+        Case("resize-fit", of: "soft", within: 1, .resize(width: 20, height: 20)),
+        Case("resize-stretch", of: "photo", within: 1, .resize(width: 25, height: 30, .stretch)),
+        Case("scale-up", of: "soft", within: 1, .scale(by: 1.5)),
+        Case("crop-center", of: "photo", within: 0, .crop(width: 20, height: 16)),
+        Case("crop-corner", of: "photo", within: 0, .crop(width: 20, height: 16, anchor: .bottomRight)),
+        Case("crop-rectangle", of: "photo", within: 0, .crop(to: PixelRect(x: 30, y: -4, width: 99, height: 24))),
+        Case("fitting-fit", of: "soft", within: 1, .fitting(width: 32, height: 32, background: Color(hex: 0x336699))),
+        Case("fitting-fill-top", of: "photo", within: 1, .fitting(width: 16, height: 24, .aspectFill.at(.topLeft))),
+        Case("fitting-center", of: "layer", within: 1, .fitting(width: 40, height: 14, .center, background: orange)),
+        Case("fitting-corner", of: "photo", within: 0, .fitting(width: 30, height: 40, .bottomRight)),
+        Case("rotate-quarter", of: "photo", within: 0, .rotate(degrees: -270)),
+        Case("flip-horizontal", of: "photo", within: 0, .flip(.horizontal)),
         // Pixman weighs by 128 steps between pixels.
-        Case("rotate-30", of: "photo", within: 2, Rotate(degrees: 30, background: Color(hex: 0x208020))),
-        Case("rotate-cut", of: "soft", within: 2, Rotate(degrees: -100, expands: false)),
+        Case("rotate-30", of: "photo", within: 2, .rotate(degrees: 30, background: Color(hex: 0x208020))),
+        Case("rotate-cut", of: "soft", within: 2, .rotate(degrees: -100, expands: false)),
     ]
 
     /// The reference counts 1024 points of each pixel.
     static let shapes = [
-        Case("round", of: "photo", within: 1, RoundCorners(radius: 10)),
-        Case("round", of: "photo", within: 1, RoundCorners(radius: .fractionOfWidth(0.25))),
+        Case("round", of: "photo", within: 1, .roundedCorners(radius: 10)),
+        Case("round", of: "photo", within: 1, .roundedCorners(radius: .fractionOfWidth(0.25))),
         Case(
             "round-some", of: "soft", within: 1,
-            RoundCorners(radius: 20.5, corners: [.topLeft, .bottomRight], background: Color(hex: 0x204060))),
-        Case("circle", of: "photo", within: 1, Circle()),
-        Case("border", of: "soft", within: 1, Border(Color(hex: 0xff0000, alpha: 0.6), width: 2.5)),
+            .roundedCorners(radius: 20.5, corners: [.topLeft, .bottomRight], background: Color(hex: 0x204060))),
+        Case("circle", of: "photo", within: 1, .circle),
+        Case("border", of: "soft", within: 1, .border(Color(hex: 0xff0000, alpha: 0.6), width: 2.5)),
         Case(
             "border-round", of: "photo", within: 2,
-            RoundCorners(radius: 12) |> Border(.white, width: 3, radius: 12)),
+            .roundedCorners(radius: 12) |> .border(.white, width: 3, radius: 12)),
     ]
 
     static let filters = [
-        Case("blur-0.6", of: "soft", within: 1, GaussianBlur(sigma: 0.6)),
-        Case("blur-2", of: "soft", within: 1, GaussianBlur(sigma: 2)),
-        Case("blur-4", of: "soft", within: 1, GaussianBlur(sigma: 4)),
-        Case("blur-8", of: "soft", within: 1, GaussianBlur(sigma: 8)),
-        Case("blur-25", of: "soft", within: 1, GaussianBlur(sigma: 25)),
-        Case("colors-brightness", of: "soft", within: 1, ColorControls(brightness: 0.2)),
-        Case("colors-contrast", of: "soft", within: 1, ColorControls(contrast: 1.6)),
-        Case("colors-saturation", of: "photo", within: 1, ColorControls(saturation: 2)),
-        Case("colors-exposure", of: "photo", within: 1, ColorControls(exposure: 0.7)),
+        Case("blur-0.6", of: "soft", within: 1, .blur(0.6)),
+        Case("blur-2", of: "soft", within: 1, .blur(2)),
+        Case("blur-4", of: "soft", within: 1, .blur(4)),
+        Case("blur-8", of: "soft", within: 1, .blur(8)),
+        Case("blur-25", of: "soft", within: 1, .blur(25)),
+        Case("colors-brightness", of: "soft", within: 1, .colorControls(brightness: 0.2)),
+        Case("colors-contrast", of: "soft", within: 1, .colorControls(contrast: 1.6)),
+        Case("colors-saturation", of: "photo", within: 1, .colorControls(saturation: 2)),
+        Case("colors-exposure", of: "photo", within: 1, .colorControls(exposure: 0.7)),
         Case(
             "colors-all", of: "soft", within: 1,
-            ColorControls(brightness: -0.1, contrast: 1.3, saturation: 0.4, exposure: -0.8)),
-        Case("black-white", of: "soft", within: 1, Monochrome()),
-        Case("monochrome", of: "soft", within: 1, Monochrome(color: Color(hex: 0xc09060), intensity: 0.75)),
-        Case("tint", of: "soft", within: 1, Tint(Color(hex: 0x00a0ff, alpha: 0.4))),
-        Case("overlay", of: "soft", within: 1, Overlay(Color(hex: 0xff2000), fraction: 0.25)),
+            .colorControls(brightness: -0.1, contrast: 1.3, saturation: 0.4, exposure: -0.8)),
+        Case("black-white", of: "soft", within: 1, .monochrome),
+        Case("monochrome", of: "soft", within: 1, .monochrome(Color(hex: 0xc09060), intensity: 0.75)),
+        Case("tint", of: "soft", within: 1, .tint(Color(hex: 0x00a0ff, alpha: 0.4))),
+        Case("overlay", of: "soft", within: 1, .overlay(Color(hex: 0xff2000), fraction: 0.25)),
     ]
 
     @Test("sizes, frames and turns", arguments: sizes)
@@ -78,20 +78,20 @@ struct ProcessorGoldenTests {
     @Test("filters", arguments: filters)
     func checkFilters(_ test: Case) throws { try check(test) }
 
-    @Test("every mode of blending, within 2 of 255", arguments: BlendMode.allCases)
-    func modes(_ mode: BlendMode) throws {
+    @Test("every mode of blending, within 2 of 255", arguments: ImageProcessors.Blend.Mode.allCases)
+    func modes(_ mode: ImageProcessors.Blend.Mode) throws {
         let layer = try Processed.picture("layer")
-        try check(Case("blend-\(mode.rawValue)", of: "backdrop", within: 2, Blend(layer, mode)))
+        try check(Case("blend-\(mode.rawValue)", of: "backdrop", within: 2, .blend(layer, mode)))
         // The other way round.
-        let below = Blend(try Processed.picture("backdrop"), mode, side: .below)
+        let below = ImageProcessors.Blend(try Processed.picture("backdrop"), mode, side: .below)
         try check(Case("blend-\(mode.rawValue)", of: "layer", within: 2, below))
     }
 
     @Test("blending with a colour above or below, and with a mark in a corner")
     func placing() throws {
-        try check(Case("blend-with-color", of: "soft", within: 1, Blend(Color(hex: 0xff8040), .multiply)))
-        try check(Case("blend-below", of: "soft", within: 1, Blend(Color(hex: 0x8000ff), side: .below)))
-        let mark = Blend(try Processed.picture("layer"), anchor: .bottomRight, opacity: 0.5)
+        try check(Case("blend-with-color", of: "soft", within: 1, .blend(Color(hex: 0xff8040), .multiply)))
+        try check(Case("blend-below", of: "soft", within: 1, .blend(Color(hex: 0x8000ff), side: .below)))
+        let mark = ImageProcessors.Blend(try Processed.picture("layer"), anchor: .bottomRight, opacity: 0.5)
         try check(Case("blend-mark", of: "photo", within: 2, mark))
     }
 

@@ -28,7 +28,7 @@ struct ProcessorRuleTests {
     func smallArcs() throws {
         let image = try Processed.picture("photo")
         for radius in [1e-9, 1.0 / 513, 0.05, 0.09, 0.1, 0.19, 0.2, 0.5, 3] {
-            let result = try RoundCorners(radius: .pixels(radius)).process(image, .init())
+            let result = try ImageProcessors.RoundedCorners(radius: .pixels(radius)).process(image, .init())
             #expect(result.isOpaque == (result[0, 0].w == 255), "\(radius)")
             #expect(result.isOpaque == (radius < 0.095), "\(radius)")
         }
@@ -56,10 +56,10 @@ struct ProcessorRuleTests {
         let color = Color(hex: 0x30a0ff, alpha: 0.3)
         let processors: [any ImageProcessor] = [
             .resize(width: 9, height: 9), .scale(by: 2), .crop(width: 5, height: 5), .blur(0.7), .blur(6), .blur(40),
-            .overlay(color), .tint(color), .colors(contrast: 3, exposure: 2), .blackWhite,
+            .overlay(color), .tint(color), .colorControls(contrast: 3, exposure: 2), .monochrome,
             .border(color, width: 3, radius: 9), .blend(color, .softLight), .blend(.clear, .multiply),
             .flip(.vertical), .rotate(degrees: 270), .rotate(degrees: 45, background: .white),
-            .roundCorners(radius: 8, background: .black), .circle(background: .white),
+            .roundedCorners(radius: 8, background: .black), .circle(background: .white),
             .fitting(width: 50, height: 20, background: .white),
         ]
         for processor in processors {
@@ -74,14 +74,16 @@ struct ProcessorRuleTests {
         let nothing: [any ImageProcessor] = [
             .resize(width: 40, height: 30), .resize(width: 90, height: 90), .scale(by: 1), .crop(width: 40, height: 99),
             .crop(to: PixelRect(x: -5, y: 0, width: 100, height: 100)), .fitting(width: 40, height: 30),
-            .fitting(width: 1, height: 1, .original), .roundCorners(radius: 0), .roundCorners(radius: 9, corners: []),
-            .border(.black, width: 0), .border(.clear, width: 3), .blur(0), .blur(0.1), .colors(), .rotate(degrees: 0),
-            .rotate(degrees: -720), .monochrome(.white, intensity: 0), ProcessorChain([]),
+            .fitting(width: 1, height: 1, .original), .roundedCorners(radius: 0),
+            .roundedCorners(radius: 9, corners: []), .border(.black, width: 0), .border(.clear, width: 3), .blur(0),
+            .blur(0.1), .colorControls(), .rotate(degrees: 0), .rotate(degrees: -720),
+            .monochrome(.white, intensity: 0), .chain([]),
         ]
         for processor in nothing {
             #expect(try processor.process(soft, .init()).storage === soft.storage, "\(processor.identifier)")
         }
-        #expect(try Rotate(degrees: 0, background: .white).process(photo, .init()).storage === photo.storage)
+        let still = ImageProcessors.Rotate(degrees: 0, background: .white)
+        #expect(try still.process(photo, .init()).storage === photo.storage)
     }
 
     @Test("a colour under something transparent is not seen at its edges")
@@ -93,7 +95,8 @@ struct ProcessorRuleTests {
         let image = try #require(Image(size: PixelSize(width: 40, height: 30), premultiplied: pixels))
         let processors: [any ImageProcessor] = [
             .blur(0.8), .blur(3), .blur(9), .rotate(degrees: 17), .resize(width: 13, height: 13), .scale(by: 1.3),
-            .roundCorners(radius: 14.5), .circle, .colors(saturation: 1, exposure: 0.4), .border(.clear, width: 2),
+            .roundedCorners(radius: 14.5), .circle, .colorControls(saturation: 1, exposure: 0.4),
+            .border(.clear, width: 2),
         ]
         for processor in processors {
             let result = try processor.process(image, .init())
@@ -142,8 +145,8 @@ struct ProcessorRuleTests {
         for number in numbers {
             let color = Color(red: number, green: number, blue: number, alpha: number)
             processors += [
-                .scale(by: number), .blur(number), .rotate(degrees: number), .colors(brightness: number),
-                .colors(contrast: number), .colors(saturation: number), .colors(exposure: number),
+                .scale(by: number), .blur(number), .rotate(degrees: number), .colorControls(brightness: number),
+                .colorControls(contrast: number), .colorControls(saturation: number), .colorControls(exposure: number),
                 .monochrome(color, intensity: number), .overlay(color, fraction: number), .tint(color),
                 .crop(width: 3, height: 3, anchor: Anchor(x: number, y: number)),
                 .blend(color, .softLight, opacity: number), .fitting(width: 40, height: 9, background: color),
@@ -153,7 +156,7 @@ struct ProcessorRuleTests {
                 .pixels(number), .points(number), .fractionOfWidth(number), .fractionOfHeight(number),
             ] {
                 processors += [
-                    .roundCorners(radius: length), .roundCorners(radius: length, corners: .topRight),
+                    .roundedCorners(radius: length), .roundedCorners(radius: length, corners: .topRight),
                     .border(color, width: length, radius: 3), .border(.black, width: 2, radius: length),
                 ]
             }
@@ -181,11 +184,15 @@ struct ProcessorRuleTests {
                 }
             }
         }
-        #expect(throws: DipperError.processingFailed) { _ = try Crop(width: 0, height: 4).process(image, .init()) }
-        #expect(throws: DipperError.processingFailed) { _ = try GaussianBlur(sigma: .nan).process(image, .init()) }
-        #expect(throws: DipperError.processingFailed) { _ = try RoundCorners(radius: -3).process(image, .init()) }
         #expect(throws: DipperError.processingFailed) {
-            _ = try Crop(to: PixelRect(x: 13, y: 0, width: 5, height: 5)).process(image, .init())
+            _ = try ImageProcessors.Crop(width: 0, height: 4).process(image, .init())
+        }
+        #expect(throws: DipperError.processingFailed) { _ = try ImageProcessors.Blur(.nan).process(image, .init()) }
+        #expect(throws: DipperError.processingFailed) {
+            _ = try ImageProcessors.RoundedCorners(radius: -3).process(image, .init())
+        }
+        #expect(throws: DipperError.processingFailed) {
+            _ = try ImageProcessors.Crop(to: PixelRect(x: 13, y: 0, width: 5, height: 5)).process(image, .init())
         }
     }
 }

@@ -24,23 +24,24 @@ struct ProcessorStrideTests {
         let image = try Processed.noise(37, 29)
         let wide = try padded(image, by: padding)
         #expect(wide.pixels == image.pixels)
-        let (mark, chain) = (try Processed.noise(9, 7, seed: 5), Flip.vertical |> Rotate(degrees: 270))
-        let processors =
-            try Processed.all() + [
-                chain, Rotate(degrees: 180), Downsample(width: 12, height: 12), Scale(by: 0.3), Blend(image, .multiply),
-                Fitting(width: 50, height: 20, .aspectFill, background: .white), Crop(width: 11, height: 40),
-            ]
-        for processor in processors {
+        let mark = try Processed.noise(9, 7, seed: 5)
+        let more: [any ImageProcessor] = [
+            .flip(.vertical) |> .rotate(degrees: 270), .rotate(degrees: 180), .downsample(width: 12, height: 12),
+            .scale(by: 0.3), .blend(image, .multiply), .fitting(width: 50, height: 20, .aspectFill, background: .white),
+            .crop(width: 11, height: 40),
+        ]
+        for processor in try Processed.all() + more {
             let (result, expected) = (try processor.process(wide, .init()), try processor.process(image, .init()))
             #expect(result.pixels == expected.pixels, "\(processor.identifier)")
             #expect(result.isOpaque == expected.isOpaque, "\(processor.identifier)")
         }
         let wideMark = try padded(mark, by: padding)
-        #expect(Blend(wideMark, .over).identifier == Blend(mark, .over).identifier)
-        for mode in BlendMode.allCases {
+        #expect(ImageProcessors.Blend(wideMark, .over).identifier == ImageProcessors.Blend(mark, .over).identifier)
+        for mode in ImageProcessors.Blend.Mode.allCases {
             #expect(
-                try Blend(wideMark, mode, anchor: .bottomRight).process(wide, .init()).pixels
-                    == Blend(mark, mode, anchor: .bottomRight).process(image, .init()).pixels, "\(mode)")
+                try ImageProcessors.Blend(wideMark, mode, anchor: .bottomRight).process(wide, .init()).pixels
+                    == ImageProcessors.Blend(mark, mode, anchor: .bottomRight).process(image, .init()).pixels, "\(mode)"
+            )
         }
     }
 }

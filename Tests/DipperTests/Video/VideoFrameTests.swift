@@ -105,7 +105,7 @@ struct VideoFrameTests {
         let disk = TemporaryFolder()
         let test = TestImageCache(folder: disk)
         let frame = VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video))
-        let small = ImageRequest(frame).processed(by: Downsample(width: 40, height: 40))
+        let small = ImageRequest(frame).processed(by: .downsample(width: 40, height: 40))
         let image = try await test.cache.getImage(small).value
         #expect(image.size.width == 40 && image.mainColor == 1)
         #expect(try await test.cache.getImage(ImageRequest(frame)).value.size.width == 160)

@@ -22,7 +22,7 @@ struct PhotographsChild: AsyncParsableCommand {
         configuration.memoryLimit = memoryLimit
         configuration.data.diskLimit = 16 << 30
         let cache = ImageCache(configuration)
-        let processor = Downsample(width: 400, height: 300)
+        let processor = ImageProcessors.Downsample(width: 400, height: 300)
         let start = monotonicSeconds()
         let processorStart = Self.processorSeconds()
         try await withThrowingTaskGroup(of: Void.self) { group in

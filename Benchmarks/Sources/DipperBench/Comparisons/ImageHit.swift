@@ -23,7 +23,7 @@ struct ImageHit: Comparison {
         }
         let images = ImageCache()
         let data = DataCache()
-        let requests = urls.map { ImageRequest($0).processed(by: Resize(width: 4, height: 4)) }
+        let requests = urls.map { ImageRequest($0).processed(by: .resize(width: 4, height: 4)) }
         for (url, request) in zip(urls, requests) {
             guard
                 let image = Image(

@@ -32,11 +32,11 @@ struct Processing: Comparison {
             }
         }
         let small = PixelSize(width: 1000, height: 750)
-        var turns = [ours(Self.blur, GaussianBlur(sigma: 10))]
+        var turns = [ours(Self.blur, .blur(10))]
         turns += peers(Self.blur) { try $0.blur($1, sigma: 10) }
-        turns.append(ours(Self.round, RoundCorners(radius: 200)))
+        turns.append(ours(Self.round, .roundedCorners(radius: 200)))
         turns += peers(Self.round) { try $0.roundCorners($1, radius: 200) }
-        turns.append(ours(Self.resize, Resize(to: TargetSize(small))))
+        turns.append(ours(Self.resize, .resize(to: TargetSize(small))))
         turns += peers(Self.resize) { try $0.resize($1, to: small) }
         var figures = Figures()
         try await figures.measure(rounds: bench.rounds(11), turns)

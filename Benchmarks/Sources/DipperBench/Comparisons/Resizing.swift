@@ -23,7 +23,7 @@ struct Resizing: Comparison {
         var turns: [TimedCompetitor] = []
         for size in Self.sizes {
             let setting = Self.setting(size)
-            let resize = Resize(to: TargetSize(size))
+            let resize = ImageProcessors.Resize(to: TargetSize(size))
             turns += [
                 TimedCompetitor(name: Self.ours, setting: setting) {
                     try Timing { keep(try resize.process(picture, ProcessingContext())) }

@@ -96,7 +96,7 @@ struct Scrolling: Comparison {
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".jpg") }
         return try names.sorted().map { name in
             let image = try CodecRegistry.standard.decode(Data(contentsOf: folder.appendingPathComponent(name)))
-            let small = try Resize(width: 480, height: 360).process(image, .init())
+            let small = try ImageProcessors.Resize(width: 480, height: 360).process(image, .init())
             return try CodecRegistry.standard.encode(small, as: .jpeg, EncodeOptions(quality: 0.85))
         }
     }

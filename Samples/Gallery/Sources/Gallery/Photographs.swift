@@ -23,14 +23,14 @@ struct Photographs: Sendable {
     let count: Int
     /// The processor that decodes each photograph to the smallest size that covers a cell, so that drawing does not
     /// scale.
-    private let downsample: Downsample
+    private let downsample: ImageProcessors.Downsample
     private let server: URL
     private let motifs: [Motif]
     private let film: Motif
 
     /// - Parameter size: The size of the cells, in pixels.
     init(_ assets: Assets, server: URL, count: Int, size: PixelSize) throws {
-        downsample = Downsample(to: TargetSize(size, .fill))
+        downsample = ImageProcessors.Downsample(to: TargetSize(size, .fill))
         self.server = server
         self.count = count
         motifs = assets.photographs.map { Motif(path: $0, title: Self.title($0), color: Self.color($0, assets)) }

@@ -30,7 +30,7 @@ extension PixelBuffer {
 
     /// Puts a layer on the pixels in the buffer.
     func composite(
-        _ mode: BlendMode, _ layer: CompositingLayer, opacity: Double, _ context: ProcessingContext
+        _ mode: ImageProcessors.Blend.Mode, _ layer: CompositingLayer, opacity: Double, _ context: ProcessingContext
     ) throws(DipperError) {
         let exchanges = mode.treatsColorsAlike
         var mask: PixmanImage?

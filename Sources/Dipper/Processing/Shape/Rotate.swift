@@ -1,74 +1,80 @@
 import CPixman
 import Foundation
 
-/// A processor that turns a picture clockwise.
-///
-/// Multiples of 90° lose nothing. For other angles pixels are interpolated bilinearly.
-public struct Rotate: ImageProcessor, Hashable {
-    /// The angle in degrees, clockwise.
-    public let degrees: Double
-    /// The colour of the corners that become free, and behind transparent parts of the picture.
-    public let background: Color
-    /// Whether the result is large enough to hold the whole turned picture; otherwise the result has the picture's
-    /// size. After a turn by a multiple of 90° the result always holds the whole picture.
-    public let expands: Bool
+extension ImageProcessors {
+    /// A processor that turns a picture clockwise.
+    ///
+    /// Multiples of 90° lose nothing. For other angles pixels are interpolated bilinearly.
+    ///
+    /// ```swift
+    /// let upright = ImageRequest(url).processed(by: .rotate(degrees: 90))
+    /// ```
+    public struct Rotate: ImageProcessor, Hashable {
+        /// The angle in degrees, clockwise.
+        public let degrees: Double
+        /// The colour of the corners that become free, and behind transparent parts of the picture.
+        public let background: Color
+        /// Whether the result is large enough to hold the whole turned picture; otherwise the result has the picture's
+        /// size. After a turn by a multiple of 90° the result always holds the whole picture.
+        public let expands: Bool
 
-    /// Creates a processor for an angle in degrees. An angle below 0 turns pictures anticlockwise.
-    public init(degrees: Double, background: Color = .clear, expands: Bool = true) {
-        self.degrees = degrees
-        self.background = background
-        self.expands = expands
-    }
-
-    /// The identifier, for example `rotate(90.0,00000000)`.
-    public var identifier: String { "rotate(\(degrees),\(background.identifier)\(expands ? "" : ",cut"))" }
-
-    /// Returns the turned picture.
-    /// - Throws: `DipperError.processingFailed` for an angle that is not finite; `DipperError.imageTooLarge`, also for
-    ///   pictures of more than 16,384 pixels in width or height unless the angle is a multiple of 90°;
-    ///   `DipperError.cancelled`.
-    public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-        guard degrees.isFinite else { throw .processingFailed.with(detail: "turned by \(degrees)°") }
-        // The angle is from 0 to 360. The remainder is exact, so that multiples of 90° are found.
-        let rest = degrees.truncatingRemainder(dividingBy: 360)
-        let angle = rest < 0 ? rest + 360 : rest
-        switch angle {
-        case 0, 360: return try image.on(background, context)
-        case 90: return try image.turned(.right, context).on(background, context)
-        case 180: return try image.turned(.down, context).on(background, context)
-        case 270: return try image.turned(.left, context).on(background, context)
-        default: return try turned(image, by: angle * .pi / 180, context)
+        /// Creates a processor for an angle in degrees. An angle below 0 turns pictures anticlockwise.
+        public init(degrees: Double, background: Color = .clear, expands: Bool = true) {
+            self.degrees = degrees
+            self.background = background
+            self.expands = expands
         }
-    }
 
-    private func turned(
-        _ image: Image, by angle: Double, _ context: ProcessingContext
-    ) throws(DipperError) -> Image {
-        let (cosine, sine) = (cos(angle), sin(angle))
-        let (width, height) = (Double(image.width), Double(image.height))
-        guard max(image.width, image.height) <= PixmanImage.longestSide else {
-            throw .imageTooLarge.with(detail: "\(image.size) pixels, to be turned")
+        /// The identifier, for example `rotate(90.0,00000000)`.
+        public var identifier: String { "rotate(\(degrees),\(background.identifier)\(expands ? "" : ",cut"))" }
+
+        /// Returns the turned picture.
+        /// - Throws: `DipperError.processingFailed` for an angle that is not finite; `DipperError.imageTooLarge`, also
+        ///   for pictures of more than 16,384 pixels in width or height unless the angle is a multiple of 90°;
+        ///   `DipperError.cancelled`.
+        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            guard degrees.isFinite else { throw .processingFailed.with(detail: "turned by \(degrees)°") }
+            // The angle is from 0 to 360. The remainder is exact, so that multiples of 90° are found.
+            let rest = degrees.truncatingRemainder(dividingBy: 360)
+            let angle = rest < 0 ? rest + 360 : rest
+            switch angle {
+            case 0, 360: return try image.on(background, context)
+            case 90: return try image.turned(.right, context).on(background, context)
+            case 180: return try image.turned(.down, context).on(background, context)
+            case 270: return try image.turned(.left, context).on(background, context)
+            default: return try turned(image, by: angle * .pi / 180, context)
+            }
         }
-        var size = image.size
-        if expands {
-            func length(_ a: Double, _ b: Double) -> Int { Int((abs(a) + abs(b) - 1e-6).rounded(.up)) }
-            size = PixelSize(
-                width: max(1, length(width * cosine, height * sine)),
-                height: max(1, length(width * sine, height * cosine)))
+
+        private func turned(
+            _ image: Image, by angle: Double, _ context: ProcessingContext
+        ) throws(DipperError) -> Image {
+            let (cosine, sine) = (cos(angle), sin(angle))
+            let (width, height) = (Double(image.width), Double(image.height))
+            guard max(image.width, image.height) <= PixmanImage.longestSide else {
+                throw .imageTooLarge.with(detail: "\(image.size) pixels, to be turned")
+            }
+            var size = image.size
+            if expands {
+                func length(_ a: Double, _ b: Double) -> Int { Int((abs(a) + abs(b) - 1e-6).rounded(.up)) }
+                size = PixelSize(
+                    width: max(1, length(width * cosine, height * sine)),
+                    height: max(1, length(width * sine, height * cosine)))
+            }
+            try context.limits.check(size)
+            try context.limits.checkMemory(size)
+            // The transform maps the result back to the picture, around the middles of both.
+            let (x, y) = (Double(size.width) / 2, Double(size.height) / 2)
+            var transform = pixman_f_transform()
+            transform.m = (
+                (cosine, sine, width / 2 - cosine * x - sine * y),
+                (-sine, cosine, height / 2 + sine * x - cosine * y),
+                (0, 0, 1)
+            )
+            let buffer = try PixelBuffer(size)
+            buffer.fill(background.premultiplied)
+            try buffer.composite(image, through: transform, context)
+            return buffer.settled(scale: image.scale)
         }
-        try context.limits.check(size)
-        try context.limits.checkMemory(size)
-        // The transform maps the result back to the picture, around the middles of both.
-        let (x, y) = (Double(size.width) / 2, Double(size.height) / 2)
-        var transform = pixman_f_transform()
-        transform.m = (
-            (cosine, sine, width / 2 - cosine * x - sine * y),
-            (-sine, cosine, height / 2 + sine * x - cosine * y),
-            (0, 0, 1)
-        )
-        let buffer = try PixelBuffer(size)
-        buffer.fill(background.premultiplied)
-        try buffer.composite(image, through: transform, context)
-        return buffer.settled(scale: image.scale)
     }
 }

@@ -1,55 +1,64 @@
-/// A processor that cuts a part out of a picture.
-///
-/// Use a resizing processor first to cover a size and cut off the rest:
-/// `Resize(width: 200, height: 200, .fill) |> Crop(width: 200, height: 200)`.
-public struct Crop: ImageProcessor, Hashable {
-    private enum Area: Hashable {
-        case size(PixelSize, Anchor)
-        case rectangle(PixelRect)
-    }
-
-    private let area: Area
-
-    /// Creates a processor that crops pictures to a size in pixels. A side that is shorter already keeps its length.
-    /// - Parameters:
-    ///   - width: the width in pixels.
-    ///   - height: the height in pixels.
-    ///   - anchor: the point of the picture that stays in place. The cuts on opposite sides are in proportion to it:
-    ///     `.center` cuts equally, `.top` only at the bottom.
-    public init(width: Int, height: Int, anchor: Anchor = .center) {
-        area = .size(PixelSize(width: width, height: height), anchor)
-    }
-
-    /// Creates a processor that crops pictures to a rectangle. Parts of the rectangle outside the picture are left out.
-    public init(to rectangle: PixelRect) {
-        area = .rectangle(rectangle)
-    }
-
-    /// The identifier, for example `crop(200x200,0.5:0.5)` or `crop(200x200+10+20)`.
-    public var identifier: String {
-        switch area {
-        case .size(let size, let anchor): "crop(\(size),\(anchor.identifier))"
-        case .rectangle(let rectangle): "crop(\(rectangle))"
+extension ImageProcessors {
+    /// A processor that cuts a part out of a picture.
+    ///
+    /// Use a resizing processor first to cover a size and cut off the rest:
+    ///
+    /// ```swift
+    /// let square = ImageRequest(url)
+    ///     .processed(by: .downsample(width: 200, height: 200, .fill))
+    ///     .processed(by: .crop(width: 200, height: 200))
+    /// ```
+    public struct Crop: ImageProcessor, Hashable {
+        private enum Area: Hashable {
+            case size(PixelSize, Anchor)
+            case rectangle(PixelRect)
         }
-    }
 
-    /// Returns the part of the picture, or the picture itself if nothing is cut off.
-    /// - Throws: `DipperError.processingFailed` if nothing would be left; `DipperError.imageTooLarge`,
-    ///   `DipperError.cancelled`.
-    public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-        let rectangle: PixelRect? =
+        private let area: Area
+
+        /// Creates a processor that crops pictures to a size in pixels. A side that is shorter already keeps its
+        /// length.
+        /// - Parameters:
+        ///   - width: the width in pixels.
+        ///   - height: the height in pixels.
+        ///   - anchor: the point of the picture that stays in place. The cuts on opposite sides are in proportion to
+        ///     it: `.center` cuts equally, `.top` only at the bottom.
+        public init(width: Int, height: Int, anchor: Anchor = .center) {
+            area = .size(PixelSize(width: width, height: height), anchor)
+        }
+
+        /// Creates a processor that crops pictures to a rectangle. Parts of the rectangle outside the picture are left
+        /// out.
+        public init(to rectangle: PixelRect) {
+            area = .rectangle(rectangle)
+        }
+
+        /// The identifier, for example `crop(200x200,0.5:0.5)` or `crop(200x200+10+20)`.
+        public var identifier: String {
             switch area {
-            case .rectangle(let rectangle): rectangle.clipped(to: image.size)
-            case .size(let size, let anchor): Self.rectangle(of: size, anchor, in: image.size)
+            case .size(let size, let anchor): "crop(\(size),\(anchor.identifier))"
+            case .rectangle(let rectangle): "crop(\(rectangle))"
             }
-        guard let rectangle else { throw .processingFailed.with(detail: "nothing is left of \(image.size)") }
-        return try image.part(rectangle.size, x: rectangle.x, y: rectangle.y, context)
-    }
+        }
 
-    private static func rectangle(of size: PixelSize, _ anchor: Anchor, in picture: PixelSize) -> PixelRect? {
-        guard !size.isEmpty else { return nil }
-        let size = PixelSize(width: min(size.width, picture.width), height: min(size.height, picture.height))
-        let (x, y) = anchor.offset(of: size, in: picture)
-        return PixelRect(x: x, y: y, width: size.width, height: size.height)
+        /// Returns the part of the picture, or the picture itself if nothing is cut off.
+        /// - Throws: `DipperError.processingFailed` if nothing would be left; `DipperError.imageTooLarge`,
+        ///   `DipperError.cancelled`.
+        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            let rectangle: PixelRect? =
+                switch area {
+                case .rectangle(let rectangle): rectangle.clipped(to: image.size)
+                case .size(let size, let anchor): Self.rectangle(of: size, anchor, in: image.size)
+                }
+            guard let rectangle else { throw .processingFailed.with(detail: "nothing is left of \(image.size)") }
+            return try image.part(rectangle.size, x: rectangle.x, y: rectangle.y, context)
+        }
+
+        private static func rectangle(of size: PixelSize, _ anchor: Anchor, in picture: PixelSize) -> PixelRect? {
+            guard !size.isEmpty else { return nil }
+            let size = PixelSize(width: min(size.width, picture.width), height: min(size.height, picture.height))
+            let (x, y) = anchor.offset(of: size, in: picture)
+            return PixelRect(x: x, y: y, width: size.width, height: size.height)
+        }
     }
 }

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 @Suite("Blurring", .timeLimit(.minutes(5)))
-struct GaussianBlurTests {
+struct BlurTests {
     /// The filter by its definition: all weights up to seven standard deviations, with the edge pixels repeated outside
     /// of the picture.
     private func reference(_ image: Image, _ sigma: Double) -> [Double] {
@@ -51,7 +51,7 @@ struct GaussianBlurTests {
         }
         for image in pictures {
             let expected = reference(image, sigma)
-            let result = try GaussianBlur(sigma: sigma).process(image, .init()).pixels
+            let result = try ImageProcessors.Blur(sigma).process(image, .init()).pixels
             // Rounding to bytes is half of one.
             let largest = zip(result, expected).map { abs(Double($0) - $1) }.max() ?? 0
             #expect(largest < 1.2, "\(largest)")
@@ -63,7 +63,7 @@ struct GaussianBlurTests {
         for color: SIMD4<UInt8> in [[200, 3, 255, 255], [90, 0, 100, 101], .zero, [1, 1, 1, 1]] {
             for (width, height) in [(1, 1), (2, 17), (40, 3)] {
                 let image = try Processed.even(width, height, color)
-                #expect(try GaussianBlur(sigma: sigma).process(image, .init()).pixels == image.pixels)
+                #expect(try ImageProcessors.Blur(sigma).process(image, .init()).pixels == image.pixels)
             }
         }
     }

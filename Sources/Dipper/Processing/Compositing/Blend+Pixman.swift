@@ -1,6 +1,6 @@
 import CPixman
 
-extension BlendMode {
+extension ImageProcessors.Blend.Mode {
     /// The operator of Pixman for the mode.
     var operation: pixman_op_t {
         switch self {
