@@ -2,6 +2,13 @@ import Foundation
 
 extension ImageCache {
     /// The settings of an image cache. Every setting has a default.
+    ///
+    /// ```swift
+    /// var configuration = ImageCache.Configuration(directory: folder)
+    /// configuration.memoryLimit = 200 << 20               // decoded pictures, in bytes
+    /// configuration.data.diskLimit = 1 << 30              // files, in bytes
+    /// let cache = ImageCache(configuration)
+    /// ```
     public struct Configuration: Sendable {
         /// The settings of the data cache that stores the files: folder, queues, network, retries and everything else
         /// that concerns bytes.
@@ -9,24 +16,48 @@ extension ImageCache {
         /// The `memoryLimit` of these settings limits undecoded bytes in memory. If it is
         /// `DataCache.Configuration.defaultMemoryLimit`, the image cache replaces it: by zero if there is a folder, by
         /// an eighth of ``memoryLimit`` if there is none.
+        ///
+        /// ```swift
+        /// var configuration = ImageCache.Configuration(directory: folder)
+        /// configuration.data.retryPolicy = .fixed(.seconds(5), retries: 2)
+        /// configuration.data.callbackQueue = .custom { work in loop.runWhenIdle(work) }
+        /// ```
         public var data: DataCache.Configuration
+
         /// A data cache that stores the files in place of one made from ``data``; `nil` for a data cache of the image
         /// cache's own.
         ///
         /// The image cache does not shut it down. Of ``data``, only the name, the logger and the redaction apply then.
+        ///
+        /// ```swift
+        /// var configuration = ImageCache.Configuration()
+        /// configuration.originals = DataCache.shared          // pictures and other data share a folder and the queues
+        /// ```
         public var originals: DataCache?
 
-        /// The most memory that decoded pictures may take in the cache, in bytes. A single picture may take a tenth of
-        /// it.
+        /// The most memory that decoded pictures may take in the cache, in bytes. A picture larger than a tenth of it
+        /// is not kept in memory.
         public var memoryLimit = DataCache.Configuration.defaultMemoryLimit
         /// The most pictures that the cache keeps in memory; `nil` for no limit.
         public var memoryCountLimit: Int?
 
         /// The default values of options that a request does not set.
+        ///
+        /// ```swift
+        /// var configuration = ImageCache.Configuration()
+        /// configuration.options.processors = [Downsample(width: 1920, height: 1080)]
+        /// configuration.options.serializer = .jpeg(quality: 0.8)
+        /// ```
         public var options = ImageOptions()
-        /// The formats that can be read and written.
+        /// The formats that can be read and written. See ``CodecRegistry``.
         public var codecs = CodecRegistry.standard
+
         /// The limits of each picture in pixels, frames and bytes.
+        ///
+        /// ```swift
+        /// var configuration = ImageCache.Configuration()
+        /// configuration.limits.pixels = 50_000_000            // larger pictures fail with DipperError.imageTooLarge
+        /// ```
         public var limits = DecodeLimits()
         /// The number of threads that decode and process; by default the number of active cores, at most eight.
         public var decodingThreads = max(1, min(8, ProcessInfo.processInfo.activeProcessorCount))
@@ -40,7 +71,14 @@ extension ImageCache {
         /// progress continue. Prefetches already stop at half of the limit. A file larger than the limit is still
         /// fetched and decoded.
         public var undecodedBytes = defaultUndecodedBytes
+
         /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/imageNamed(_:)`` search, in this order.
+        ///
+        /// ```swift
+        /// var configuration = ImageCache.Configuration()
+        /// configuration.resourceFolders = [folder, Bundle.main.bundleURL]
+        /// let icon = ImageCache(configuration).imageNamed("icons/home")
+        /// ```
         public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
 
         /// Creates the default settings of a cache in memory only.
@@ -49,6 +87,11 @@ extension ImageCache {
         }
 
         /// Creates the default settings of a cache with a folder; `nil` for a cache in memory only.
+        ///
+        /// ```swift
+        /// let avatars = ImageCache.Configuration.defaultDirectory.appending(path: "avatars")
+        /// let cache = ImageCache(.init(directory: avatars))
+        /// ```
         public init(directory: URL?) {
             data = DataCache.Configuration(directory: directory)
             data.name = "images"

@@ -5,14 +5,25 @@ extension ImageCache {
     /// Returns the cached picture of a key, or `nil` if the cache has none.
     ///
     /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
+    ///
+    /// ```swift
+    /// let key = CacheKey("cover of album 17")
+    /// cache.getImage(ImageRequest(url).with(\.key, key)) { image in view.show(image) }
+    /// let cover = cache.image(for: key)   // `nil` until the picture is there
+    /// ```
     public func image(for key: CacheKey) -> Image? { image(for: ImageRequest(key)) }
 
     /// Returns whether the cache has a picture of a key, which ``image(for:)-(CacheKey)`` would return.
     ///
-    /// The method decodes nothing and does not count as a use.
+    /// The method decodes nothing and does not count as a use. See ``hasImage(for:)-(URL)``.
     public func hasImage(for key: CacheKey) -> Bool { hasImage(for: ImageRequest(key)) }
 
     /// Adds a picture to the cache under a key, in memory at once and on disk in the background.
+    ///
+    /// ```swift
+    /// let key = CacheKey("cover of album 17")
+    /// try cache.addImage(image, for: key)
+    /// ```
     /// - Parameters:
     ///   - image: the picture.
     ///   - bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
@@ -24,6 +35,10 @@ extension ImageCache {
     }
 
     /// Removes all pictures of a key, and its file, from both tiers or from one of them.
+    ///
+    /// ```swift
+    /// cache.removeImage(for: CacheKey("cover of album 17"))
+    /// ```
     public func removeImage(for key: CacheKey, from tiers: CacheTiers = .all) {
         removeImages(for: ImageRequest(key), from: tiers)
     }

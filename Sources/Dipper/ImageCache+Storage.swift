@@ -7,12 +7,25 @@ extension ImageCache {
     /// Returns the cached picture of a URL, or `nil` if the cache has none.
     ///
     /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.
+    ///
+    /// ```swift
+    /// if let image = cache.image(for: url) {
+    ///     view.show(image)
+    /// } else {
+    ///     cache.getImage(url) { image in view.show(image) }
+    /// }
+    /// ```
     public func image(for url: URL) -> Image? { image(for: ImageRequest(url)) }
 
     /// Returns the cached picture of a request, or `nil` if the cache has none.
     ///
     /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread. If the cache has
     /// only the original, it applies the request's processors.
+    ///
+    /// ```swift
+    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
+    /// if let image = cache.image(for: thumbnail) { view.show(image) }
+    /// ```
     public func image(for request: ImageRequest) -> Image? {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
@@ -45,17 +58,25 @@ extension ImageCache {
     /// Returns whether the cache has a picture of a URL, which ``image(for:)-(URL)`` would return.
     ///
     /// The method decodes nothing and does not count as a use.
+    ///
+    /// ```swift
+    /// if !cache.hasImage(for: url) { cache.slowGetImage(url) }
+    /// ```
     public func hasImage(for url: URL) -> Bool { cachedTier(for: url) != nil }
     /// Returns whether the cache has a picture of a request, or the original to make it from.
     ///
-    /// The method decodes nothing and does not count as a use.
+    /// The method decodes nothing and does not count as a use. See ``hasProcessedImage(for:)``.
     public func hasImage(for request: ImageRequest) -> Bool { cachedTier(for: request) != nil }
 
     /// Returns the tier that has the picture of a URL: `memory` or `disk`; `nil` if no tier has it.
+    ///
+    /// ```swift
+    /// if cache.cachedTier(for: url) == .memory { print("shown at once") }
+    /// ```
     public func cachedTier(for url: URL) -> ResponseSource? { cachedTier(for: ImageRequest(url)) }
 
     /// Returns the tier that has the picture of a request, or the original to make it from: `memory` or `disk`; `nil`
-    /// if no tier has either.
+    /// if no tier has either. See ``cachedTier(for:)-(URL)``.
     public func cachedTier(for request: ImageRequest) -> ResponseSource? {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
@@ -66,6 +87,13 @@ extension ImageCache {
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.
+    ///
+    /// ```swift
+    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
+    /// if cache.hasImage(for: thumbnail), !cache.hasProcessedImage(for: thumbnail) {
+    ///     print("the file is there, but the thumbnail must still be made")
+    /// }
+    /// ```
     public func hasProcessedImage(for request: ImageRequest) -> Bool {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
@@ -76,6 +104,11 @@ extension ImageCache {
     // MARK: Addition and removal
 
     /// Adds a picture to the cache under a URL, in memory at once and on disk in the background.
+    ///
+    /// ```swift
+    /// try cache.addImage(image, for: url)
+    /// let added = try await cache.getImage(url).value             // from memory, without a fetch
+    /// ```
     /// - Parameters:
     ///   - image: the picture.
     ///   - bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
@@ -89,6 +122,12 @@ extension ImageCache {
     /// Adds a picture to the cache under a request, in memory at once and on disk in the background.
     ///
     /// If the request has processors, the picture counts as processed by them.
+    ///
+    /// ```swift
+    /// let avatar = ImageRequest(url).processed(by: .circle)
+    /// let round = try Circle().process(image, ProcessingContext())
+    /// try cache.addImage(round, for: avatar)
+    /// ```
     /// - Parameters:
     ///   - image: the picture.
     ///   - bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
@@ -139,6 +178,11 @@ extension ImageCache {
     /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested.
     ///
     /// The cache removes pictures that were made from the earlier file.
+    ///
+    /// ```swift
+    /// let photo = try Data(contentsOf: file)
+    /// try cache.addImage(bytes: photo, for: url)
+    /// ```
     /// - Throws: `DipperError.emptyKey`; `DipperError.shutDown`.
     public func addImage(bytes: Data, for url: URL) throws(DipperError) {
         let originals = loader.originals(of: defaults)
@@ -156,6 +200,11 @@ extension ImageCache {
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.
+    ///
+    /// ```swift
+    /// cache.removeImage(for: url)
+    /// cache.removeImage(for: url, from: .memory)          // the file stays on disk
+    /// ```
     public func removeImage(for url: URL, from tiers: CacheTiers = .all) {
         removeImages(for: ImageRequest(url), from: tiers)
     }
@@ -164,6 +213,12 @@ extension ImageCache {
     ///
     /// With processors in the request, this is the picture that they make. Without them, it is the original file and
     /// the picture decoded from it.
+    ///
+    /// ```swift
+    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
+    /// cache.removeImage(for: thumbnail)                   // the original and other sizes stay
+    /// cache.removeImages(for: thumbnail)                  // the original and all sizes are gone
+    /// ```
     public func removeImage(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
@@ -174,7 +229,8 @@ extension ImageCache {
         if tiers.contains(.memory) { memory.remove(own) }
     }
 
-    /// Removes the file of a request, and all pictures made from it, from both tiers or from one of them.
+    /// Removes the file of a request, and all pictures made from it, from both tiers or from one of them. See
+    /// ``removeImage(for:from:)-(ImageRequest,_)``.
     public func removeImages(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let options = request.resolved(defaults)
         let originals = loader.originals(of: options)
@@ -193,6 +249,10 @@ extension ImageCache {
     /// Removes pictures and files that were stored longer ago than a given age, and those that have expired.
     ///
     /// Readers no longer see them when this method returns; the files are deleted in the background.
+    ///
+    /// ```swift
+    /// cache.flush(olderThan: .seconds(30 * 24 * 3600))
+    /// ```
     public func flush(olderThan age: Duration) {
         let limit = data.now.timeIntervalSince1970 - (age / .seconds(1))
         // Calls that are reading such bytes, or making pictures from them, still receive their pictures, which are not
@@ -205,7 +265,8 @@ extension ImageCache {
     /// Removes all pictures and files.
     ///
     /// Readers no longer see them when this method returns; the files are deleted in the background. The method also
-    /// clears a data cache that was given to this cache (``Configuration/originals``), even if others use it.
+    /// clears a data cache that was given to this cache (``Configuration/originals``), even if others use it. Calls in
+    /// progress still receive their pictures, which are not kept; ``cancelAll()`` ends these calls.
     public func clear() {
         loader.revoke(Removed(tiers: .all), of: nil)
         data.clear()
@@ -214,6 +275,10 @@ extension ImageCache {
 
     /// Removes everything from memory, including memory that is kept for the pixels of later pictures. The disk keeps
     /// its files.
+    ///
+    /// ```swift
+    /// cache.clearMemory()                 // the window was closed; the program stays in the background
+    /// ```
     public func clearMemory() {
         memory.removeAll()
         data.clearMemory()
@@ -223,6 +288,10 @@ extension ImageCache {
     /// Removes the least recently used pictures until memory holds no more than a number of bytes.
     ///
     /// The memory limit stays as it is. Memory that is kept for the pixels of later pictures is released too.
+    ///
+    /// ```swift
+    /// cache.trimMemory(to: 50 << 20)      // 50 MiB
+    /// ```
     public func trimMemory(to size: Int) {
         memory.trim(to: size)
         PixelMemory.trim()
@@ -230,6 +299,10 @@ extension ImageCache {
 
     /// The memory pressure that the data cache reports. While it is moderate, the cache keeps half as much in memory as
     /// otherwise; while it is severe, the cache keeps nothing in memory.
+    ///
+    /// ```swift
+    /// if cache.memoryPressure == .normal { cache.slowGetImage(url) }
+    /// ```
     public var memoryPressure: MemoryPressure { data.memoryPressure }
 
     /// Calls a closure with each level of memory pressure that follows, and with the present level unless it is
@@ -245,12 +318,20 @@ extension ImageCache {
     ///
     /// Under moderate memory pressure half of the limits apply, under severe pressure nothing is kept; afterwards the
     /// limits apply again.
+    ///
+    /// ```swift
+    /// cache.setMemoryLimit(200 << 20, count: 500)         // 200 MiB, 500 pictures
+    /// ```
     /// - Parameters:
     ///   - bytes: the most memory that the pictures may take, in bytes.
     ///   - count: the most pictures; `nil` for no limit.
     public func setMemoryLimit(_ bytes: Int, count: Int? = nil) { memory.setLimits(bytes: bytes, count: count) }
 
     /// The memory that decoded pictures take in the cache, in bytes.
+    ///
+    /// ```swift
+    /// print("\(cache.memoryCount) pictures in \(cache.memorySize) bytes; \(cache.diskSize) bytes on disk")
+    /// ```
     public var memorySize: Int { memory.totalCost }
     /// The number of decoded pictures in memory.
     public var memoryCount: Int { memory.count }
@@ -260,13 +341,26 @@ extension ImageCache {
     /// Returns the file on disk with the bytes of a request's picture, or `nil` if there is none.
     ///
     /// If the request has processors, this is the file of the processed picture. The method also returns `nil` for
-    /// small entries, which have no file of their own, and for compressed entries.
+    /// small entries, which have no file of their own, and for compressed entries. The file belongs to the cache: it
+    /// must not be changed. After the picture's bytes it has a trailer of the cache, which viewers of pictures ignore;
+    /// `DataCache.file(for:)` describes it.
+    ///
+    /// ```swift
+    /// if let file = cache.file(for: ImageRequest(url)) {
+    ///     let viewer = try Process.run(URL(filePath: "/usr/bin/xdg-open"), arguments: [file.path])
+    /// }
+    /// ```
     public func file(for request: ImageRequest) -> URL? {
         let options = request.resolved(defaults)
         return loader.originals(of: options).file(for: options.fileKey(request.data.cacheKey))
     }
 
     /// Returns when the disk has carried out everything that was requested of it before.
+    ///
+    /// ```swift
+    /// try cache.addImage(image, for: url)
+    /// await cache.synchronize()           // the picture is on disk, and other processes find it
+    /// ```
     public func synchronize() async {
         await loader.writes.finish()
         await data.synchronize()

@@ -21,9 +21,17 @@ import Synchronization
 /// ``shutdown()``.
 public final class ImageCache: Sendable {
     /// The shared cache of the program, in ``Configuration/defaultDirectory``.
+    ///
+    /// ```swift
+    /// let image = try await ImageCache.shared.getImage(url).value
+    /// ```
     public static let shared = ImageCache(Configuration(directory: Configuration.defaultDirectory))
 
     /// The data cache that fetches and stores the files of the pictures, and any other bytes.
+    ///
+    /// ```swift
+    /// let file = try await cache.data.getData(url).value          // the picture's file, byte for byte
+    /// ```
     public let data: DataCache
     let loader: ImageLoader
     let memory: ObjectTier
@@ -38,6 +46,11 @@ public final class ImageCache: Sendable {
     ///
     /// The initializer never fails. If the folder cannot be used, the cache works in memory only and writes a line to
     /// the log.
+    ///
+    /// ```swift
+    /// let inMemory = ImageCache()
+    /// let onDisk = ImageCache(.init(directory: folder))
+    /// ```
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         ownsData = configuration.originals == nil
@@ -69,6 +82,11 @@ public final class ImageCache: Sendable {
     ///
     /// Calls made afterwards end with `DipperError.shutDown`. The method does not shut down a data cache that was given
     /// to this cache (``Configuration/originals``).
+    ///
+    /// ```swift
+    /// try cache.addImage(image, for: url)
+    /// await cache.shutdown()              // the picture has been written: the program may exit
+    /// ```
     public func shutdown() async {
         isShutDown.store(true, ordering: .releasing)
         let ending = ending.withLock { [loader, data, ownsData] ending in
@@ -91,20 +109,38 @@ public final class ImageCache: Sendable {
     /// Loads the picture of a request urgently, from memory, the disk or the network.
     ///
     /// The call runs in `fastQueue`. Use it for pictures that the user is looking at.
+    ///
+    /// ```swift
+    /// let request = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
+    /// let thumbnail = try await cache.getImage(request).value
+    /// ```
     @discardableResult
     public func getImage(_ request: ImageRequest) -> ImageTask { get(request, .fast) }
 
     /// Loads the picture of a URL urgently, with the cache's default options.
+    ///
+    /// ```swift
+    /// let image = try await cache.getImage(url).value
+    /// ```
     @discardableResult
     public func getImage(_ url: URL) -> ImageTask { get(ImageRequest(url), .fast) }
 
-    /// Loads the picture of a request urgently, and calls a closure with the picture when it is loaded.
+    /// Loads the picture of a request urgently, and calls a closure with the picture when it is loaded. See
+    /// ``getImage(_:_:)-(URL,_)``.
     @discardableResult
     public func getImage(_ request: ImageRequest, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         get(request, .fast).then(body)
     }
 
     /// Loads the picture of a URL urgently, and calls a closure with the picture when it is loaded.
+    ///
+    /// If the picture cannot be loaded, the closure is not called; ``ImageTask/onFail(_:)`` adds a closure for that
+    /// case.
+    ///
+    /// ```swift
+    /// cache.getImage(url) { image in view.show(image) }
+    ///     .onFail { error, isFatal in if isFatal { print(error) } }
+    /// ```
     @discardableResult
     public func getImage(_ url: URL, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         get(ImageRequest(url), .fast).then(body)
@@ -113,43 +149,61 @@ public final class ImageCache: Sendable {
     /// Prefetches the picture of a request, with the bandwidth that urgent calls leave.
     ///
     /// The call runs in `slowQueue`. Use it for pictures that the user may look at later.
+    ///
+    /// ```swift
+    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
+    /// cache.slowGetImage(thumbnail)       // fetches the file, and makes and keeps the thumbnail
+    /// ```
     @discardableResult
     public func slowGetImage(_ request: ImageRequest) -> ImageTask { get(request, .slow) }
 
     /// Prefetches the picture of a URL, with the cache's default options.
+    ///
+    /// ```swift
+    /// cache.slowGetImage(url)             // the row is below the screen
+    /// cache.getImage(url)                 // the row comes into view: the same fetch, now urgent
+    /// ```
     @discardableResult
     public func slowGetImage(_ url: URL) -> ImageTask { get(ImageRequest(url), .slow) }
 
-    /// Prefetches the picture of a request, and calls a closure with the picture when it is loaded.
+    /// Prefetches the picture of a request, and calls a closure with the picture when it is loaded. See
+    /// ``getImage(_:_:)-(URL,_)``.
     @discardableResult
     public func slowGetImage(_ request: ImageRequest, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         get(request, .slow).then(body)
     }
 
-    /// Prefetches the picture of a URL, and calls a closure with the picture when it is loaded.
+    /// Prefetches the picture of a URL, and calls a closure with the picture when it is loaded. See
+    /// ``getImage(_:_:)-(URL,_)``.
     @discardableResult
     public func slowGetImage(_ url: URL, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         get(ImageRequest(url), .slow).then(body)
     }
 
-    /// Loads the picture of a request urgently from the network, whatever the cache has, and caches the answer.
+    /// Loads the picture of a request urgently from the network, whatever the cache has, and caches the answer. See
+    /// ``getRemoteImage(_:)-(URL)``.
     @discardableResult
     public func getRemoteImage(_ request: ImageRequest) -> ImageTask {
         get(request.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
     /// Loads the picture of a URL urgently from the network, whatever the cache has, with the cache's default options.
+    ///
+    /// ```swift
+    /// let image = try await cache.getRemoteImage(url).value           // the user has asked for a reload
+    /// ```
     @discardableResult
     public func getRemoteImage(_ url: URL) -> ImageTask { getRemoteImage(ImageRequest(url)) }
 
     /// Loads the picture of a request urgently from the network, and calls a closure with the picture when it is
-    /// loaded.
+    /// loaded. See ``getRemoteImage(_:)-(URL)``.
     @discardableResult
     public func getRemoteImage(_ request: ImageRequest, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         getRemoteImage(request).then(body)
     }
 
     /// Loads the picture of a URL urgently from the network, and calls a closure with the picture when it is loaded.
+    /// See ``getRemoteImage(_:)-(URL)``.
     @discardableResult
     public func getRemoteImage(_ url: URL, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         getRemoteImage(ImageRequest(url)).then(body)
@@ -205,6 +259,10 @@ public final class ImageCache: Sendable {
     ///
     /// The cache looks for the file like ``getImage(named:)``, reads and decodes it on the caller's thread, and keeps
     /// the picture in memory.
+    ///
+    /// ```swift
+    /// if let icon = cache.imageNamed("icons/home") { view.show(icon) }
+    /// ```
     /// - Parameter name: a file name, as for ``getImage(named:)``.
     /// - Returns: the picture, or `nil` if there is no such file or it cannot be decoded.
     public func imageNamed(_ name: String) -> Image? {
@@ -223,26 +281,49 @@ public final class ImageCache: Sendable {
     /// Moves every urgent call for a URL to `slowQueue`, where it continues as a prefetch.
     ///
     /// A transfer in progress is not restarted. The method has no effect if there is no such call.
+    ///
+    /// ```swift
+    /// cache.getImage(url) { image in view.show(image) }
+    /// cache.moveTaskToSlowQueue(url)      // the row has left the screen
+    /// ```
     public func moveTaskToSlowQueue(_ url: URL) { moveTaskToSlowQueue(key: CacheKey(url)) }
+
     /// Moves every urgent call with the key of a request to `slowQueue`, whatever pictures the calls make from the
     /// bytes.
+    ///
+    /// ```swift
+    /// let request = ImageRequest(url).with(\.headers, ["Accept": "image/webp"])
+    /// cache.getImage(request)
+    /// cache.moveTaskToSlowQueue(request)  // the URL alone is another key, because headers are part of the key
+    /// ```
     public func moveTaskToSlowQueue(_ request: ImageRequest) { moveTaskToSlowQueue(key: request.data.cacheKey) }
-    /// Moves every urgent call for the bytes of a key to `slowQueue`.
+    /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)-(ImageRequest)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
         for task in loader.live[key] { task.moveToSlowQueue() }
     }
 
     /// Ends every call for a URL with `DipperError.cancelled`.
+    ///
+    /// ```swift
+    /// cache.getImage(url)
+    /// cache.getImage(ImageRequest(url).processed(by: .circle))
+    /// cache.cancel(url)                   // ends both calls
+    /// ```
     public func cancel(_ url: URL) { cancel(key: CacheKey(url)) }
     /// Ends every call with the key of a request with `DipperError.cancelled`, whatever pictures the calls make from
-    /// the bytes.
+    /// the bytes. See ``cancel(_:)-(URL)``.
     public func cancel(_ request: ImageRequest) { cancel(key: request.data.cacheKey) }
-    /// Ends every call for the bytes of a key with `DipperError.cancelled`.
+    /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)-(URL)``.
     public func cancel(key: CacheKey) {
         for task in loader.live[key] { task.cancel() }
     }
 
     /// Ends all calls of the cache with `DipperError.cancelled`.
+    ///
+    /// ```swift
+    /// cache.cancelAll()                   // the user has signed out: none of the pictures comes back
+    /// cache.clear()
+    /// ```
     public func cancelAll() {
         for task in loader.live.all { task.cancel() }
     }

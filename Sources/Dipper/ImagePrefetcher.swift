@@ -17,6 +17,12 @@ public typealias ImagePrefetcher = Prefetcher<ImageRequest>
 
 extension Prefetcher where Request == ImageRequest {
     /// Creates a prefetcher of requests.
+    ///
+    /// ```swift
+    /// let thumbnails = urls.map { ImageRequest($0).processed(by: .downsample(width: 320, height: 240)) }
+    /// let result = await ImagePrefetcher(cache, thumbnails, keepsInMemory: true).value
+    /// for failure in result.failed { print(failure.request, failure.error) }
+    /// ```
     /// - Parameters:
     ///   - cache: the cache to fill.
     ///   - requests: the requests, in the order in which they are prefetched. A request with processors is skipped only
@@ -46,6 +52,12 @@ extension Prefetcher where Request == ImageRequest {
     }
 
     /// Creates a prefetcher of URLs, with the cache's default options.
+    ///
+    /// ```swift
+    /// let prefetcher = ImagePrefetcher(cache, urls: urls, maxOutstanding: 8).start()
+    /// prefetcher.pause()                  // the user plays a film
+    /// prefetcher.resume()
+    /// ```
     public convenience init(
         _ cache: ImageCache = .shared, urls: [URL], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {

@@ -1,5 +1,11 @@
 extension ImageTask {
     /// The state of a task.
+    ///
+    /// ```swift
+    /// let task = cache.getImage(url)
+    /// try await Task.sleep(for: .seconds(2))
+    /// if task.state == .parked { banner.show("Waiting for the network") }
+    /// ```
     public enum State: Sendable, Hashable {
         /// The task is in its queue, or the cache is looking for the picture on disk.
         case waiting
@@ -17,7 +23,7 @@ extension ImageTask {
         case failed(DipperError)
     }
 
-    /// An event of a task.
+    /// An event of a task. See ``ImageTask/events``.
     public enum Event: Sendable {
         /// The first event of a stream: the state of the task when the stream was made.
         case state(ImageTask.State)

@@ -3,6 +3,12 @@ import DipperData
 /// Hooks and events. A hook that is added late first receives the events that it missed, in order.
 extension ImageTask {
     /// Calls a closure with the picture when it is loaded.
+    ///
+    /// ```swift
+    /// cache.getImage(url)
+    ///     .onProgress { progress in bar.set(progress.fraction) }
+    ///     .then { image in view.show(image) }
+    /// ```
     @discardableResult
     public func then(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
         onEnd { result in
@@ -11,16 +17,31 @@ extension ImageTask {
     }
 
     /// Calls a closure once with the result of the task: the picture, or the error.
+    ///
+    /// ```swift
+    /// cache.getImage(url).onEnd { result in
+    ///     switch result {
+    ///     case .success(let response): view.show(response.image)
+    ///     case .failure(let error): print(error)
+    ///     }
+    /// }
+    /// ```
     @discardableResult
     public func onEnd(_ body: @escaping @Sendable (Result<ImageResponse, DipperError>) -> Void) -> ImageTask {
         add(.end(body))
     }
 
-    /// Calls a closure just before each new attempt after a failure.
+    /// Calls a closure just before each new attempt after a failure. See ``onFail(_:)``.
     @discardableResult
     public func onRetry(_ body: @escaping @Sendable () -> Void) -> ImageTask { add(.retry(body)) }
 
     /// Calls a closure at each failure.
+    ///
+    /// ```swift
+    /// cache.getImage(url)
+    ///     .onFail { error, isFatal in banner.show(isFatal ? "\(error)" : "Trying again soon.") }
+    ///     .onRetry { banner.hide() }
+    /// ```
     /// - Parameter body: the closure; `isFatal` is `false` if the task waits to try again, and `true` if the failure
     ///   ends the task.
     @discardableResult
@@ -29,6 +50,12 @@ extension ImageTask {
     }
 
     /// Calls a closure as bytes arrive, at most once per interval of the cache's configuration, and at the last byte.
+    ///
+    /// ```swift
+    /// cache.getImage(url).onProgress { progress in
+    ///     if progress.expected != nil { bar.set(progress.fraction) } else { print(progress.received, "bytes") }
+    /// }
+    /// ```
     @discardableResult
     public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> ImageTask {
         wantProgress()
@@ -39,6 +66,12 @@ extension ImageTask {
     /// ``ImageOptions/showsPreviews`` is set.
     ///
     /// Previews are processed like the picture itself, and are not kept.
+    ///
+    /// ```swift
+    /// cache.getImage(ImageRequest(url).with(\.showsPreviews, true))
+    ///     .onPreview { coarse in view.show(coarse) }
+    ///     .then { image in view.show(image) }
+    /// ```
     @discardableResult
     public func onPreview(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask { add(.preview(body)) }
 
@@ -46,6 +79,12 @@ extension ImageTask {
     /// picture that is out of date (`stale-while-revalidate`).
     ///
     /// See ``ImageResponse/revalidation``.
+    ///
+    /// ```swift
+    /// cache.getImage(url)
+    ///     .then { image in view.show(image) }
+    ///     .onRevalidate { newer in if case .success(let response) = newer { view.show(response.image) } }
+    /// ```
     @discardableResult
     public func onRevalidate(_ body: @escaping @Sendable (Result<ImageResponse, DipperError>) -> Void) -> ImageTask {
         onEnd { result in
@@ -54,6 +93,16 @@ extension ImageTask {
     }
 
     /// The events of the task from now on, after the present state. The stream ends with the task.
+    ///
+    /// ```swift
+    /// for await event in cache.getImage(url).events {
+    ///     switch event {
+    ///     case .progress(let progress): bar.set(progress.fraction)
+    ///     case .finished(let response): view.show(response.image)
+    ///     default: break
+    ///     }
+    /// }
+    /// ```
     public var events: AsyncStream<Event> {
         wantProgress()
         return feed.news.events(present: state) { [weak self] in self?.feed.news.forget(stream: $0) }

@@ -6,12 +6,12 @@ import Synchronization
 /// ```swift
 /// let task = cache.getImage(url)
 /// task.onProgress { progress in bar.set(progress.fraction) }
+/// task.priority = .high               // before other urgent calls
 /// let image = try await task.value
 /// ```
 ///
 /// The call continues if the handle is released. Hooks that are added late first receive the events that they missed;
-/// of many failures and retries only the latest 64. A task ends exactly once, with a picture or an error, and delivers
-/// no event afterwards.
+/// of many failures and retries only the latest 64. A task ends exactly once and delivers no event afterwards.
 public final class ImageTask: Sendable {
     /// The request of the call, or the one that replaces it if the cache loads its `DataRequest.lowDataSource`.
     public var request: ImageRequest { decided.load()?.request ?? askedRequest }
@@ -111,7 +111,7 @@ public final class ImageTask: Sendable {
 
     /// The picture and where it came from. Cancelling the Swift task that awaits it cancels this call.
     ///
-    /// The property may return before the call's hooks have run.
+    /// The property may return before the call's hooks have run. See ``ImageResponse``.
     public var response: ImageResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
@@ -126,6 +126,11 @@ public final class ImageTask: Sendable {
     // MARK: Cancellation, queue and state
 
     /// Ends this call with `DipperError.cancelled`. The work continues if other calls wait for it.
+    ///
+    /// ```swift
+    /// let task = cache.getImage(url)
+    /// task.cancel()                       // other calls for the URL are not cancelled
+    /// ```
     public func cancel() { finish(.failure(.cancelled)) }
 
     /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.

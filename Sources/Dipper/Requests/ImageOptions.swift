@@ -5,39 +5,105 @@ import Foundation
 ///
 /// An option of a request that is `nil` takes its value from the cache's options. If that is `nil` too, the default in
 /// the option's description applies.
+///
+/// ```swift
+/// var options = ImageOptions()
+/// options.processors = [Downsample(width: 320, height: 240), Circle()]
+/// options.serializer = .png
+/// let request = ImageRequest(url).with(\.options, options)
+/// ```
 public struct ImageOptions: Sendable {
     /// The processors, applied in order; none by default. If the first processor has an
     /// ``ImageProcessor/decodeTarget``, the picture is decoded to that size.
+    ///
+    /// ```swift
+    /// let request = ImageRequest(url).with(\.processors, [Downsample(width: 320, height: 240), Flip.horizontal])
+    /// ```
     public var processors: [any ImageProcessor]?
-    /// The number of pixels for each point of the display, noted in the result; 1 by default.
+
+    /// The number of pixels for each point of the display, stored in the result and used for lengths in points; 1 by
+    /// default.
+    ///
+    /// ```swift
+    /// let request = ImageRequest(url)
+    ///     .with(\.scale, 2)
+    ///     .processed(by: .roundCorners(radius: .points(8)))               // 16 pixels
+    /// ```
     public var scale: Double?
+
     /// Whether an animation is reduced to its first frame; `false` by default.
+    ///
+    /// ```swift
+    /// let poster = try await cache.getImage(ImageRequest(url).with(\.firstFrameOnly, true)).value
+    /// ```
     public var firstFrameOnly: Bool?
+
     /// Whether all frames of an animation are decoded at once, as far as ``DecodeLimits/bytes`` allows; `false` by
     /// default.
+    ///
+    /// ```swift
+    /// let image = try await cache.getImage(ImageRequest(url).with(\.preloadsFrames, true)).value
+    /// for frame in image.animation?.preloaded ?? [] { print(frame.duration) }
+    /// ```
     public var preloadsFrames: Bool?
+
     /// Whether a file that ends too early gives a partial picture instead of an error; `false` by default.
+    ///
+    /// ```swift
+    /// let broken = ImageRequest(FileProvider(file)).with(\.allowsPartial, true)
+    /// let image = try await cache.getImage(broken).value
+    /// ```
     public var allowsPartial: Bool?
     /// Whether ``ImageTask/onPreview(_:)`` receives previews of a progressive picture while its bytes arrive; `false`
     /// by default.
     public var showsPreviews: Bool?
+
     /// Whether the original stays on disk when processors have run; `true` by default.
+    ///
+    /// ```swift
+    /// let thumbnail = ImageRequest(url)
+    ///     .processed(by: .downsample(width: 320, height: 240))
+    ///     .with(\.keepsOriginal, false)   // the disk keeps the thumbnail and not the photograph
+    /// ```
     public var keepsOriginal: Bool?
+
     /// Whether pictures that a call in `slowQueue` has decoded are kept in memory; `true` by default.
+    ///
+    /// ```swift
+    /// cache.slowGetImage(ImageRequest(url).with(\.prefetchesToMemory, false))       // on disk is enough
+    /// ```
     public var prefetchesToMemory: Bool?
+
     /// The rule by which processed pictures, and pictures added by the caller, are written on disk;
     /// ``ImageSerializer/automatic`` by default.
+    ///
+    /// ```swift
+    /// let thumbnail = ImageRequest(url)
+    ///     .processed(by: .downsample(width: 320, height: 240))
+    ///     .with(\.serializer, .jpeg(quality: 0.7))
+    /// ```
     public var serializer: ImageSerializer?
     /// A closure that changes each picture before the cache returns it; none by default. The cache keeps the unchanged
     /// picture.
     ///
-    /// The cache calls the closure for every answer and every preview. The closure receives an animated picture with
-    /// its first frame; ``AnimationOptions/processors`` change the other frames.
+    /// The cache calls the closure for every answer and every preview. Of an animated picture, the closure can change
+    /// only the first frame; ``AnimationOptions/processors`` change every frame. See ``ImageRequest/modified(_:)``.
     public var imageModifier: (@Sendable (Image) -> Image)?
+
     /// The queue on which decoding and processing run. By default, and with `CallbackQueue.inPlace`, they run on
     /// threads of the cache's own, urgent work first.
+    ///
+    /// ```swift
+    /// let own = CallbackQueue.serial(label: "photographs")
+    /// cache.getImage(ImageRequest(url).with(\.processingQueue, own)) { image in view.show(image) }
+    /// ```
     public var processingQueue: CallbackQueue?
+
     /// The data cache that stores and fetches the originals; ``ImageCache/data`` by default.
+    ///
+    /// ```swift
+    /// let image = try await cache.getImage(ImageRequest(url).with(\.originals, DataCache.shared)).value
+    /// ```
     public var originals: DataCache?
 
     /// Creates options that are all `nil`.

@@ -31,37 +31,74 @@ public struct ImageRequest: Sendable {
     }
 
     /// Creates a request for a picture whose bytes a provider delivers, such as a `FileProvider`.
+    ///
+    /// ```swift
+    /// let image = try await cache.getImage(ImageRequest(FileProvider(file))).value
+    /// ```
     public init(_ provider: any DataProvider) {
         data = DataRequest(provider)
     }
 
     /// Creates a request for a picture whose bytes another request describes.
+    ///
+    /// ```swift
+    /// let data = DataRequest(url).with(\.timeout, .seconds(10))
+    /// let bytes = try await cache.data.getData(data).value
+    /// let image = try await cache.getImage(ImageRequest(data)).value          // without a second fetch
+    /// ```
     public init(_ data: DataRequest) {
         self.data = data
     }
 
     /// Creates a request for the picture of a URL given as text. Text that is not a URL is no error here: the call that
     /// uses the request ends with `DipperError.invalidURL`.
+    ///
+    /// ```swift
+    /// cache.getImage(ImageRequest(string: "https://example.org/photo.jpg")) { image in view.show(image) }
+    /// ```
     public init(string: String) {
         data = DataRequest(string: string)
     }
 
     /// Accesses an option of the bytes, such as `headers` or `priority`.
+    ///
+    /// ```swift
+    /// var request = ImageRequest(url)
+    /// request.headers["Accept"] = "image/webp"
+    /// request.priority = .low
+    /// ```
     public subscript<Value>(dynamicMember option: WritableKeyPath<DataRequest, Value>) -> Value {
         get { data[keyPath: option] }
         set { data[keyPath: option] = newValue }
     }
 
     /// Accesses a property of the request for the bytes, such as `url` or `cacheKey`.
+    ///
+    /// ```swift
+    /// print(ImageRequest(url).cacheKey.digest)
+    /// ```
     public subscript<Value>(dynamicMember option: KeyPath<DataRequest, Value>) -> Value { data[keyPath: option] }
 
     /// Accesses an option of the picture, such as `processors` or `scale`.
+    ///
+    /// ```swift
+    /// var request = ImageRequest(url)
+    /// request.scale = 2
+    /// request.firstFrameOnly = true
+    /// ```
     public subscript<Value>(dynamicMember option: WritableKeyPath<ImageOptions, Value>) -> Value {
         get { options[keyPath: option] }
         set { options[keyPath: option] = newValue }
     }
 
     /// Returns a copy of the request with one option changed.
+    ///
+    /// ```swift
+    /// let small = url.appending(queryItems: [URLQueryItem(name: "width", value: "400")])
+    /// let request = ImageRequest(url)
+    ///     .with(\.lowDataURL, small)      // fetched in place of the URL while the network is constrained
+    ///     .with(\.scale, 2)
+    /// ```
     public func with<Value>(_ option: WritableKeyPath<ImageRequest, Value>, _ value: Value) -> ImageRequest {
         var copy = self
         copy[keyPath: option] = value
@@ -69,17 +106,38 @@ public struct ImageRequest: Sendable {
     }
 
     /// Returns a copy of the request with URLs as its sources of one kind, such as its `alternatives`.
+    ///
+    /// ```swift
+    /// if let mirror = URL(string: "https://mirror.example.org/photo.jpg") {
+    ///     cache.getImage(ImageRequest(url).with(\.alternatives, [mirror]))
+    /// }
+    /// ```
     public func with(_ option: WritableKeyPath<ImageRequest, [DataRequest.Source]>, _ urls: [URL]) -> ImageRequest {
         with(option, urls.map { .url($0) })
     }
 
     /// Returns a copy of the request with one more processor, which is applied last.
+    ///
+    /// ```swift
+    /// let request = ImageRequest(url)
+    ///     .processed(by: .downsample(width: 200, height: 200, .fill))
+    ///     .processed(by: .crop(width: 200, height: 200))
+    ///     .processed(by: .roundCorners(radius: 12))
+    /// ```
     public func processed(by processor: any ImageProcessor) -> ImageRequest {
         with(\.processors, (options.processors ?? []) + [processor])
     }
 
     /// Returns a copy of the request with a closure that changes each picture before the cache returns it; see
     /// ``ImageOptions/imageModifier``.
+    ///
+    /// ```swift
+    /// let still = ImageRequest(url).modified { image in
+    ///     var image = image
+    ///     image.animation = nil           // the cache keeps the animation for other requests
+    ///     return image
+    /// }
+    /// ```
     public func modified(_ body: @escaping @Sendable (Image) -> Image) -> ImageRequest {
         with(\.imageModifier, body)
     }
