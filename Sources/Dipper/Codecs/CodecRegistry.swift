@@ -1,17 +1,37 @@
 import Foundation
 
 /// The decoders and encoders of picture formats. Codecs registered later are asked first.
+///
+/// A registry also decodes and encodes without a cache:
+///
+/// ```swift
+/// let codecs = CodecRegistry.standard
+/// let image = try codecs.decode(bytes)
+/// let file = try codecs.encode(image, as: .png)
+/// ```
 public struct CodecRegistry: Sendable {
     private var decoders: [any ImageDecoder]
     private var encoders: [any ImageEncoder]
 
     /// Creates a registry without formats.
+    ///
+    /// ```swift
+    /// var configuration = ImageCache.Configuration()
+    /// configuration.codecs = CodecRegistry()
+    /// configuration.codecs.register(JPEGDecoder())        // the cache reads JPEG and nothing else
+    /// configuration.codecs.register(JPEGEncoder())
+    /// ```
     public init() {
         decoders = []
         encoders = []
     }
 
-    /// The formats that the package was built with: always JPEG and PNG.
+    /// A registry with all formats that the package was built with: JPEG and PNG always, GIF, WebP and AVIF by package
+    /// traits.
+    ///
+    /// ```swift
+    /// if CodecRegistry.standard.readable.contains(.avif) { print("built with AVIF") }
+    /// ```
     public static let standard: CodecRegistry = {
         var registry = CodecRegistry()
         registry.register(JPEGDecoder())
@@ -32,9 +52,9 @@ public struct CodecRegistry: Sendable {
         return registry
     }()
 
-    /// Registers a decoder. It is asked before all decoders registered earlier.
+    /// Registers a decoder. It is asked before all decoders registered earlier. See ``ImageDecoder`` and ``init()``.
     public mutating func register(_ decoder: any ImageDecoder) { decoders.insert(decoder, at: 0) }
-    /// Registers an encoder. It replaces an earlier encoder of the same format.
+    /// Registers an encoder. It replaces an earlier encoder of the same format. See ``ImageEncoder`` and ``init()``.
     public mutating func register(_ encoder: any ImageEncoder) { encoders.insert(encoder, at: 0) }
 
     /// The formats that can be read.
@@ -43,6 +63,10 @@ public struct CodecRegistry: Sendable {
     public var writable: Set<ImageFormat> { Set(encoders.map(\.format)) }
 
     /// Returns the decoder for a file, chosen by its first bytes, not by its name or media type.
+    ///
+    /// ```swift
+    /// let size = try CodecRegistry.standard.decoder(for: bytes).info(of: bytes).size
+    /// ```
     /// - Throws: `DipperError.unsupportedFormat`.
     public func decoder(for data: Data) throws(DipperError) -> any ImageDecoder {
         let start = data.prefix(Self.sniffLength)
@@ -54,6 +78,11 @@ public struct CodecRegistry: Sendable {
     static let sniffLength = 256
 
     /// Returns the encoder of a format.
+    ///
+    /// ```swift
+    /// let frames = [AnimationFrame(image: image, duration: .seconds(1))]
+    /// let file = try CodecRegistry.standard.encoder(for: .webp).encode(frames, loopCount: 1, EncodeOptions())
+    /// ```
     /// - Throws: `DipperError.unsupportedFormat`.
     public func encoder(for format: ImageFormat) throws(DipperError) -> any ImageEncoder {
         guard let encoder = encoders.first(where: { $0.format == format }) else {
@@ -63,6 +92,11 @@ public struct CodecRegistry: Sendable {
     }
 
     /// Decodes a picture. The other frames of an animation are decoded later unless the options say otherwise.
+    ///
+    /// ```swift
+    /// let target = TargetSize(PixelSize(width: 320, height: 240))
+    /// let small = try CodecRegistry.standard.decode(bytes, DecodeOptions(target: target))
+    /// ```
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`, `DipperError.imageTooLarge`,
     ///   `DipperError.cancelled`.
     public func decode(_ data: Data, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {
@@ -70,6 +104,11 @@ public struct CodecRegistry: Sendable {
     }
 
     /// Encodes a picture as a file of a format.
+    ///
+    /// ```swift
+    /// let file = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.7))
+    /// try file.write(to: folder.appending(path: "photo.jpg"))
+    /// ```
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no
     ///   memory.
     public func encode(

@@ -1,6 +1,19 @@
 import Foundation
 
 /// A decoder of one picture format. It may be called from any thread, several at a time.
+///
+/// To add a format, write a decoder and register it in ``ImageCache/Configuration/codecs``:
+///
+/// ```swift
+/// struct EnvelopeDecoder: ImageDecoder {              // for files of six bytes, PHOTO1, and a JPEG file
+///     let format = ImageFormat(rawValue: "envelope")
+///     func recognizes(_ start: Data) -> Bool { start.starts(with: "PHOTO1".utf8) }
+///     func info(of data: Data) throws(DipperError) -> ImageInfo { try ImageInfo(data.dropFirst(6)) }
+///     func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+///         try JPEGDecoder().decode(data.dropFirst(6), options)
+///     }
+/// }
+/// ```
 public protocol ImageDecoder: Sendable {
     /// The format that the decoder reads.
     var format: ImageFormat { get }
@@ -30,6 +43,15 @@ extension ImageDecoder {
 }
 
 /// An encoder of one picture format. It may be called from any thread, several at a time.
+///
+/// ```swift
+/// struct EnvelopeEncoder: ImageEncoder {
+///     let format = ImageFormat(rawValue: "envelope")
+///     func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
+///         try Data("PHOTO1".utf8) + JPEGEncoder().encode(image, options)
+///     }
+/// }
+/// ```
 public protocol ImageEncoder: Sendable {
     /// The format that the encoder writes.
     var format: ImageFormat { get }
@@ -57,6 +79,12 @@ extension ImageEncoder {
 }
 
 /// Options for encoding a picture.
+///
+/// ```swift
+/// var options = EncodeOptions(quality: 0.7)
+/// options.background = SIMD3(0, 0, 0)                 // JPEG has no transparency
+/// let file = try CodecRegistry.standard.encode(image, as: .jpeg, options)
+/// ```
 public struct EncodeOptions: Sendable, Hashable {
     /// The quality from 0 to 1, for lossy formats: JPEG and lossy WebP.
     public var quality = 0.85

@@ -1,4 +1,10 @@
 /// A colour in sRGB, not multiplied by its alpha.
+///
+/// ```swift
+/// let blue = Color(hex: 0x3584e4)
+/// let request = ImageRequest(url).processed(by: .overlay(blue.with(alpha: 0.5)))
+/// print(blue.hex, blue.premultiplied)
+/// ```
 public struct Color: Sendable, Hashable {
     /// Red, green and blue from 0 to 1, as encoded in sRGB (not linear light).
     public let red, green, blue: Double
@@ -6,6 +12,10 @@ public struct Color: Sendable, Hashable {
     public let alpha: Double
 
     /// Creates a colour from components of 0 to 1. Values outside this range are clamped; NaN becomes 0.
+    ///
+    /// ```swift
+    /// let orange = Color(red: 1, green: 0.5, blue: 0)
+    /// ```
     public init(red: Double, green: Double, blue: Double, alpha: Double = 1) {
         self.red = Self.limited(red)
         self.green = Self.limited(green)

@@ -1,4 +1,11 @@
 /// Options for decoding a picture.
+///
+/// ```swift
+/// var options = DecodeOptions(target: TargetSize(PixelSize(width: 64, height: 64)))
+/// options.firstFrameOnly = true
+/// options.isCancelled = { Task.isCancelled }
+/// let icon = try CodecRegistry.standard.decode(bytes, options)
+/// ```
 public struct DecodeOptions: Sendable {
     /// The size wanted, in pixels as displayed; `nil` for the picture's own size.
     public var target: TargetSize?
@@ -39,6 +46,14 @@ public struct DecodeOptions: Sendable {
 }
 
 /// Limits on the resources that one picture may use, checked before memory is allocated.
+///
+/// ```swift
+/// var limits = DecodeLimits()
+/// limits.pixels = 50_000_000
+/// limits.bytes = 256 << 20
+/// var configuration = ImageCache.Configuration()
+/// configuration.limits = limits
+/// ```
 public struct DecodeLimits: Sendable, Hashable {
     /// The largest number of pixels of the stored picture, even if it is decoded to a smaller size.
     public var pixels = 1 << 28
@@ -51,6 +66,11 @@ public struct DecodeLimits: Sendable, Hashable {
     public init() {}
 
     /// Checks the size and the number of frames that a header announces.
+    ///
+    /// ```swift
+    /// let info = try ImageInfo(bytes)
+    /// if let size = info.size { try DecodeLimits().check(size, frames: info.frameCount) }
+    /// ```
     /// - Throws: `DipperError.undecodable` for an empty picture, `DipperError.imageTooLarge` above the limits.
     public func check(_ size: PixelSize, frames: Int = 1) throws(DipperError) {
         guard !size.isEmpty else { throw .undecodable.with(detail: "the picture is empty") }

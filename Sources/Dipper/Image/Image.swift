@@ -2,12 +2,28 @@ import Foundation
 
 /// An immutable picture, ready to draw: premultiplied RGBA, eight bits each, in sRGB, upright.
 ///
-/// Copies of the value share the pixels.
+/// Copies of the value share the pixels. An ``ImageCache`` loads pictures; a ``CodecRegistry`` decodes them from files,
+/// and encodes them as files.
+///
+/// ```swift
+/// let image = try await cache.getImage(url).value
+/// print(image.width, image.height, image.isOpaque, image.animation?.frameCount ?? 1)
+/// let file = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.8))
+/// ```
 public struct Image: Sendable {
     /// The owner of the pixels' memory. Keep a reference to it while you use the pixels without copying them.
     ///
     /// For GTK 4: create a `GBytes` over ``PixelStorage/bytes`` whose free function releases the storage. From it
     /// create a `GdkMemoryTexture` with the format `GDK_MEMORY_R8G8B8A8_PREMULTIPLIED` and ``rowStride``.
+    ///
+    /// ```swift
+    /// let pixels = image.storage.bytes
+    /// let owner = Unmanaged.passRetained(image.storage).toOpaque()
+    /// let release: @convention(c) (UnsafeMutableRawPointer?) -> Void = { owner in
+    ///     if let owner { Unmanaged<PixelStorage>.fromOpaque(owner).release() }
+    /// }
+    /// // g_bytes_new_with_free_func(pixels.baseAddress, gsize(pixels.count), release, owner)
+    /// ```
     public let storage: PixelStorage
     /// The width and height in pixels.
     public let size: PixelSize
@@ -43,6 +59,12 @@ public struct Image: Sendable {
 
     /// Calls a closure with the pixels: `height` rows of ``rowStride`` bytes, each beginning with `width` pixels of
     /// red, green, blue and alpha, with the colours multiplied by alpha.
+    ///
+    /// ```swift
+    /// let rows = image.withPixels { bytes in
+    ///     (0..<image.height).map { y in Data(bytes[y * image.rowStride..<y * image.rowStride + image.width * 4]) }
+    /// }
+    /// ```
     public func withPixels<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -57,6 +79,11 @@ public struct Image: Sendable {
     }
 
     /// The pixel at a position: red, green, blue and alpha, with the colours multiplied by alpha.
+    ///
+    /// ```swift
+    /// let corner = image[0, 0]
+    /// print("red \(corner.x), green \(corner.y), blue \(corner.z), alpha \(corner.w)")
+    /// ```
     public subscript(x: Int, y: Int) -> SIMD4<UInt8> {
         precondition(x >= 0 && x < width && y >= 0 && y < height, "The pixel is inside the picture.")
         return storage.bytes.loadUnaligned(fromByteOffset: y * rowStride + x * 4, as: SIMD4<UInt8>.self)
@@ -66,6 +93,11 @@ public struct Image: Sendable {
 extension Image {
     /// Creates a picture from the caller's pixels: rows of premultiplied red, green, blue and alpha, without gaps, top
     /// to bottom.
+    ///
+    /// ```swift
+    /// let pixels: [UInt8] = (0...255).flatMap { [$0, $0, $0, 255] }
+    /// let gradient = Image(size: PixelSize(width: 256, height: 1), premultiplied: pixels)
+    /// ```
     /// - Returns: `nil` if the number of bytes is not `width × height × 4`, the size is empty or a side is above 2^24
     ///   pixels, a colour is above its alpha, or there is no memory.
     public init?(size: PixelSize, premultiplied pixels: some Collection<UInt8>, scale: Double = 1) {

@@ -1,4 +1,9 @@
-/// The frames of an animated picture, decoded on demand.
+/// The frames of an animated picture, decoded on demand. An ``AnimatedImage`` plays them.
+///
+/// ```swift
+/// let image = try await cache.getImage(url).value
+/// if let animation = image.animation, animation.loopCount == 0 { print(animation.frameCount, "frames, for ever") }
+/// ```
 public final class ImageAnimation: Sendable {
     /// A function that creates a decoder at the first frame, bound by limits. Decoding and processing end when the
     /// closure passed to it returns `true`.
@@ -41,6 +46,12 @@ public final class ImageAnimation: Sendable {
 
     /// Creates a decoder of the frames, from the first. Each frame has the picture's size and is processed as the
     /// picture was.
+    ///
+    /// ```swift
+    /// if let frames = try image.animation?.makeFrameDecoder() {
+    ///     while let frame = try frames.next() { print(frame.image.size, frame.duration) }
+    /// }
+    /// ```
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`.
     public func makeFrameDecoder() throws(DipperError) -> any FrameDecoder {
         try makeFrameDecoder(isCancelled: { false })
@@ -71,6 +82,12 @@ public final class ImageAnimation: Sendable {
 }
 
 /// One frame of an animation as it is displayed: the pixels it draws, over those that earlier frames left.
+///
+/// ```swift
+/// let mirrored = try Flip.horizontal.process(image, ProcessingContext())
+/// let frames = [image, mirrored].map { AnimationFrame(image: $0, duration: .milliseconds(500)) }
+/// let file = try CodecRegistry.standard.encoder(for: .gif).encode(frames, loopCount: 0, EncodeOptions())
+/// ```
 public struct AnimationFrame: Sendable {
     /// The whole picture during this frame.
     public let image: Image
@@ -84,7 +101,8 @@ public struct AnimationFrame: Sendable {
     }
 }
 
-/// A decoder of one picture's frames, in order. Only one thread at a time may use it.
+/// A decoder of one picture's frames, in order. Only one thread at a time may use it. See
+/// ``ImageAnimation/makeFrameDecoder()``.
 public protocol FrameDecoder: AnyObject {
     /// Returns the next frame, in the size of the whole picture; `nil` after the last.
     /// - Throws: `DipperError.undecodable`, `DipperError.imageTooLarge`, `DipperError.cancelled`; the errors of

@@ -1,4 +1,4 @@
-/// Properties of a picture that its header states.
+/// Properties of a picture that its header states. See ``init(_:)``.
 public struct ImageInfo: Sendable, Hashable {
     /// The file format, recognised from the first bytes.
     public var format: ImageFormat

@@ -1,4 +1,9 @@
 /// A width and a height in pixels.
+///
+/// ```swift
+/// let size = PixelSize(width: 400, height: 300)
+/// print(size)                         // 400x300
+/// ```
 public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
     /// The width in pixels.
     public var width: Int

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The memory of a picture's pixels, freed with the last reference.
+/// The memory of a picture's pixels, freed with the last reference. See ``Image/storage``.
 // The memory is written only before the storage is shared: see PixelBuffer.
 public final class PixelStorage: @unchecked Sendable {
     /// The pixels, valid while a reference to the storage is held.

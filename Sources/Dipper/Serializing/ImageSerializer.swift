@@ -2,14 +2,26 @@ import Foundation
 
 /// A way to write pictures on disk.
 ///
-/// The serializers given here write still pictures. The cache does not keep a processed animation on disk but processes
-/// it again, unless a custom serializer writes its frames.
+/// The built-in serializers write only still pictures. The cache does not keep a processed animation on disk but
+/// processes it again, unless a custom serializer writes its frames.
+///
+/// ```swift
+/// let thumbnail = ImageRequest(url)
+///     .processed(by: .downsample(width: 320, height: 240))
+///     .with(\.serializer, .png)       // without loss, even if the original is JPEG
+/// ```
 public struct ImageSerializer: Sendable {
     private let body: @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data
     /// Whether the serializer reads more of the original than its first ``CodecRegistry/sniffLength`` bytes.
     let readsOriginal: Bool
 
     /// Creates a serializer from a closure.
+    ///
+    /// ```swift
+    /// let serializer = ImageSerializer { image, _, codecs throws(DipperError) in
+    ///     try codecs.encode(image, as: image.isOpaque ? .jpeg : .png, EncodeOptions(quality: 0.7))
+    /// }
+    /// ```
     /// - Parameter body: makes the bytes of a file from a picture. The closure is given the picture, the bytes that it
     ///   was made of, if there are any, and the codecs of the cache, which must be able to decode the result.
     public init(_ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data) {
@@ -38,6 +50,11 @@ public struct ImageSerializer: Sendable {
     /// A serializer that keeps only originals, byte for byte: processed pictures are processed again.
     ///
     /// A picture that the caller adds without its bytes has no original and is written as PNG.
+    ///
+    /// ```swift
+    /// var configuration = ImageCache.Configuration(directory: folder)
+    /// configuration.options.serializer = .original        // saves space on disk, at the expense of processor time
+    /// ```
     public static let original = ImageSerializer(still: { image, original, codecs throws(DipperError) in
         if original != nil { throw .unencodable.with(detail: "only originals are kept") }
         try refuseFrames(of: image)
@@ -52,6 +69,11 @@ public struct ImageSerializer: Sendable {
     public static func jpeg(quality: Double) -> ImageSerializer { format(.jpeg, EncodeOptions(quality: quality)) }
 
     /// Returns a serializer for a format that a codec is registered for.
+    ///
+    /// ```swift
+    /// var configuration = ImageCache.Configuration(directory: folder)
+    /// configuration.options.serializer = .format(.webp, EncodeOptions(quality: 0.8))
+    /// ```
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
         ImageSerializer(still: { image, _, codecs throws(DipperError) in
             try refuseFrames(of: image)

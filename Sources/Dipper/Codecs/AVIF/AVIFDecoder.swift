@@ -5,6 +5,12 @@
     ///
     /// Colours are converted to sRGB from the file's profile, or from its coded primaries and transfer function (nclx).
     /// In PQ and HLG, light brighter than white is clipped: there is no tone mapping.
+    ///
+    /// ```swift
+    /// var options = DecodeOptions()
+    /// options.limits.pixels = 50_000_000
+    /// let image = try AVIFDecoder().decode(bytes, options)
+    /// ```
     public struct AVIFDecoder: ImageDecoder {
         /// The format ``ImageFormat/avif``.
         public let format = ImageFormat.avif

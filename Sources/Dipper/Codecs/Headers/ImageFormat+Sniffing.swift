@@ -26,6 +26,12 @@ extension ImageFormat {
     ///
     /// The codes after `ftyp` are brands of that box. Its major brand decides if it is one of these. Otherwise, as with
     /// `mif1` and `msf1`, the first compatible brand of a picture decides, or else one of a film.
+    ///
+    /// ```swift
+    /// if let format = ImageFormat(sniffing: bytes), !CodecRegistry.standard.readable.contains(format) {
+    ///     print("no decoder for \(format)")
+    /// }
+    /// ```
     public init?(sniffing start: Data) {
         guard let format = start.withUnsafeBytes({ Self.sniff(ByteReader($0)) }) else { return nil }
         self = format

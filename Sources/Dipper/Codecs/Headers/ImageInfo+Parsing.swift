@@ -8,6 +8,11 @@ extension ImageInfo {
     ///
     /// The size is not read for svg, pdf, webm and BigTIFF. An icon has the size of its largest picture, a film that of
     /// its first video track.
+    ///
+    /// ```swift
+    /// let info = try ImageInfo(bytes)
+    /// if let size = info.size { print(info.format, size, info.frameCount) }
+    /// ```
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`; ``isHeaderIncomplete(_:)`` returns whether
     ///   more bytes may help.
     public init(_ data: Data) throws(DipperError) {
@@ -15,6 +20,14 @@ extension ImageInfo {
     }
 
     /// Returns whether ``init(_:)`` failed because the bytes end before the header does.
+    ///
+    /// ```swift
+    /// do throws(DipperError) {
+    ///     print(try ImageInfo(bytes.prefix(64)).format)
+    /// } catch where ImageInfo.isHeaderIncomplete(error) {
+    ///     print("more bytes are needed")
+    /// }
+    /// ```
     public static func isHeaderIncomplete(_ error: DipperError) -> Bool {
         error == ByteReader.incomplete && error.detail == ByteReader.incomplete.detail
     }

@@ -4,6 +4,16 @@ import Foundation
 ///
 /// It reads each byte once. To display a preview, decode the prefix that ``preview(in:)`` returns with
 /// ``DecodeOptions/allowsPartial``. Baseline files have no previews, because they arrive row by row.
+///
+/// ```swift
+/// var (parser, received, options) = (ProgressiveJPEG(), Data(), DecodeOptions())
+/// options.allowsPartial = true
+/// for chunk in chunks {               // the parts of the file as they arrive
+///     received += chunk
+///     guard let length = parser.preview(in: received) else { continue }
+///     view.show(try JPEGDecoder().decode(received.prefix(length), options))
+/// }
+/// ```
 public struct ProgressiveJPEG: Sendable {
     /// Whether the file is progressive; `nil` until its header has arrived.
     public private(set) var isProgressive: Bool?
@@ -24,8 +34,8 @@ public struct ProgressiveJPEG: Sendable {
 
     /// Parses the new bytes and returns the length of a prefix that makes a better preview.
     /// - Parameter data: the file from its first byte as far as it has arrived.
-    /// - Returns: the length in bytes; `nil` if there is no better preview. A preview has a coarse whole with all
-    ///   colours, and at least a quarter more bytes than the last one.
+    /// - Returns: the length in bytes; `nil` if there is no better preview. A preview shows the whole picture coarsely,
+    ///   in all its colours, and is made of at least a quarter more bytes than the one before.
     public mutating func preview(in data: Data) -> Int? {
         if isProgressive == false { return nil }
         data.withUnsafeBytes { advance(in: $0) }
