@@ -1,32 +1,45 @@
 import DipperData
 
 extension AnimatedImage {
-    /// Calls a closure with each frame when it is due, and with the number of the frame, from 0.
+    /// Calls a closure with each frame when it is due, and with the number of the frame, from 0. See ``AnimatedImage``.
     @discardableResult
     public func onFrame(_ body: @escaping @Sendable (Image, _ index: Int) -> Void) -> AnimatedImage {
         add { $0.frame.append(body) }
     }
 
     /// Calls a closure when the first frames are decoded, just before the first one is shown; once for each start.
+    ///
+    /// ```swift
+    /// player.onPrepared { bar.hide() }
+    /// ```
     @discardableResult
     public func onPrepared(_ body: @escaping @Sendable () -> Void) -> AnimatedImage {
         add { $0.prepared.append(body) }
     }
 
     /// Calls a closure each time all frames have been shown, with the number of times so far.
+    ///
+    /// ```swift
+    /// player.onLoop { count in banner.show("shown \(count) times") }
+    /// ```
     @discardableResult
     public func onLoop(_ body: @escaping @Sendable (_ count: Int) -> Void) -> AnimatedImage {
         add { $0.looped.append(body) }
     }
 
     /// Calls a closure when the last frame has been shown for its duration. No hook is called afterwards.
+    ///
+    /// ```swift
+    /// player.onFinish { banner.show("The end") }
+    ///     .onFail { error in banner.show("\(error)") }
+    /// ```
     @discardableResult
     public func onFinish(_ body: @escaping @Sendable () -> Void) -> AnimatedImage {
         add { $0.finished.append(body) }
     }
 
     /// Calls a closure if a frame cannot be decoded or processed, after the frame before it has been shown for its
-    /// duration. No hook is called afterwards.
+    /// duration. No hook is called afterwards. See ``onFinish(_:)``.
     @discardableResult
     public func onFail(_ body: @escaping @Sendable (DipperError) -> Void) -> AnimatedImage {
         add { $0.failed.append(body) }
@@ -34,6 +47,12 @@ extension AnimatedImage {
 
     /// A stream of the frames as they are due. A reader that is late receives only the newest. The stream begins with
     /// ``currentFrame`` and ends with the player.
+    ///
+    /// ```swift
+    /// let frames = player.frames
+    /// player.start()
+    /// for await frame in frames { view.show(frame) }
+    /// ```
     public var frames: AsyncStream<Image> {
         let (stream, continuation) = AsyncStream.makeStream(of: Image.self, bufferingPolicy: .bufferingNewest(1))
         let number = player.withLock { player -> Int? in

@@ -21,6 +21,10 @@ import Synchronization
 /// hooks that use the player should hold it weakly.
 public final class AnimatedImage: Sendable {
     /// The state of a player.
+    ///
+    /// ```swift
+    /// if player.state == .finished { player.start() }
+    /// ```
     public enum State: Sendable, Hashable {
         /// The player was not started, or was stopped.
         case stopped
@@ -77,6 +81,12 @@ public final class AnimatedImage: Sendable {
     let player: Mutex<Player>
 
     /// Creates a player, which ``start()`` starts.
+    ///
+    /// ```swift
+    /// let options = AnimationOptions(loop: .forever, callbackQueue: .custom { work in loop.runWhenIdle(work) })
+    /// let player = AnimatedImage(image, options: options)
+    ///     .onFrame { frame, _ in view.show(frame) }
+    /// ```
     /// - Parameters:
     ///   - image: the picture to play. A picture without ``Image/animation`` is shown once.
     ///   - options: the options with which the player plays.
@@ -115,6 +125,11 @@ public final class AnimatedImage: Sendable {
     /// calls no hook until ``resume()``.
     ///
     /// The player keeps the frames that were decoded ahead.
+    ///
+    /// ```swift
+    /// player.pause()                      // the display has left the screen
+    /// player.resume()                     // the display is back
+    /// ```
     public func pause() { handle { schedule, now in schedule.pause(now) } }
 
     /// Resumes the player. The frame that is shown stays for the rest of its duration; then the next frame follows.
@@ -123,12 +138,22 @@ public final class AnimatedImage: Sendable {
     /// Stops the player without calling a hook. It can be started again.
     ///
     /// The player releases the frames that were decoded ahead, and is no longer paused.
+    ///
+    /// ```swift
+    /// player.stop()
+    /// player.start()                      // from the first frame
+    /// ```
     public func stop() { handle(isEnding: true) { schedule, _ in schedule.stop() } }
 
     /// Releases the frames that were decoded ahead, for use when memory is short; best while the player is paused.
     ///
     /// The player continues with the same frame. To do so it decodes all earlier frames again, once, without showing
     /// them.
+    ///
+    /// ```swift
+    /// player.pause()
+    /// if cache.memoryPressure != .normal { player.releaseBuffer() }
+    /// ```
     public func releaseBuffer() { handle { schedule, now in schedule.releaseBuffer(now) } }
 
     /// The present state of the player.
@@ -146,6 +171,10 @@ public final class AnimatedImage: Sendable {
     }
 
     /// The frame to show now; the picture itself until another frame is due.
+    ///
+    /// ```swift
+    /// view.show(player.currentFrame)      // whenever the screen is refreshed; this needs no hook
+    /// ```
     public var currentFrame: Image { player.withLock { $0.current.image } }
     /// The number of ``currentFrame``, from 0.
     public var currentIndex: Int { player.withLock { $0.current.index } }

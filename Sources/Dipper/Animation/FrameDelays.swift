@@ -1,4 +1,8 @@
 /// The rule for how long each frame is shown. Decoders report the durations that the file has.
+///
+/// ```swift
+/// let player = AnimatedImage(image, options: AnimationOptions(delays: .atLeast(.milliseconds(20))))
+/// ```
 public enum FrameDelays: Sendable, Hashable {
     /// The rule of browsers: a duration of 10 ms or less counts as 100 ms.
     // Files with such durations were made for viewers that could not keep up. The rule is that of Firefox

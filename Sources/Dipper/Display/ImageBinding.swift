@@ -81,6 +81,12 @@ public final class ImageBinding: Sendable {
     // MARK: Pictures
 
     /// Shows the picture of a request in place of the present content.
+    ///
+    /// ```swift
+    /// binding.setImage(ImageRequest(url).processed(by: .circle), placeholder: .color(.black)) { result in
+    ///     if case .failure(let error) = result, error != .replaced { print(error) }
+    /// }
+    /// ```
     /// - Parameters:
     ///   - request: the request for the picture; `nil` for no picture, which shows the placeholder.
     ///   - placeholder: the content that is shown until the picture is there.
@@ -127,6 +133,10 @@ public final class ImageBinding: Sendable {
     }
 
     /// Shows the picture of a URL in place of the present content, with the cache's default options for the request.
+    ///
+    /// ```swift
+    /// binding.setImage(url, options: DisplayOptions().with(\.loadsFromDiskAtOnce, true))
+    /// ```
     public func setImage(
         _ url: URL, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
         then completion: Completion? = nil
@@ -137,6 +147,10 @@ public final class ImageBinding: Sendable {
     /// Shows the picture of a request, and returns when it is shown. May be called from any task.
     ///
     /// Cancelling the task that waits cancels the picture.
+    ///
+    /// ```swift
+    /// let response = try await binding.setImageAndWait(ImageRequest(url), placeholder: .color(.black))
+    /// ```
     /// - Throws: `DipperError.replaced` if another picture was set meanwhile, and every error that a call of the cache
     ///   may end with.
     @discardableResult
@@ -186,6 +200,10 @@ public final class ImageBinding: Sendable {
 
     /// The player of the animated picture that is shown, for hooks on its loops and its end; `nil` if no animation is
     /// shown.
+    ///
+    /// ```swift
+    /// binding.animatedImage?.onLoop { count in print("shown \(count) times") }
+    /// ```
     public var animatedImage: AnimatedImage? { link.withLock { $0.player } }
 
     // MARK: Presence
@@ -197,9 +215,14 @@ public final class ImageBinding: Sendable {
     ///
     /// The call for the picture becomes urgent, a picture that was released is loaded again, and an animation
     /// continues.
+    ///
+    /// ```swift
+    /// binding.didDisappear()              // the tab is hidden
+    /// binding.willAppear()                // the tab is shown again
+    /// ```
     public func willAppear() { move(to: .visible) }
 
-    /// Tells the binding that the display has gone off screen.
+    /// Tells the binding that the display has gone off screen. See ``willAppear()``.
     ///
     /// The call for the picture continues as a prefetch, and an animation pauses. The picture is released if the system
     /// is short of memory.

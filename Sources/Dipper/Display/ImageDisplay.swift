@@ -2,6 +2,17 @@
 ///
 /// An ``ImageBinding`` decides what the display shows, and calls it on the display's own queue, one call after the
 /// other.
+///
+/// ```swift
+/// final class PhotoView: ImageDisplay {
+///     var picture: Image?
+///     var background = Color.clear
+///     func show(_ content: DisplayContent, _ transition: ImageTransition) {
+///         picture = content.image
+///         background = content.color ?? .clear
+///     }
+/// }
+/// ```
 public protocol ImageDisplay: AnyObject {
     /// Shows new content in place of the present content.
     ///
@@ -12,6 +23,13 @@ public protocol ImageDisplay: AnyObject {
     func show(_ content: DisplayContent, _ transition: ImageTransition)
 
     /// Shows that a picture is being loaded, and how much of it is there; `nil` if no picture is being loaded.
+    ///
+    /// ```swift
+    /// func showActivity(_ activity: DisplayActivity?) {
+    ///     if activity?.isWaiting == true { banner.show("Trying again soon.") } else { banner.hide() }
+    ///     if let fraction = activity?.fraction { bar.set(fraction) } else { bar.hide() }
+    /// }
+    /// ```
     func showActivity(_ activity: DisplayActivity?)
 }
 
@@ -21,6 +39,17 @@ extension ImageDisplay {
 }
 
 /// The content of a display.
+///
+/// ```swift
+/// func caption(_ content: DisplayContent) -> String {
+///     switch content {
+///     case .nothing, .placeholder: "no picture yet"
+///     case .preview: "more to come"
+///     case .image, .frame: ""
+///     case .failure: "cannot be loaded"
+///     }
+/// }
+/// ```
 public enum DisplayContent: Sendable {
     /// No content.
     case nothing
@@ -54,6 +83,12 @@ public enum DisplayContent: Sendable {
 }
 
 /// The content that is shown in place of a picture.
+///
+/// ```swift
+/// let icon = Placeholder.object("image-missing")      // the name of an icon, which the display knows how to show
+/// let options = DisplayOptions().with(\.failure, icon)
+/// binding.setImage(url, placeholder: .image(image), options: options)
+/// ```
 public enum Placeholder: Sendable {
     /// Another picture.
     case image(Image)
@@ -63,7 +98,7 @@ public enum Placeholder: Sendable {
     case object(any Sendable)
 }
 
-/// The progress of a picture that is being loaded.
+/// The progress of a picture that is being loaded. See ``ImageDisplay/showActivity(_:)``.
 public struct DisplayActivity: Sendable, Hashable {
     /// The part of the picture that is there, from 0 to 1; `nil` if its size is not known.
     public var fraction: Double?
@@ -78,6 +113,11 @@ public struct DisplayActivity: Sendable, Hashable {
 }
 
 /// The way in which a display replaces its content. The display carries it out.
+///
+/// ```swift
+/// let fade = DisplayOptions().with(\.transition, .fade(.milliseconds(200)))
+/// let slide = DisplayOptions().with(\.transition, .slide(from: .left, .milliseconds(300)))
+/// ```
 public enum ImageTransition: Sendable, Hashable {
     /// A side of the display.
     public enum Edge: String, Sendable, Hashable, CaseIterable { case left, right, top, bottom }

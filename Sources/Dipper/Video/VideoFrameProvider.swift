@@ -9,7 +9,7 @@ import Foundation
 /// ```
 ///
 /// The frame is the first one at the time or after it. A time past the end gives the last frame, and a time before the
-/// start gives the first. Frames come upright, and as wide as they are to be shown.
+/// start gives the first. Frames are upright and have square pixels.
 ///
 /// `ffmpeg` decodes the video in a process of its own, so a video that makes a decoder crash, hang or take all memory
 /// does no harm to the calling program. The process has no standard input, no shell, a few environment variables,
@@ -17,8 +17,8 @@ import Foundation
 /// other files that name files are refused. At most two such processes run at once. A process that nobody waits for any
 /// more is killed.
 ///
-/// The video is a file of this machine, or in memory. The cache must fetch a video on a server first, so that queues,
-/// address policy and credentials apply to the video as they do to everything.
+/// The video is a file on this machine, or in memory. Fetch a video on a server with ``ImageCache/data`` first, so that
+/// queues, address policy and credentials apply to it.
 ///
 /// The cache keeps the frame on disk, because making it takes long.
 public struct VideoFrameProvider: DataProvider {
@@ -31,6 +31,11 @@ public struct VideoFrameProvider: DataProvider {
 
     /// The program that decodes: a name, which is looked for in the absolute folders of `PATH`, or an absolute path.
     /// The program must take the arguments of `ffmpeg`; the tests run version 5.1.
+    ///
+    /// ```swift
+    /// var still = VideoFrameProvider(video, at: .seconds(3))
+    /// still.program = "/opt/ffmpeg/bin/ffmpeg"
+    /// ```
     public var program = "ffmpeg"
     /// The time that one run of the program may take. Time spent waiting for other programs does not count. A video
     /// without an index may need two runs.
@@ -45,6 +50,12 @@ public struct VideoFrameProvider: DataProvider {
     /// The initializer does not read the file. With the default key, which is the file's URL, a changed file is not
     /// noticed until its pictures are removed or requested with the policy `ignoreCache`. With a key from ``key(of:)``
     /// a changed file counts as another video.
+    ///
+    /// ```swift
+    /// for second in stride(from: 0, to: 60, by: 10) {
+    ///     cache.slowGetImage(ImageRequest(VideoFrameProvider(video, at: .seconds(second))))
+    /// }
+    /// ```
     /// - Parameters:
     ///   - video: a file URL.
     ///   - time: the position of the frame in the video.
@@ -63,6 +74,12 @@ public struct VideoFrameProvider: DataProvider {
     public static func key(of video: URL) async -> CacheKey { await runners.run { VideoSource.key(of: video) } }
 
     /// Creates a provider for one frame of a video in memory.
+    ///
+    /// ```swift
+    /// let video = try await cache.data.getData(url).value
+    /// let still = VideoFrameProvider(video, key: CacheKey(url), at: .seconds(3))
+    /// let image = try await cache.getImage(ImageRequest(still)).value
+    /// ```
     /// - Parameters:
     ///   - video: the contents of the video file.
     ///   - key: identifies the video; time and bounds are added to it.
@@ -81,6 +98,11 @@ public struct VideoFrameProvider: DataProvider {
     }
 
     /// Returns the frame as a PNG file.
+    ///
+    /// ```swift
+    /// let file = try await VideoFrameProvider(video, at: .seconds(3)).data()
+    /// try file.write(to: folder.appending(path: "poster.png"))
+    /// ```
     /// - Throws: `DipperError.unsupportedFormat` if the program is not there; `DipperError.unreadable` if the video is
     ///   not a readable file; `DipperError.undecodable` if the file is not a video, is broken, or takes longer than
     ///   ``timeLimit``; `DipperError.tooLarge`; `DipperError.cancelled`.

@@ -14,7 +14,7 @@ import Synchronization
 /// ```swift
 /// let list = ListLoader(cache, count: photos.count) { row in [ImageRequest(photos[row])] }
 /// list.update(visible: 120..<140)      // whenever the list scrolls
-/// list.attach(binding, to: row)        // when a row gets a display
+/// list.attach(binding, to: 125)        // when row 125 gets a display
 /// ```
 ///
 /// Releasing the last reference cancels the calls of the loader.
@@ -37,6 +37,12 @@ public final class ListLoader: Sendable {
     private let timers: TimerQueue
 
     /// Creates a loader for a list without visible rows.
+    ///
+    /// ```swift
+    /// let list = ListLoader(cache, count: photos.count) { row in
+    ///     [ImageRequest(photos[row]).processed(by: .downsample(width: 320, height: 240))]
+    /// }
+    /// ```
     /// - Parameters:
     ///   - cache: the cache that loads the pictures.
     ///   - count: the number of rows in the list.
@@ -64,6 +70,11 @@ public final class ListLoader: Sendable {
 
     /// Tells the loader that other rows are visible. If the list has displays, this method must be called on their
     /// queue.
+    ///
+    /// ```swift
+    /// list.update(visible: 120..<140)
+    /// list.update(visible: 150..<170, heading: 400..<420)         // a fling that will end at row 400
+    /// ```
     /// - Parameters:
     ///   - rows: the rows on screen, including those that are partly visible. The loader ignores rows outside the list.
     ///   - destination: the rows at which the list will come to rest, if the toolkit knows them.
@@ -77,6 +88,11 @@ public final class ListLoader: Sendable {
     /// Tells the loader that the list has other rows. The loader makes all calls anew.
     ///
     /// Displays must be attached again, or detached.
+    ///
+    /// ```swift
+    /// list.reload(count: urls.count) { row in [ImageRequest(urls[row])] }
+    /// list.update(visible: 0..<20)
+    /// ```
     /// - Parameters:
     ///   - count: the number of new rows.
     ///   - requests: returns the requests for the pictures of a new row.
@@ -139,6 +155,12 @@ public final class ListLoader: Sendable {
     ///
     /// The loader does this until the display is attached to another row, or detached. This method must be called on
     /// the display's queue, which all displays of the list share.
+    ///
+    /// ```swift
+    /// list.attach(binding, to: 125, placeholder: .color(Color(hex: 0xe0e0e0))) { result in
+    ///     if case .failure(let error) = result { print(error) }
+    /// }
+    /// ```
     /// - Parameters:
     ///   - binding: the binding of the display.
     ///   - row: the row whose picture is shown.
@@ -161,6 +183,10 @@ public final class ListLoader: Sendable {
     }
 
     /// Tells the loader that a display no longer shows a row. Must be called on the display's queue.
+    ///
+    /// ```swift
+    /// list.detach(binding)                // the cell waits for another row
+    /// ```
     public func detach(_ binding: ImageBinding) {
         _ = plan.withLock { $0.displays.removeValue(forKey: ObjectIdentifier(binding)) }
         binding.move(to: .away)

@@ -1,4 +1,11 @@
 /// The options with which a ``ListLoader`` fetches ahead. Every option has a default.
+///
+/// ```swift
+/// var options = ListOptions()
+/// options.screensAhead = 4
+/// options.maxPrefetches = 4
+/// let list = ListLoader(cache, count: photos.count, options: options) { row in [ImageRequest(photos[row])] }
+/// ```
 public struct ListOptions: Sendable, Hashable {
     /// The distance that is prefetched in the direction in which the list moved last, in screens. A screen is the
     /// number of visible rows.
