@@ -3,6 +3,14 @@ import Logging
 
 extension DataCache {
     /// The options of a cache. Every option has a default.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+    /// configuration.memoryLimit = 64 << 20
+    /// configuration.diskLimit = 1 << 30
+    /// configuration.retryPolicy = .fixed(.seconds(2), retries: 5)
+    /// let cache = DataCache(configuration)
+    /// ```
     public struct Configuration: Sendable {
         /// The name of the cache in metrics and in the names of its threads.
         public var name = "data"
@@ -40,11 +48,23 @@ extension DataCache {
         /// the larger entries.
         ///
         /// Turn compression on for text, JSON and the like. The threads that write and read the disk do the work.
+        ///
+        /// ```swift
+        /// configuration.compression = .gzip
+        /// ```
         public var compression = StorageCompression.off
 
         /// The cache policy of requests that have none of their own.
+        ///
+        /// ```swift
+        /// configuration.cachePolicy = .fromMemoryOrRefresh
+        /// ```
         public var cachePolicy = DataRequest.CachePolicy.useCache
         /// The rule that decides whether a stored answer may be used without asking the server.
+        ///
+        /// ```swift
+        /// configuration.freshness = .http(defaultFreshness: .seconds(600))
+        /// ```
         public var freshness = FreshnessPolicy.http()
         /// How long entries, and pictures decoded from them, stay valid in memory, counted from when they entered
         /// memory. This time may be longer than ``diskExpiration``. With `nil` the disk's expiration applies.
@@ -54,6 +74,10 @@ extension DataCache {
         ///
         /// ``freshness`` decides whether an entry that is present may be used. If this expiration is set, an answer
         /// whose server says nothing of its freshness is fresh for as long as its entry is present.
+        ///
+        /// ```swift
+        /// configuration.diskExpiration = .days(30)
+        /// ```
         public var diskExpiration: Expiration?
         /// How a hit in memory changes the entry's expiration there.
         public var memoryAccessExtension = AccessExtension.unchanged
@@ -64,6 +88,10 @@ extension DataCache {
         /// The longest that a fetch may take; see ``DataRequest/timeout``. `nil` for no limit but those of ``network``.
         public var timeout: Duration?
         /// The queue on which closures run; `nil` for a serial queue of the cache's own.
+        ///
+        /// ```swift
+        /// configuration.callbackQueue = .dispatch(.main)
+        /// ```
         public var callbackQueue: CallbackQueue?
         /// The shortest time between two reports of a task's progress.
         public var progressInterval = Duration.milliseconds(100)
@@ -76,6 +104,10 @@ extension DataCache {
         public var inFlightLimit = Configuration.defaultInFlightLimit
 
         /// The limits and the order of `fastQueue` when the cache is created; see ``DataCache/fastQueue``.
+        ///
+        /// ```swift
+        /// configuration.fastQueue = QueueConfiguration(maxConcurrent: 16, maxPerHost: 6)
+        /// ```
         public var fastQueue = QueueConfiguration.fast
         /// The limits and the order of `slowQueue` when the cache is created; see ``DataCache/slowQueue``.
         public var slowQueue = QueueConfiguration.slow
@@ -101,8 +133,16 @@ extension DataCache {
         public var now: @Sendable () -> Date = WallClock.coarse
         /// The logger for requests, responses, the store, the queues and memory. Each message has its topic as
         /// `category` in the metadata.
+        ///
+        /// ```swift
+        /// configuration.logger.logLevel = .debug
+        /// ```
         public var logger = Logger(label: "dipper")
         /// The rule that removes secrets from keys and errors in the log.
+        ///
+        /// ```swift
+        /// configuration.redaction = Redaction(secretNames: ["ticket", "invitation"])
+        /// ```
         public var redaction = Redaction.standard
         /// A closure that is called with everything that happens, from any thread. It must return at once. See
         /// ``Timeline``.
@@ -112,6 +152,10 @@ extension DataCache {
         public init() {}
 
         /// Creates the configuration of a cache with a folder, with defaults.
+        ///
+        /// ```swift
+        /// let configuration = DataCache.Configuration(directory: URL(fileURLWithPath: "/var/cache/kiosk"))
+        /// ```
         public init(directory: URL?) {
             self.directory = directory
         }

@@ -6,7 +6,12 @@ extension DataCache {
 
     /// Returns the bytes of a URL if memory or disk has them, without asking the network.
     ///
-    /// The disk is read on the caller's thread. Bytes that are out of date are returned as well.
+    /// The disk is read on the caller's thread. Bytes that are out of date are returned as well, but not the body of an
+    /// answer that is not a success.
+    ///
+    /// ```swift
+    /// if let data = cache.data(for: url) { print(data.count) }
+    /// ```
     public func data(for url: URL) -> Data? { data(for: CacheKey(url)) }
     /// Returns the bytes of a request if memory or disk has them; of several variants, the one that the request's
     /// header fields choose. See ``data(for:)-(URL)``.
@@ -26,7 +31,11 @@ extension DataCache {
 
     /// Returns the bytes of a URL with their metadata if memory or disk has them, without asking the network.
     ///
-    /// The disk is read on the caller's thread.
+    /// The disk is read on the caller's thread. Every answer that the cache keeps is returned, whatever its status.
+    ///
+    /// ```swift
+    /// if let response = cache.response(for: url) { print(response.status, response.freshUntil ?? .distantFuture) }
+    /// ```
     public func response(for url: URL) -> DataResponse? { response(for: CacheKey(url)) }
     /// Returns the bytes of a request with their metadata if memory or disk has them; of several variants, the one that
     /// the request's header fields choose.
@@ -42,6 +51,10 @@ extension DataCache {
     }
 
     /// Returns whether memory or disk has an entry for a URL. Reads no body and does not count as a use.
+    ///
+    /// ```swift
+    /// if !cache.hasData(for: url) { cache.slowGetData(url) }
+    /// ```
     public func hasData(for url: URL) -> Bool { hasData(for: CacheKey(url)) }
     /// Returns whether memory or disk has an entry for a request's key. Reads no body and does not count as a use.
     public func hasData(for request: DataRequest) -> Bool { hasData(for: request.cacheKey) }
@@ -49,6 +62,10 @@ extension DataCache {
     public func hasData(for key: CacheKey) -> Bool { store.contains(key) }
 
     /// Returns the tier that has the entry of a URL: `memory`, `disk`, or `nil` for none.
+    ///
+    /// ```swift
+    /// print(cache.cachedSource(for: url)?.rawValue ?? "not cached")
+    /// ```
     public func cachedSource(for url: URL) -> ResponseSource? { cachedSource(for: CacheKey(url)) }
     /// Returns the tier that has the entry of a request's key: `memory`, `disk`, or `nil` for none.
     public func cachedSource(for request: DataRequest) -> ResponseSource? {
@@ -63,6 +80,10 @@ extension DataCache {
     // MARK: Adding and removing
 
     /// Stores bytes of the caller's own for a URL, in memory at once and on disk in the background.
+    ///
+    /// ```swift
+    /// try cache.addData(Data("[]".utf8), for: feedURL)
+    /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for url: URL) throws(DipperError) {
         try addData(data, for: DataRequest(url))
@@ -78,6 +99,11 @@ extension DataCache {
 
     /// Stores bytes of the caller's own under a key, with the cache's default options, in memory at once and on disk in
     /// the background.
+    ///
+    /// ```swift
+    /// try cache.addData(Data("{}".utf8), for: "settings")
+    /// let settings = cache.data(for: "settings")
+    /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for key: CacheKey) throws(DipperError) {
         try check(key)
@@ -97,6 +123,7 @@ extension DataCache {
     /// that is not durable, the entry stays in memory and the method does not throw.
     ///
     /// ```swift
+    /// let draft = Data("Dear Ms Lovelace".utf8)
     /// try await cache.addDataAndWait(draft, for: DataRequest(url).with(\.durability, .durable))
     /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
@@ -132,6 +159,11 @@ extension DataCache {
     /// Removes the entry of a URL from both tiers or from one of them.
     ///
     /// A fetch in progress still answers its callers, but its result is not kept in these tiers.
+    ///
+    /// ```swift
+    /// cache.removeData(for: url)
+    /// cache.removeData(for: feedURL, from: .memory)       // the disk keeps its entry
+    /// ```
     public func removeData(for url: URL, from tiers: CacheTiers = .all) { removeData(for: CacheKey(url), from: tiers) }
     /// Removes the entry of a request's key from both tiers or from one of them; see ``removeData(for:from:)-(URL,_)``.
     public func removeData(for request: DataRequest, from tiers: CacheTiers = .all) {
@@ -152,6 +184,10 @@ extension DataCache {
     /// entry of its URL, and those of `Location` and `Content-Location` if they are of the same origin.
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
+    ///
+    /// ```swift
+    /// cache.invalidate(url, after: ["Content-Location": "/articles/7"])       // a PUT has succeeded
+    /// ```
     /// - Parameters:
     ///   - url: the URL that was changed, for example by POST, PUT, PATCH or DELETE.
     ///   - headers: the header fields of the answer.
@@ -169,6 +205,10 @@ extension DataCache {
 
     /// Removes expired entries, and entries that were stored longer ago than the given age. Readers no longer see them
     /// when this method returns; the files are deleted in the background.
+    ///
+    /// ```swift
+    /// cache.flush(olderThan: .seconds(7 * 86_400))
+    /// ```
     public func flush(olderThan age: Duration) {
         let limit = store.now().timeIntervalSince1970 - age.timeInterval
         store.flush(storedBefore: limit)
@@ -176,6 +216,10 @@ extension DataCache {
 
     /// Removes expired entries to make room; readers do not see them in any case. Returns at once; the files are
     /// deleted in the background.
+    ///
+    /// ```swift
+    /// cache.removeExpired()
+    /// ```
     public func removeExpired() {
         store.memory.removeExpired()
         store.disk?.removeExpiredLater()
@@ -183,20 +227,37 @@ extension DataCache {
 
     /// Removes the least recently used entries from disk until no more than a given number of bytes is left. Returns at
     /// once; the files are deleted in the background.
+    ///
+    /// ```swift
+    /// cache.trim(toDiskSize: 100 << 20)
+    /// ```
     public func trim(toDiskSize size: Int) { store.disk?.trim(toSize: size) }
 
     /// Removes the least recently used entries from memory until no more than a given number of bytes is left. The
     /// memory tier's limit does not change.
+    ///
+    /// ```swift
+    /// cache.trimMemory(to: 16 << 20)
+    /// ```
     public func trimMemory(to size: Int) { store.memory.trim(toCost: max(0, size)) }
 
     /// Removes all entries. Readers no longer see them when this method returns; the files are deleted in the
     /// background. Fetches in progress still answer their callers, and are not kept.
+    ///
+    /// ```swift
+    /// cache.clear()
+    /// ```
     public func clear() { store.clear() }
 
     /// Removes all entries from memory. The disk keeps its entries.
     public func clearMemory() { store.memory.removeAll() }
 
     /// Returns when the disk tier has carried out all changes that were asked for before.
+    ///
+    /// ```swift
+    /// cache.clear()
+    /// await cache.synchronize()       // the files are gone
+    /// ```
     public func synchronize() async { await store.disk?.synchronize() }
 
     /// Returns when the disk tier has carried out all changes that were asked for before, and has compared its files
@@ -227,6 +288,10 @@ extension DataCache {
     ///
     /// Under moderate memory pressure half of the limits holds, and under severe pressure nothing is kept. Afterwards
     /// the limits hold in full again.
+    ///
+    /// ```swift
+    /// cache.setMemoryLimit(64 << 20, count: 1_000)
+    /// ```
     /// - Parameters:
     ///   - bytes: the largest total size of the entries.
     ///   - count: the largest number of entries; `nil` for no limit.
@@ -234,12 +299,21 @@ extension DataCache {
         store.memory.setLimits(.init(cost: bytes, count: count))
     }
 
-    /// Changes the disk tier's limit, in bytes; `nil` for no limit.
+    /// Changes the disk tier's limit, in bytes; `nil` for no limit. Entries above the limit are removed in the
+    /// background, the least recently used ones first.
+    ///
+    /// ```swift
+    /// cache.setDiskLimit(200 << 20)
+    /// ```
     public func setDiskLimit(_ bytes: Int?) { store.disk?.sizeLimit = bytes }
 
     // MARK: Entries on disk
 
     /// Calls a closure with every entry on disk, in no meaningful order, on the caller's thread.
+    ///
+    /// ```swift
+    /// cache.forEachEntry { entry in print(entry.key, entry.size, entry.stored) }
+    /// ```
     public func forEachEntry(_ body: (CachedEntry) -> Void) { store.disk?.forEachEntry(body) }
 
     /// Calls a closure with every entry on disk.
@@ -249,10 +323,15 @@ extension DataCache {
     /// Returns when the index of the disk tier is open, unless another process holds it for very long.
     package func indexOpened() async { await store.disk?.indexOpened() }
 
-    /// Returns the metadata of an entry on disk, as the index has it.
+    /// Returns the metadata of an entry on disk, as the index has it; `nil` if there is no entry.
+    ///
+    /// ```swift
+    /// if let entry = cache.entry(for: CacheKey(url)) { print(entry.size, entry.accessed) }
+    /// ```
     public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
 
-    /// Returns the file of an entry, or `nil` for small entries, which have no file, and for compressed ones.
+    /// Returns the file of an entry; `nil` if there is no entry, for small entries, which have no file, and for
+    /// compressed ones.
     ///
     /// The file begins with the entry's bytes and ends with a short trailer of the cache, which picture and document
     /// viewers ignore. Its name ends with an extension if ``FileNaming/sha256(extension:)`` adds one.
@@ -260,8 +339,17 @@ extension DataCache {
     /// The trailer contains the key, the URL and the answer's header fields; it does not contain values of request
     /// header fields, passwords or cookies. Only the user can read the file. To share the bytes, write
     /// ``data(for:)-(CacheKey)`` to a file of your own.
+    ///
+    /// ```swift
+    /// if let file = cache.file(for: CacheKey(url)) { print(file.path) }
+    /// ```
     public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
 
     /// Reads every entry on disk, removes damaged entries, repairs the index, and returns a report.
+    ///
+    /// ```swift
+    /// let report = await cache.verify()
+    /// if !report.isSound { print("removed \(report.damaged) damaged entries", report.indexProblems) }
+    /// ```
     public func verify() async -> StoreReport { await store.disk?.verify() ?? StoreReport() }
 }

@@ -38,6 +38,12 @@ public final class DataCache: Sendable {
     /// Creates a cache, opens its folder, if it has one, and starts its threads.
     ///
     /// Creating a cache never fails. If the folder cannot be used, the cache works in memory only and logs the reason.
+    ///
+    /// ```swift
+    /// let folder = URL(fileURLWithPath: "/var/cache/kiosk", isDirectory: true)
+    /// let cache = DataCache(.init(directory: folder))
+    /// let scratch = DataCache()       // in memory only
+    /// ```
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         defaults = Call.Defaults(configuration)
@@ -87,6 +93,10 @@ public final class DataCache: Sendable {
     /// Cancels all tasks, writes to disk what waits to be written, and ends the cache's threads.
     ///
     /// This method returns when the threads have ended. Calls made afterwards end with ``DipperError/shutDown``.
+    ///
+    /// ```swift
+    /// await cache.shutdown()
+    /// ```
     public func shutdown() async {
         isShutDown.store(true, ordering: .releasing)
         pressure.end()
@@ -104,12 +114,21 @@ public final class DataCache: Sendable {
     ///
     /// The call is made in ``fastQueue``, for what someone is looking at. The request's ``DataRequest/cachePolicy``
     /// says which of the three may answer.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"])
+    /// let data = try await cache.getData(request).value
+    /// ```
     @discardableResult
     public func getData(_ request: DataRequest) -> DataTask { get(request, .fast) }
 
     /// Fetches the bytes of a URL at once, with the cache's defaults: from memory, from disk or from the network.
     ///
     /// The call is made in ``fastQueue``, for what someone is looking at.
+    ///
+    /// ```swift
+    /// let data = try await cache.getData(url).value
+    /// ```
     @discardableResult
     public func getData(_ url: URL) -> DataTask { get(DataRequest(url), .fast) }
 
@@ -124,6 +143,11 @@ public final class DataCache: Sendable {
     /// Fetches the bytes of a URL at once and calls a closure with them; see ``getData(_:)-(URL)``.
     ///
     /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
+    ///
+    /// ```swift
+    /// cache.getData(url) { data in print(data.count) }
+    ///     .onFail { error, isFatal in if isFatal { print(error) } }
+    /// ```
     @discardableResult
     public func getData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         get(DataRequest(url), .fast).then(body)
@@ -138,6 +162,10 @@ public final class DataCache: Sendable {
     /// Prefetches the bytes of a URL, with the cache's defaults and with what urgent work leaves of the link.
     ///
     /// The call is made in ``slowQueue``, for what someone may look at later.
+    ///
+    /// ```swift
+    /// cache.slowGetData(nextURL)      // the page after the one on screen
+    /// ```
     @discardableResult
     public func slowGetData(_ url: URL) -> DataTask { get(DataRequest(url), .slow) }
 
@@ -169,6 +197,10 @@ public final class DataCache: Sendable {
     ///
     /// The call is made in ``fastQueue``, with the policy ``DataRequest/CachePolicy/ignoreCache`` and the cache's other
     /// defaults.
+    ///
+    /// ```swift
+    /// let data = try await cache.getRemoteData(feedURL).value     // the user has asked for news
+    /// ```
     @discardableResult
     public func getRemoteData(_ url: URL) -> DataTask { getRemoteData(DataRequest(url)) }
 
@@ -258,6 +290,11 @@ public final class DataCache: Sendable {
 
     /// Moves the urgent calls for a URL to ``slowQueue`` without starting their fetch anew. Does nothing if there are
     /// none.
+    ///
+    /// ```swift
+    /// cache.getData(url)
+    /// cache.moveTaskToSlowQueue(url)      // it has scrolled out of sight
+    /// ```
     public func moveTaskToSlowQueue(_ url: URL) { engine.demote(CacheKey(url)) }
     /// Moves the urgent calls for a request's key to ``slowQueue`` without starting their fetch anew. Does nothing if
     /// there are none.
@@ -267,6 +304,10 @@ public final class DataCache: Sendable {
     public func moveTaskToSlowQueue(key: CacheKey) { engine.demote(key) }
 
     /// Cancels every call for a URL: each ends with ``DipperError/cancelled``.
+    ///
+    /// ```swift
+    /// cache.cancel(url)
+    /// ```
     public func cancel(_ url: URL) { engine.cancel(CacheKey(url)) }
     /// Cancels every call for a request's key: each ends with ``DipperError/cancelled``.
     public func cancel(_ request: DataRequest) { engine.cancel(request.cacheKey) }
@@ -274,26 +315,49 @@ public final class DataCache: Sendable {
     public func cancel(key: CacheKey) { engine.cancel(key) }
 
     /// Cancels all calls of this cache: each ends with ``DipperError/cancelled``.
+    ///
+    /// ```swift
+    /// cache.cancelAll()       // the user has signed out
+    /// cache.clear()
+    /// ```
     public func cancelAll() { engine.cancelAll() }
 
     // MARK: Queues
 
     /// The limits and the order of `fastQueue`. They can be changed at any time.
+    ///
+    /// ```swift
+    /// cache.fastQueue.maxConcurrent = 4
+    /// ```
     public var fastQueue: QueueConfiguration {
         get { engine.inspect { $0.queues[.fast].configuration } }
         set { engine.apply { $0.configure(.fast, newValue, into: &$1) } }
     }
 
     /// The limits and the order of `slowQueue`. They can be changed at any time.
+    ///
+    /// ```swift
+    /// cache.slowQueue.isSuspended = true      // no prefetching for now
+    /// ```
     public var slowQueue: QueueConfiguration {
         get { engine.inspect { $0.queues[.slow].configuration } }
         set { engine.apply { $0.configure(.slow, newValue, into: &$1) } }
     }
 
     /// The numbers of jobs in the queues, by what the jobs are doing now.
+    ///
+    /// ```swift
+    /// let counts = cache.queueCounts
+    /// print("\(counts.fastRunning + counts.slowRunning) running, \(counts.parked) parked")
+    /// ```
     public var queueCounts: QueueCounts { engine.inspect { $0.counts } }
 
     /// The counts of what the cache has done so far.
+    ///
+    /// ```swift
+    /// let statistics = cache.statistics
+    /// print("\(statistics.memoryHits + statistics.diskHits) hits, \(statistics.networkBytes) bytes fetched")
+    /// ```
     public var statistics: CacheStatistics { engine.reporter.statistics.snapshot }
 }
 

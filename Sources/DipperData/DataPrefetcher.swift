@@ -1,10 +1,15 @@
 import Foundation
 
-/// A prefetcher of bytes that someone may look at later.
+/// A prefetcher of bytes that someone may look at later; see ``Prefetcher``.
 public typealias DataPrefetcher = Prefetcher<DataRequest>
 
 extension Prefetcher where Request == DataRequest {
     /// Creates a prefetcher for requests. ``start()`` starts it.
+    ///
+    /// ```swift
+    /// let requests = urls.map { DataRequest($0).with(\.diskExpiration, .days(30)) }
+    /// let prefetcher = DataPrefetcher(cache, requests, maxOutstanding: 8).start()
+    /// ```
     /// - Parameters:
     ///   - cache: the cache to fill.
     ///   - requests: the requests, in the order in which their calls are made.
@@ -27,6 +32,11 @@ extension Prefetcher where Request == DataRequest {
     }
 
     /// Creates a prefetcher for URLs, with the cache's defaults. ``start()`` starts it.
+    ///
+    /// ```swift
+    /// let result = await DataPrefetcher(cache, urls: urls).value
+    /// print(result.completed.count, result.failed.count)
+    /// ```
     public convenience init(_ cache: DataCache = .shared, urls: [URL], maxOutstanding: Int = 4) {
         self.init(cache, urls.map { DataRequest($0) }, maxOutstanding: maxOutstanding)
     }

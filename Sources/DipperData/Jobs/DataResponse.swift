@@ -1,6 +1,11 @@
 import Foundation
 
 /// The answer to a call: the bytes, and where they came from.
+///
+/// ```swift
+/// let response = try await cache.getData(url).response
+/// print(response.status, response.source, response.headers["Content-Type"] ?? "no type")
+/// ```
 public struct DataResponse: Sendable {
     /// The body, byte for byte.
     public let data: Data
@@ -30,9 +35,20 @@ public struct DataResponse: Sendable {
     /// The number of network attempts made for this result; 0 if the cache answered.
     public var attempts: Int { extras?.attempts ?? 0 }
     /// The times and sizes of the last attempt; `nil` if the cache answered.
+    ///
+    /// ```swift
+    /// if let metrics = try await task.response.metrics {
+    ///     print(metrics.httpVersion, metrics.firstByte, metrics.total)
+    /// }
+    /// ```
     public var metrics: TransferMetrics? { extras?.metrics }
     /// The prefetch that brings newer bytes, if these are out of date but may be used meanwhile
     /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
+    ///
+    /// ```swift
+    /// let response = try await cache.getData(url).response
+    /// if let newer = try await response.revalidation?.value { print(newer.count) }
+    /// ```
     public var revalidation: DataTask? { extras?.revalidation }
 
     /// The time at which the server made the answer or last confirmed it, as far as that is known.

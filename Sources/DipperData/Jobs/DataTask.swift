@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// ```swift
 /// let task = cache.getData(url)
-/// task.onProgress { progress in bar.set(progress.fraction) }
+/// task.onProgress { progress in print(progress.fraction) }
 /// let data = try await task.value
 /// ```
 ///
@@ -121,6 +121,10 @@ public final class DataTask: Sendable {
     }
 
     /// Calls a closure with the bytes when the task ends with success.
+    ///
+    /// ```swift
+    /// cache.getData(url).then { data in print(data.count) }
+    /// ```
     @discardableResult
     public func then(_ body: @escaping @Sendable (Data) -> Void) -> DataTask {
         onEnd { result in
@@ -129,6 +133,12 @@ public final class DataTask: Sendable {
     }
 
     /// Calls a closure once when the task ends, with its response or its error.
+    ///
+    /// ```swift
+    /// task.onEnd { result in
+    ///     if case .failure(let error) = result { print(error) }
+    /// }
+    /// ```
     @discardableResult
     public func onEnd(
         _ body: @escaping @Sendable (Result<DataResponse, DipperError>) -> Void
@@ -139,6 +149,10 @@ public final class DataTask: Sendable {
     // MARK: Hooks
 
     /// Calls a closure just before each new attempt after a failure.
+    ///
+    /// ```swift
+    /// task.onRetry { print("trying again") }
+    /// ```
     @discardableResult
     public func onRetry(_ body: @escaping @Sendable () -> Void) -> DataTask {
         add(.retry(body))
@@ -146,6 +160,10 @@ public final class DataTask: Sendable {
 
     /// Calls a closure at each failure: with `false` if the call waits to try again, with `true` if the failure has
     /// ended it.
+    ///
+    /// ```swift
+    /// task.onFail { error, isFatal in print(isFatal ? "failed:" : "waiting:", error) }
+    /// ```
     @discardableResult
     public func onFail(_ body: @escaping @Sendable (_ error: DipperError, _ isFatal: Bool) -> Void) -> DataTask {
         add(.failure(body))
@@ -153,6 +171,10 @@ public final class DataTask: Sendable {
 
     /// Calls a closure as bytes arrive, at most once in each ``DataCache/Configuration/progressInterval``, and when the
     /// last of the expected bytes arrives.
+    ///
+    /// ```swift
+    /// task.onProgress { progress in print(progress.received, progress.expected ?? 0) }
+    /// ```
     @discardableResult
     public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> DataTask {
         add(.progress(body))
@@ -173,6 +195,12 @@ public final class DataTask: Sendable {
     }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
+    ///
+    /// ```swift
+    /// for await event in task.events {
+    ///     if case .progress(let progress) = event { print(progress.fraction) }
+    /// }
+    /// ```
     public var events: AsyncStream<Event> {
         let events = feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
         wantProgress()
@@ -204,6 +232,10 @@ public final class DataTask: Sendable {
     // MARK: Cancelling and moving
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
+    ///
+    /// ```swift
+    /// task.cancel()
+    /// ```
     public func cancel() { tell { $0.cancel($1) } }
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
@@ -222,6 +254,10 @@ public final class DataTask: Sendable {
     }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
+    ///
+    /// ```swift
+    /// task.priority = .high
+    /// ```
     public var priority: Priority {
         get { link.withLock { $0.priority } }
         set {

@@ -31,6 +31,10 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     }
 
     /// Adds requests behind those that wait.
+    ///
+    /// ```swift
+    /// prefetcher.add([DataRequest(nextURL)])
+    /// ```
     /// - Returns: false, and nothing is added, if the prefetcher has ended.
     @discardableResult
     public func add(_ requests: [Request]) -> Bool { core.add(requests) }
@@ -49,9 +53,18 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     /// The prefetcher ends at once; ``PrefetchResult/remaining`` has the requests that were not done. A fetch goes on
     /// if other calls wait for it. The received part of a body that is broken off is kept, so that a later fetch can
     /// continue it.
+    ///
+    /// ```swift
+    /// prefetcher.stop()
+    /// ```
     public func stop() { core.stop() }
 
     /// The progress of the prefetcher now.
+    ///
+    /// ```swift
+    /// let progress = prefetcher.progress
+    /// print("\(progress.finished) of \(progress.total), \(progress.failed) failed")
+    /// ```
     public var progress: PrefetchProgress { core.progress }
 
     /// Calls a closure with the progress at the start, when requests are added and as requests end, on the cache's
@@ -75,6 +88,11 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     ///
     /// Code that awaits the result may continue before the closures have been called. Cancelling the Swift task that
     /// awaits it stops the prefetcher.
+    ///
+    /// ```swift
+    /// let result = await prefetcher.value
+    /// for failure in result.failed { print(failure.request, failure.error) }
+    /// ```
     public var value: PrefetchResult<Request> {
         get async {
             core.start()
