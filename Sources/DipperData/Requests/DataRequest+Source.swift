@@ -2,6 +2,11 @@ import Foundation
 
 extension DataRequest {
     /// A source of bytes.
+    ///
+    /// ```swift
+    /// let bundled = FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/feed.json"))
+    /// let request = DataRequest(feedURL).with(\.alternatives, [.url(mirrorURL), .provider(bundled)])
+    /// ```
     public enum Source: Sendable {
         /// The server of a URL.
         case url(URL)
@@ -18,6 +23,10 @@ extension DataRequest {
     }
 
     /// Returns a copy of the request with one option, such as ``alternatives``, set to URLs.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.alternatives, urls)
+    /// ```
     public func with(_ option: WritableKeyPath<DataRequest, [Source]>, _ urls: [URL]) -> DataRequest {
         with(option, urls.map { .url($0) })
     }

@@ -10,6 +10,10 @@ import Foundation
 /// ```
 public struct DataRequest: Sendable {
     /// The rule for which tiers may answer a call, and which tiers keep the answer.
+    ///
+    /// ```swift
+    /// let download = DataRequest(url).with(\.cachePolicy, .bypass)       // too large to keep
+    /// ```
     public enum CachePolicy: Sendable, Hashable, CaseIterable {
         /// Reads memory, disk and network; keeps the answer in both tiers. A stored answer must be fresh, or the server
         /// must confirm that it still holds (see ``FreshnessPolicy``).
@@ -49,11 +53,19 @@ public struct DataRequest: Sendable {
     public var headers: HTTPHeaders = [:]
     /// The entry's key; `nil` for the default key, which is made from URL and headers. The identities of
     /// ``credentials`` and ``modifier`` are added to either key.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.key, "front page")        // whatever the query of the URL
+    /// ```
     public var key: CacheKey?
     /// The order of the job inside its queue.
     public var priority = Priority.normal
     /// The longest time that the fetch may take, from the start of its first attempt, including retries and the waits
     /// between them. Time in the queue, paused, or without a network does not count. `nil` uses the cache's default.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.timeout, .seconds(20))
+    /// ```
     public var timeout: Duration?
     /// The policy that says which tiers may answer; `nil` uses the cache's default.
     public var cachePolicy: CachePolicy?
@@ -79,6 +91,11 @@ public struct DataRequest: Sendable {
     /// If the disk fails, the task fails only if the entry is to be durable: then it ends with
     /// ``DipperError/notWritten``. A task whose entry is to be durable also flushes an entry that the cache has but has
     /// not flushed to the device.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.waitsForDiskWrite, true).with(\.durability, .durable)
+    /// let data = try await cache.getData(request).value       // on the device by now
+    /// ```
     public var waitsForDiskWrite = false
     /// The point at which the entry counts as written: once the system has it, or once the device has it. Calls wait
     /// for that point with ``waitsForDiskWrite`` or ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. If several
@@ -88,6 +105,10 @@ public struct DataRequest: Sendable {
     public var callbackQueue: CallbackQueue?
 
     /// Creates a request for a URL, with the cache's defaults.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url)
+    /// ```
     public init(_ url: URL) {
         self.url = url
         unparsed = nil
@@ -95,6 +116,10 @@ public struct DataRequest: Sendable {
 
     /// Creates a request from text. Text that is not a URL is no error here: the call that uses the request ends with
     /// ``DipperError/invalidURL``.
+    ///
+    /// ```swift
+    /// let request = DataRequest(string: "https://example.org/feed.json")
+    /// ```
     public init(string: String) {
         url = URL(string: string)
         unparsed = string
@@ -103,6 +128,11 @@ public struct DataRequest: Sendable {
     /// Creates a request for the bytes of a provider, under the provider's key. Bytes of a provider that is
     /// ``DataProvider/isLocal`` are kept in memory only, unless ``cachePolicy`` is set to a policy that keeps them on
     /// disk (``CachePolicy/useCache`` or ``CachePolicy/fromMemoryOrRefresh``).
+    ///
+    /// ```swift
+    /// let request = DataRequest(FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json")))
+    /// let menu = try await cache.getData(request).value
+    /// ```
     public init(_ provider: any DataProvider) {
         url = nil
         unparsed = provider.cacheKey.string
@@ -133,6 +163,10 @@ public struct DataRequest: Sendable {
     }
 
     /// Returns a copy with one option changed.
+    ///
+    /// ```swift
+    /// let patient = request.with(\.timeout, .seconds(120)).with(\.retryPolicy, .fixed(.seconds(5), retries: nil))
+    /// ```
     public func with<Value>(_ option: WritableKeyPath<DataRequest, Value>, _ value: Value) -> DataRequest {
         var copy = self
         copy[keyPath: option] = value
@@ -141,6 +175,10 @@ public struct DataRequest: Sendable {
 
     /// The key by which this request is cached and deduplicated: ``key`` or the default key, with the identities of
     /// ``credentials`` and ``modifier``.
+    ///
+    /// ```swift
+    /// cache.removeData(for: request.cacheKey)
+    /// ```
     public var cacheKey: CacheKey {
         let plain = key ?? url.map { CacheKey($0, headers: headers) } ?? CacheKey(unparsed ?? "")
         guard let mark = box?.mark else { return plain }

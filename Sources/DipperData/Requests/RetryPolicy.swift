@@ -4,6 +4,12 @@ import Foundation
 ///
 /// Failures that cannot pass (a 404, a bad certificate) are never retried. While the network is down, the cache makes
 /// and counts no attempt: the job waits for the network to return, until ``deadline``.
+///
+/// ```swift
+/// var policy = RetryPolicy.exponential(base: .seconds(1), cap: .seconds(60), retries: 5)
+/// policy.deadline = .seconds(600)
+/// let request = DataRequest(url).with(\.retryPolicy, policy)
+/// ```
 public struct RetryPolicy: Sendable {
     /// The facts on which a retry is decided.
     public struct Context: Sendable {
@@ -42,14 +48,26 @@ public struct RetryPolicy: Sendable {
     public static let `default` = exponential()
 
     /// The policy that never retries: every failure ends the call, including the lack of a network.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.retryPolicy, .never)
+    /// ```
     public static let never = RetryPolicy(.never, maxRetries: 0)
 
     /// Returns a policy with the same wait before each retry.
+    ///
+    /// ```swift
+    /// let policy = RetryPolicy.fixed(.seconds(2), retries: 10)
+    /// ```
     public static func fixed(_ delay: Duration, retries: Int? = 3) -> RetryPolicy {
         RetryPolicy(.fixed(delay), maxRetries: retries)
     }
 
     /// Returns a policy whose wait grows by one step each time: step, 2 × step, 3 × step.
+    ///
+    /// ```swift
+    /// let policy = RetryPolicy.accumulated(.seconds(1))     // waits 1, 2 and 3 seconds
+    /// ```
     public static func accumulated(_ step: Duration, retries: Int? = 3) -> RetryPolicy {
         RetryPolicy(.accumulated(step), maxRetries: retries)
     }
@@ -64,6 +82,13 @@ public struct RetryPolicy: Sendable {
 
     /// Returns a policy with the caller's own rule: the closure returns the wait before the next attempt, or `nil` to
     /// give up.
+    ///
+    /// ```swift
+    /// let policy = RetryPolicy.custom { context in
+    ///     if context.error == .hostNotFound || context.failures > 10 { return nil }
+    ///     return .seconds(5)
+    /// }
+    /// ```
     public static func custom(_ delay: @escaping @Sendable (Context) -> Duration?) -> RetryPolicy {
         RetryPolicy(.custom(delay), maxRetries: nil)
     }

@@ -1,5 +1,11 @@
 /// The times and sizes of one transfer. Each time counts from the start of the transfer, and includes the times before
 /// it.
+///
+/// ```swift
+/// if let metrics = try await cache.getRemoteData(url).response.metrics {
+///     print("name \(metrics.nameLookup), first byte \(metrics.firstByte), total \(metrics.total)")
+/// }
+/// ```
 public struct TransferMetrics: Sendable, Hashable {
     /// The time until the host's address was known.
     public var nameLookup: Duration = .zero

@@ -26,6 +26,10 @@ public struct TransferRequest: Sendable {
     public var isForOwnOrigin = true
 
     /// Creates a GET request, by default in `fastQueue` and not throttled.
+    ///
+    /// ```swift
+    /// let request = TransferRequest(url: url, headers: ["Accept": "image/*"], queue: .slow)
+    /// ```
     public init(url: URL, headers: HTTPHeaders = [:], queue: FetchQueue = .fast, isThrottled: Bool = false) {
         self.url = url
         self.headers = headers

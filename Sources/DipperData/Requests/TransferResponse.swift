@@ -11,6 +11,10 @@ public struct TransferResponse: Sendable {
     public var metrics: TransferMetrics
 
     /// Creates an answer, for a transport of the caller's own.
+    ///
+    /// ```swift
+    /// let response = TransferResponse(status: 200, headers: ["ETag": "\"1\""], body: Data("here".utf8))
+    /// ```
     public init(status: Int = 200, headers: HTTPHeaders = [:], body: Data, metrics: TransferMetrics = .init()) {
         self.status = status
         self.headers = headers

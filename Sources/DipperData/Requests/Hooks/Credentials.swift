@@ -7,9 +7,8 @@ import Foundation
 /// in flight, in memory or on disk, nor pictures decoded from them.
 ///
 /// ```swift
-/// let credentials = Credentials.provider(identity: account.id) { challenge in
-///     await account.token(renewing: challenge.demand != nil)
-/// }
+/// let credentials = Credentials.bearer(token, identity: "alice")
+/// let data = try await cache.getData(DataRequest(url).with(\.credentials, credentials)).value
 /// ```
 public struct Credentials: Sendable {
     /// The information given to the closure that supplies credentials.
@@ -27,6 +26,10 @@ public struct Credentials: Sendable {
     let identity: HookIdentity
 
     /// Returns credentials with a user name and a password (RFC 7617).
+    ///
+    /// ```swift
+    /// let credentials = Credentials.basic(user: "alice", password: "secret", identity: "alice")
+    /// ```
     /// - Parameters:
     ///   - user: the name.
     ///   - password: the password.
@@ -36,6 +39,10 @@ public struct Credentials: Sendable {
     }
 
     /// Returns credentials with a bearer token (RFC 6750).
+    ///
+    /// ```swift
+    /// let credentials = Credentials.bearer(token, identity: "alice")
+    /// ```
     /// - Parameters:
     ///   - token: the token.
     ///   - identity: the account, as text, so that the account's entries survive a change of token; `nil` uses the
@@ -52,6 +59,13 @@ public struct Credentials: Sendable {
     ///
     /// The cache calls the closure before each attempt, and once more if the server answers 401, so that an expired
     /// token can be renewed.
+    ///
+    /// ```swift
+    /// let credentials = Credentials.provider(identity: session.account) { challenge in
+    ///     let token = await session.token(renewing: challenge.demand != nil)
+    ///     return "Bearer \(token)"
+    /// }
+    /// ```
     /// - Parameters:
     ///   - identity: the account for which the closure supplies credentials, as text; not a token. The cache hashes it
     ///     and never writes it in clear. Without an identity the answers are not written to disk, and only requests

@@ -4,6 +4,13 @@
 /// kind of answer, such as `Accept` and `User-Agent`. Without a handler, a redirect from https to http ends the call
 /// with ``DipperError/insecureRedirect``. A handler that returns the request allows such a redirect; the answer is then
 /// delivered but not kept.
+///
+/// ```swift
+/// let sameHost = RedirectHandler { redirection, request in
+///     request.url.host() == url.host() ? request : nil
+/// }
+/// let request = DataRequest(url).with(\.redirectHandler, sameHost)
+/// ```
 public struct RedirectHandler: Sendable {
     /// The answer that redirects, without its body.
     public struct Redirection: Sendable {
@@ -19,7 +26,7 @@ public struct RedirectHandler: Sendable {
 
     /// Creates a handler from a closure.
     /// - Parameter decide: returns the request to send next, such as the given one. With `nil` the redirect is not
-    ///   followed, and the redirecting answer is the result.
+    ///   followed, and the redirecting answer is the result, which the default ``DataRequest/validation`` refuses.
     public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async -> TransferRequest?) {
         self.decide = decide
     }

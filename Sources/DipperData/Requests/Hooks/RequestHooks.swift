@@ -55,7 +55,14 @@ extension DataRequest {
         set { hooks.redirectHandler = newValue }
     }
 
-    /// Whether redirects are followed. If not, the redirecting answer is the result.
+    /// Whether redirects are followed. If not, the redirecting answer is the result, which the default ``validation``
+    /// refuses.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.followsRedirects, false).with(\.validation, .anyStatus)
+    /// let response = try await cache.getData(request).response
+    /// print(response.headers["Location"] ?? "no redirect")
+    /// ```
     public var followsRedirects: Bool {
         get { hooks.followsRedirects }
         set { hooks.followsRedirects = newValue }
@@ -67,6 +74,10 @@ extension DataRequest {
     /// Without this set, another origin receives `Accept`, `Accept-Charset`, `Accept-Encoding`, `Accept-Language`,
     /// `Cache-Control`, `Pragma`, `Priority`, `Range`, `Save-Data`, `User-Agent` and the conditional fields (`If-…`).
     /// All other fields are never sent to another origin.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.sensitiveHeaders, ["Accept-Language"])
+    /// ```
     public var sensitiveHeaders: Set<String> {
         get { hooks.sensitiveHeaders }
         set { hooks.sensitiveHeaders = newValue }
@@ -98,7 +109,9 @@ extension DataRequest {
     /// ``DataProvider/isLocal``. Such a provider stands in for this call, and the next call asks the first source
     /// again.
     ///
-    /// URLs can be given as they are: `request.with(\.alternatives, [mirror])`.
+    /// ```swift
+    /// let request = DataRequest(url).with(\.alternatives, [mirrorURL])
+    /// ```
     public var alternatives: [Source] {
         get { hooks.alternatives }
         set { hooks.alternatives = newValue }
@@ -106,12 +119,21 @@ extension DataRequest {
 
     /// The source to fetch in place of the URL while the network is constrained (see ``NetworkConditions``), unless the
     /// cache has the URL's entry. Its bytes are kept under its own key.
+    ///
+    /// ```swift
+    /// let placeholder = MemoryProvider(Data("tap to load".utf8), key: "placeholder")
+    /// let request = DataRequest(url).with(\.lowDataSource, .provider(placeholder))
+    /// ```
     public var lowDataSource: Source? {
         get { hooks.lowDataSource }
         set { hooks.lowDataSource = newValue }
     }
 
     /// The URL of ``lowDataSource``; `nil` if that is a provider or not set.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.lowDataURL, thumbnailURL)
+    /// ```
     public var lowDataURL: URL? {
         get { hooks.lowDataSource?.url }
         set { hooks.lowDataSource = newValue.map { .url($0) } }

@@ -5,11 +5,12 @@
 /// in flight, in memory or on disk, nor pictures decoded from them.
 ///
 /// ```swift
-/// let signed = RequestModifier(identity: account.id) { request in
+/// let signed = RequestModifier(identity: session.account) { request in
 ///     var request = request
-///     request.headers["X-Signature"] = account.signature(of: request.url)
+///     request.headers["X-Signature"] = session.signature(of: request.url)
 ///     return request
 /// }
+/// let data = try await cache.getData(DataRequest(url).with(\.modifier, signed)).value
 /// ```
 ///
 /// The cache sets queue, throttling and offset; a modifier cannot change them. The modifier runs once for each request

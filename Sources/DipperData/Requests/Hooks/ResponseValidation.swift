@@ -1,5 +1,12 @@
 /// A rule that decides whether an answer is acceptable, before the answer is kept or handed out. A stored answer is
 /// checked again for each call that it might answer.
+///
+/// ```swift
+/// let isJSON = ResponseValidation { response in
+///     response.headers["Content-Type"]?.hasPrefix("application/json") == true ? nil : .rejected
+/// }
+/// let request = DataRequest(url).with(\.validation, .success.and(isJSON))
+/// ```
 public struct ResponseValidation: Sendable {
     let check: @Sendable (TransferResponse) -> DipperError?
 
@@ -9,6 +16,11 @@ public struct ResponseValidation: Sendable {
     }
 
     /// The rule that accepts every final status. The freshness policy decides which of these answers are kept.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.validation, .anyStatus)
+    /// print(try await cache.getData(request).response.status)
+    /// ```
     public static let anyStatus = ResponseValidation { _ in nil }
 
     /// Creates a rule of the caller's own, for example for the type or the bytes. The closure is called on any thread.

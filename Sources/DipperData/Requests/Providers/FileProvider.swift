@@ -4,6 +4,12 @@ import Foundation
 ///
 /// The cache keeps the bytes that it has read. To read a file again that has changed, use `removeData`, or the policy
 /// ``DataRequest/CachePolicy/ignoreCache``.
+///
+/// ```swift
+/// var provider = FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json"))
+/// provider.maximumSize = 1 << 20
+/// let menu = try await cache.getData(DataRequest(provider)).value
+/// ```
 public struct FileProvider: DataProvider {
     /// The URL of the file.
     public let file: URL
