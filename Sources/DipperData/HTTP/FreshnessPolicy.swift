@@ -1,4 +1,9 @@
 /// The rule that decides whether a stored answer may be used without asking the server.
+///
+/// ```swift
+/// let icon = DataRequest(url).with(\.freshness, .immutable())
+/// let news = DataRequest(feedURL).with(\.freshness, .http(defaultFreshness: .seconds(60)))
+/// ```
 public struct FreshnessPolicy: Sendable, Hashable {
     enum Rule: Hashable {
         case http(defaultFreshness: Expiration?)
@@ -7,7 +12,7 @@ public struct FreshnessPolicy: Sendable, Hashable {
 
     let rule: Rule
 
-    /// Creates a policy by which the server decides, by the rules of RFC 9111 for a private cache. The cache follows
+    /// Returns a policy by which the server decides, by the rules of RFC 9111 for a private cache. The cache follows
     /// the server's freshness, validators, variants and rules for storing.
     /// - Parameter defaultFreshness: how long a success is fresh if the server does not say so. `nil` for a tenth of
     ///   the time since its last modification, at most a day (RFC 9111, section 4.2.2).
@@ -15,7 +20,7 @@ public struct FreshnessPolicy: Sendable, Hashable {
         FreshnessPolicy(rule: .http(defaultFreshness: defaultFreshness))
     }
 
-    /// Creates a policy that ignores the server's rules: the cache keeps every success and uses it without asking the
+    /// Returns a policy that ignores the server's rules: the cache keeps every success and uses it without asking the
     /// server.
     /// - Parameter expiration: how long entries are kept, unless the request or the cache has an expiration of its own.
     public static func immutable(for expiration: Expiration = .never) -> FreshnessPolicy {

@@ -2,6 +2,16 @@
 ///
 /// New cases can be added without breaking callers: compare with the static members, or ask ``mayPass``,
 /// ``isCancelled`` and ``status``. Two errors are equal if they are of one kind, whatever their ``detail``.
+///
+/// ```swift
+/// do {
+///     print(try await task.value.count)
+/// } catch .cancelled {
+///     print("Nobody waits any more.")
+/// } catch {
+///     print(error.status == 404 ? "There is no such file." : "\(error)")
+/// }
+/// ```
 public struct DipperError: Error, Sendable, Hashable {
     private enum Code: Hashable, Sendable {
         case cancelled, shutDown
@@ -96,10 +106,18 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let transport = DipperError(.transport)
 
     /// The server answered with a status other than success.
+    ///
+    /// ```swift
+    /// task.onFail { error, _ in if error == .status(404) { print("There is no such file.") } }
+    /// ```
     public static func status(_ status: Int) -> DipperError { DipperError(.status(status)) }
 
     /// Returns the error with a text that describes this occurrence. Secrets in URLs are removed by
     /// ``Redaction/standard``.
+    ///
+    /// ```swift
+    /// let error = DipperError.rejected.with(detail: "the feed has no items")
+    /// ```
     public func with(detail: String) -> DipperError {
         var copy = DipperError(code, detail: Redaction.standard.sentence(detail), retryAfter: retryAfter)
         copy.earlier = earlier
@@ -113,6 +131,10 @@ public struct DipperError: Error, Sendable, Hashable {
 extension DipperError {
     /// Whether another attempt may succeed, because the network failed or the server was busy. The cache retries only
     /// such failures.
+    ///
+    /// ```swift
+    /// task.onFail { error, _ in print(error.mayPass ? "Try again later." : "Trying again is of no use.") }
+    /// ```
     public var mayPass: Bool {
         switch code {
         case .unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut: true

@@ -1,6 +1,10 @@
 import Foundation
 
 /// The time for which an entry counts as present.
+///
+/// ```swift
+/// let request = DataRequest(url).with(\.diskExpiration, .days(30)).with(\.memoryExpiration, .seconds(600))
+/// ```
 public enum Expiration: Sendable, Hashable {
     case never
     case seconds(TimeInterval)
@@ -23,6 +27,12 @@ public enum Expiration: Sendable, Hashable {
 }
 
 /// The effect of a read on an entry's expiration.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+/// configuration.diskExpiration = .days(7)
+/// configuration.diskAccessExtension = .cacheTime      // a week after the last use
+/// ```
 public enum AccessExtension: Sendable, Hashable {
     /// The expiration stays.
     case unchanged

@@ -1,4 +1,8 @@
 /// The queue of a call, which says how soon its result is needed. The cases are in the order of urgency.
+///
+/// ```swift
+/// if task.queue == .slow { cache.getData(url) }       // urgent now: the same fetch
+/// ```
 public enum FetchQueue: String, Sendable, Hashable, CaseIterable {
     /// `fastQueue`, for calls whose result someone waits for: jobs run at once, many at a time.
     case fast

@@ -1,4 +1,9 @@
 /// The source of an answer.
+///
+/// ```swift
+/// let response = try await task.response
+/// if response.source == .stale { print("out of date, \(response.age) old") }
+/// ```
 public enum ResponseSource: String, Sendable, Hashable, CaseIterable {
     /// The memory tier.
     case memory

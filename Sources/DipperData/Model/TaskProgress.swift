@@ -1,4 +1,10 @@
 /// The progress of a transfer.
+///
+/// ```swift
+/// task.onProgress { progress in
+///     if progress.expected != nil { print("\(Int(progress.fraction * 100)) %") }
+/// }
+/// ```
 public struct TaskProgress: Sendable, Hashable {
     /// Bytes of the body received so far.
     public let received: Int

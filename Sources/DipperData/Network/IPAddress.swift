@@ -34,6 +34,10 @@ public struct IPAddress: Hashable, Sendable {
     }
 
     /// Creates an address from text such as `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`; the zone is ignored.
+    ///
+    /// ```swift
+    /// if let address = IPAddress("2001:db8::1") { print(address, address.isPublic) }
+    /// ```
     public init?(_ text: String) {
         var v4 = in_addr()
         var v6 = in6_addr()

@@ -11,6 +11,10 @@ import Synchronization
 ///
 /// One thread sleeps in the kernel while there are observers. No privilege is needed. Where the kernel reports nothing,
 /// as in some sandboxes, every host counts as reachable, and the monitor logs this once.
+///
+/// ```swift
+/// print(NetlinkMonitor.shared.canReach("example.org") ? "online" : "offline")
+/// ```
 public final class NetlinkMonitor: NetworkMonitor {
     /// The monitor that the whole program shares.
     public static let shared = NetlinkMonitor()
@@ -84,6 +88,10 @@ public final class NetlinkMonitor: NetworkMonitor {
     public var conditions: NetworkConditions { state.withLock { $0.conditions } }
 
     /// Sets the conditions that this monitor reports. Calls the observers if the conditions have changed.
+    ///
+    /// ```swift
+    /// NetlinkMonitor.shared.setConditions(NetworkConditions(isConstrained: true))
+    /// ```
     public func setConditions(_ conditions: NetworkConditions) {
         let observers = state.withLock { state in
             let old = exchange(&state.conditions, with: conditions)

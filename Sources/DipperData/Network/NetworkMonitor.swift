@@ -1,5 +1,14 @@
 /// The interface that tells whether hosts can be reached. ``NetlinkMonitor`` asks the kernel; `DipperTesting` has a
 /// manual monitor for tests.
+///
+/// ```swift
+/// struct MeteredNetwork: NetworkMonitor {
+///     let base = NetlinkMonitor.shared
+///     var conditions: NetworkConditions { NetworkConditions(isConstrained: true, isExpensive: true) }
+///     func canReach(_ host: String) -> Bool { base.canReach(host) }
+///     func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation { base.observe(onChange) }
+/// }
+/// ```
 public protocol NetworkMonitor: Sendable {
     /// Returns whether the host can be reached now. Never blocks.
     func canReach(_ host: String) -> Bool
@@ -15,8 +24,13 @@ extension NetworkMonitor {
 }
 
 /// A network monitor for which every host is reachable, so that only back-off handles failures.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration()
+/// configuration.networkMonitor = AlwaysReachable()
+/// ```
 public struct AlwaysReachable: NetworkMonitor {
-    /// A monitor that watches nothing.
+    /// Creates a monitor that watches nothing.
     public init() {}
     public func canReach(_ host: String) -> Bool { true }
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {

@@ -1,6 +1,13 @@
 extension CacheEvent {
     /// A removal of entries by a tier itself, or by a call that named no single entry. If several processes share a
     /// folder, each reports the entries that it removed.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration()
+    /// configuration.observer = { event in
+    ///     if case .cleaned(let cleaning) = event.kind { print(cleaning.tier, cleaning.reason, cleaning.bytes) }
+    /// }
+    /// ```
     public struct Cleaning: Sendable, Hashable {
         /// The tier that entries are kept in.
         public enum Tier: String, Sendable, Hashable, CaseIterable {

@@ -1,4 +1,11 @@
 /// An event in a cache, for the timeline and other observers.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration()
+/// configuration.observer = { event in
+///     if case .failed(let error) = event.kind { print(event.time, event.key, error) }
+/// }
+/// ```
 public struct CacheEvent: Sendable {
     /// The kind of an event.
     public enum Kind: Sendable, Hashable {

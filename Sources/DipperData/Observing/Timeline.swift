@@ -4,8 +4,10 @@ import Synchronization
 ///
 /// ```swift
 /// let timeline = Timeline()
+/// var configuration = DataCache.Configuration()
 /// configuration.observer = timeline.record
-/// // … use the cache …
+/// let cache = DataCache(configuration)
+/// _ = try await cache.getData(url).value
 /// try timeline.svg().write(toFile: "timeline.svg", atomically: true, encoding: .utf8)
 /// ```
 ///

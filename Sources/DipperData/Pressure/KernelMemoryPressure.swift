@@ -17,6 +17,11 @@ import Synchronization
 /// five seconds, and pressure files that this process may not wait for at the same interval. One thread sleeps in the
 /// kernel while there are observers. No privilege is needed. Where the kernel reports nothing the level is `normal`,
 /// and the monitor logs this once.
+///
+/// ```swift
+/// let monitor = KernelMemoryPressure.shared
+/// let observation = monitor.observe { print("memory pressure: \(monitor.level)") }
+/// ```
 public final class KernelMemoryPressure: MemoryPressureMonitor {
     /// The monitor that the whole program shares.
     public static let shared = KernelMemoryPressure()

@@ -6,8 +6,8 @@ import Foundation
 /// everything else stays readable:
 ///
 /// ```swift
-/// let url = "https://alice:pw@example.org/a.jpg?size=2&access_token=abc"
-/// Redaction.standard.text(url)    // https://***@example.org/a.jpg?size=2&access_token=***
+/// let address = "https://alice:pw@example.org/a.jpg?size=2&access_token=abc"
+/// print(Redaction.standard.text(address))     // https://***@example.org/a.jpg?size=2&access_token=***
 /// ```
 ///
 /// A cache uses the rule in ``DataCache/Configuration/redaction`` for its logs. Descriptions of keys, requests and
@@ -22,6 +22,11 @@ public struct Redaction: Sendable, Hashable {
     private let names: SecretNames
 
     /// Creates a rule with the built-in names and further ones.
+    ///
+    /// ```swift
+    /// let redaction = Redaction(secretNames: ["ticket"])
+    /// print(redaction.text("https://example.org/a.jpg?ticket=7"))      // https://example.org/a.jpg?ticket=***
+    /// ```
     /// - Parameter secretNames: names of parameters whose values are also secret. A name is compared word by word, in
     ///   any case and with any separator: `"session id"` also matches `sessionId` and `my-session-id`.
     public init(secretNames: some Sequence<String> = []) {
@@ -47,6 +52,10 @@ public struct Redaction: Sendable, Hashable {
 
     /// Returns a message, such as an error's, with the secrets in its URLs removed as by ``text(_:)-(String)``. Words
     /// that contain an `@` are also treated as URLs; all other words are unchanged.
+    ///
+    /// ```swift
+    /// print(Redaction.standard.sentence("cannot open https://example.org/a?token=abc"))
+    /// ```
     public func sentence(_ text: String) -> String {
         guard Self.mayHoldURL(text[...]) else { return text }
         return text.split(omittingEmptySubsequences: false) { $0.isWhitespace || "'\"<>`".contains($0) }

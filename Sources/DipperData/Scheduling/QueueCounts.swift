@@ -1,4 +1,8 @@
 /// The numbers of jobs in the queues, by what the jobs are doing.
+///
+/// ```swift
+/// if cache.queueCounts == QueueCounts() { print("idle") }
+/// ```
 public struct QueueCounts: Sendable, Hashable {
     /// The number of urgent jobs that are looked up on disk or wait for a slot.
     public var fastWaiting = 0

@@ -1,6 +1,11 @@
 import Foundation
 
 /// The extension of the file names of entries, by which other programs recognise the contents.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+/// configuration.fileNaming = .sha256(extension: .fixed("json"))
+/// ```
 public struct FileExtension: Sendable {
     /// The function that returns the extension without the dot, or `nil` for none.
     let text: @Sendable (CacheKey) -> String?

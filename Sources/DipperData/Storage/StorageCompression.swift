@@ -3,6 +3,11 @@ import Foundation
 /// The compression of bodies on disk.
 ///
 /// A cache can read what any other cache has written, whatever compression the two are configured to use.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+/// configuration.compression = .gzip
+/// ```
 public struct StorageCompression: Sendable, Hashable {
     /// The coding of a body on disk. The raw value is the number in the record format.
     enum Coding: UInt32 {

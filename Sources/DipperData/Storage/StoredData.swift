@@ -17,7 +17,8 @@ package struct StoredData: Sendable {
 
 /// The metadata of an entry. A reference type, so that a hit copies one pointer.
 package final class EntryInfo: Sendable {
-    /// The URL from which the bytes were fetched, after all redirects; empty for entries added by hand under a key.
+    /// The URL from which the bytes were fetched, after all redirects, without user and fragment; `provider:` for the
+    /// bytes of a provider. Empty for entries that the caller added under a key.
     let url: String
     package let status: Int
     package let headers: HTTPHeaders
@@ -94,10 +95,16 @@ package final class EntryInfo: Sendable {
 }
 
 /// An entry of the disk tier, without its bytes.
+///
+/// ```swift
+/// var largest = 0
+/// cache.forEachEntry { entry in largest = max(largest, entry.size) }
+/// ```
 public struct CachedEntry: Sendable, Hashable {
     /// The key of the entry.
     public let key: CacheKey
-    /// The URL from which the bytes were fetched, after all redirects; empty for entries added by hand under a key.
+    /// The URL from which the bytes were fetched, after all redirects, without user and fragment; `provider:` for the
+    /// bytes of a provider. Empty for entries that the caller added under a key.
     public let url: String
     /// The size of the entry on disk in bytes, including the few bytes that the cache adds.
     public let size: Int
@@ -110,6 +117,11 @@ public struct CachedEntry: Sendable, Hashable {
 }
 
 /// The rule for the file names of entries.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+/// configuration.fileNaming = .sha256(extension: .ofURL)
+/// ```
 public struct FileNaming: Sendable {
     let name: @Sendable (CacheKey) -> String
 
@@ -131,6 +143,11 @@ public struct FileNaming: Sendable {
 
     /// Returns a rule of the caller's own. The key's SHA-256 replaces a name that cannot be a plain file name. Of two
     /// keys with the same name, the later entry replaces the earlier one; the cache never returns one for the other.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+    /// configuration.fileNaming = .custom { key in "page-\(key.digest)" }
+    /// ```
     public static func custom(_ rule: @escaping @Sendable (CacheKey) -> String) -> FileNaming {
         FileNaming { key in
             let name = rule(key)

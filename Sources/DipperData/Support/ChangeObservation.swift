@@ -1,4 +1,10 @@
 /// An observation of changes, which ends when nobody holds it any more.
+///
+/// ```swift
+/// let monitor = NetlinkMonitor.shared
+/// // Keep the observation while you want the closure to be called.
+/// let observation = monitor.observe { print(monitor.canReach("example.org") ? "online" : "offline") }
+/// ```
 public final class ChangeObservation: Sendable {
     private let onEnd: @Sendable () -> Void
 

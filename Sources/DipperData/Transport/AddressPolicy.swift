@@ -14,9 +14,20 @@ public struct AddressPolicy: Sendable {
     ///
     /// Use this policy in programs that fetch URLs from strangers, who might otherwise reach the network behind the
     /// firewall.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration()
+    /// configuration.network.addressPolicy = .publicOnly
+    /// configuration.network.maximumBodySize = 20 << 20
+    /// ```
     public static let publicOnly = AddressPolicy { $0.isPublic }
 
-    /// Creates a policy with a rule of your own.
+    /// Returns a policy with a rule of the caller's own.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration()
+    /// configuration.network.addressPolicy = .custom { $0.isPublic || $0 == IPAddress("10.0.0.7") }
+    /// ```
     /// - Parameter allows: returns whether an address may be connected to. A thread of the transport calls this
     ///   closure, so it must not block.
     public static func custom(_ allows: @escaping @Sendable (IPAddress) -> Bool) -> AddressPolicy {

@@ -1,6 +1,13 @@
 import Foundation
 
 /// The limits and options of ``CurlTransport``.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration()
+/// configuration.network.connectTimeout = .seconds(5)
+/// configuration.network.proxy = "http://proxy:3128"
+/// configuration.network.userAgent = "Kiosk/2.0"
+/// ```
 public struct CurlConfiguration: Sendable {
     /// The longest time to establish a connection, including name resolution and the TLS handshake.
     public var connectTimeout: Duration = .seconds(15)

@@ -8,6 +8,13 @@ import Foundation
 /// paused transfer frees the link. Host names are resolved on separate threads: a name server that does not answer
 /// delays only the transfers that wait for it. This transport does not follow redirects. It decodes bodies with a
 /// `Content-Encoding` that the installed libcurl supports.
+///
+/// ```swift
+/// let transport = CurlTransport()
+/// let transfer = transport.start(TransferRequest(url: url)) { event in
+///     if case .finished(let result) = event { print(result) }
+/// }
+/// ```
 public final class CurlTransport: Transport {
     private let fast: CurlPool
     private let slow: CurlPool

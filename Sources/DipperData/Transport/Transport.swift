@@ -2,6 +2,20 @@ import Foundation
 
 /// The interface that moves bytes from a server into memory. ``CurlTransport`` uses libcurl; `DipperTesting` has a
 /// scripted transport for tests.
+///
+/// A transport that is built on another one also passes on ``networkChanged()`` and ``firstHop(to:)``, whose default
+/// implementations know of no connections and no proxies.
+///
+/// ```swift
+/// struct PrintingTransport: Transport {
+///     let base = CurlTransport()
+///     func start(_ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void) -> any Transfer {
+///         print(request)
+///         return base.start(request, receive: receive)
+///     }
+///     func shutdown() async { await base.shutdown() }
+/// }
+/// ```
 public protocol Transport: Sendable {
     /// Starts a transfer. Never blocks.
     ///
@@ -28,6 +42,15 @@ extension Transport {
 }
 
 /// A running transfer.
+///
+/// ```swift
+/// struct BackgroundTransfer: Transfer {
+///     let work: Task<Void, Never>
+///     func cancel() { work.cancel() }
+///     func setThrottled(_ isThrottled: Bool) {}
+///     func setQueue(_ queue: FetchQueue) {}
+/// }
+/// ```
 public protocol Transfer: Sendable {
     /// Stops the transfer, which then ends with ``DipperError/cancelled`` unless it has ended before.
     func cancel()
@@ -50,6 +73,16 @@ extension Transfer {
 }
 
 /// An event that a transfer reports.
+///
+/// ```swift
+/// let receive: @Sendable (TransferEvent) -> Void = { event in
+///     switch event {
+///     case .progress(let received, _): print(received, "bytes")
+///     case .interrupted(let response): print("broken off after \(response.body.count) bytes")
+///     case .finished(let result): print(result)
+///     }
+/// }
+/// ```
 public enum TransferEvent: Sendable {
     /// Progress: the number of body bytes received so far, after content decoding, and the expected number, if the
     /// server announced one. Both include the request's ``TransferRequest/offset`` if the answer continues those bytes.

@@ -9,6 +9,12 @@ import Foundation
 /// SHA-256 digests. The URL's query is plain text in the key; descriptions of keys leave its secrets out.
 ///
 /// A key may also be any string of the caller's own, to which identities are added. Every call refuses an empty key.
+///
+/// ```swift
+/// let page = DataRequest(url).with(\.key, "front page")
+/// let data = try await cache.getData(page).value
+/// let again = cache.data(for: "front page")
+/// ```
 public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
     /// The key as text.
     public let string: String
@@ -40,6 +46,10 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     }
 
     /// Creates the default key of a URL requested without headers.
+    ///
+    /// ```swift
+    /// cache.cancel(key: CacheKey(url))
+    /// ```
     public init(_ url: URL) {
         let text = url.absoluteString
         // The common case: a URL without fragment and user is hashed as it is.
@@ -61,6 +71,10 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// The key contains the names of the fields, lower-cased and sorted, and a digest of names and values, each
     /// preceded by its length in bytes, so that different headers always give different keys. `Cache-Control` and
     /// `Pragma` are left out, because they control the cache and do not select a resource.
+    ///
+    /// ```swift
+    /// cache.removeData(for: CacheKey(url, headers: ["Accept": "application/json"]))
+    /// ```
     public init(_ url: URL, headers: HTTPHeaders) {
         let counted = headers.isEmpty ? [] : headers.fields.filter { !Self.isDirective($0.name) }
         guard !counted.isEmpty else {
