@@ -4,12 +4,15 @@ import Synchronization
 ///
 /// ```swift
 /// let clock = ManualClock()
+/// var configuration = DataCache.Configuration()
 /// configuration.clock = clock
-/// await clock.waitForSleepers(1)
-/// clock.advance(by: .seconds(30))
+/// let cache = DataCache(configuration)
+/// let task = cache.getData(url)           // its first attempt fails
+/// await clock.waitForSleepers(1)          // it waits for its back-off
+/// clock.advance(by: .seconds(30))         // it tries again
 /// ```
 public final class ManualClock: Clock, Sendable {
-    /// A moment: the time since the clock was made.
+    /// A moment on the clock.
     public struct Instant: InstantProtocol {
         /// The time since the clock was made.
         public var offset: Duration
@@ -75,6 +78,10 @@ public final class ManualClock: Clock, Sendable {
     }
 
     /// Moves the clock on, and wakes the sleepers whose time has come.
+    ///
+    /// ```swift
+    /// clock.advance(by: .milliseconds(500))
+    /// ```
     public func advance(by duration: Duration) {
         let due = state.withLock { state in
             state.now = state.now.advanced(by: duration)
@@ -87,6 +94,10 @@ public final class ManualClock: Clock, Sendable {
     }
 
     /// Moves the clock on to the time when the next sleeper wakes. Returns `false` if nobody sleeps.
+    ///
+    /// ```swift
+    /// while clock.advanceToNextSleeper() {}       // until nobody sleeps
+    /// ```
     @discardableResult
     public func advanceToNextSleeper() -> Bool {
         let wait = state.withLock { state in
@@ -101,6 +112,11 @@ public final class ManualClock: Clock, Sendable {
     public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
 
     /// Returns as soon as there are at least `count` sleepers.
+    ///
+    /// ```swift
+    /// await clock.waitForSleepers(1)
+    /// clock.advanceToNextSleeper()
+    /// ```
     public func waitForSleepers(_ count: Int) async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLock { state in

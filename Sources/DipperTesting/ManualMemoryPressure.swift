@@ -2,6 +2,15 @@ import DipperData
 import Synchronization
 
 /// A memory pressure monitor whose level a test sets.
+///
+/// ```swift
+/// let pressure = ManualMemoryPressure()
+/// var configuration = DataCache.Configuration()
+/// configuration.memoryPressure = pressure
+/// let cache = DataCache(configuration)
+/// try cache.addData(Data("here".utf8), for: url)
+/// pressure.level = .severe        // the memory tier is empty now
+/// ```
 public final class ManualMemoryPressure: MemoryPressureMonitor {
     private struct State {
         var level: MemoryPressure

@@ -2,6 +2,15 @@ import DipperData
 import Synchronization
 
 /// A network monitor whose state a test sets.
+///
+/// ```swift
+/// let network = ManualNetwork(isUp: false)
+/// var configuration = DataCache.Configuration()
+/// configuration.networkMonitor = network
+/// let cache = DataCache(configuration)
+/// let task = cache.getData(url)       // waits for the network
+/// network.isUp = true                 // can be fetched now
+/// ```
 public final class ManualNetwork: NetworkMonitor {
     private struct State {
         var isUp: Bool
@@ -29,6 +38,10 @@ public final class ManualNetwork: NetworkMonitor {
     }
 
     /// Makes one host unreachable, or reachable again, while the network is up.
+    ///
+    /// ```swift
+    /// network.setReachable(false, host: "example.org")
+    /// ```
     public func setReachable(_ isReachable: Bool, host: String) {
         change { state in
             if isReachable { return state.unreachableHosts.remove(host) != nil }
@@ -39,6 +52,10 @@ public final class ManualNetwork: NetworkMonitor {
     public var conditions: NetworkConditions { state.withLock { $0.conditions } }
 
     /// Sets the conditions of the network, and calls the observers if the conditions change.
+    ///
+    /// ```swift
+    /// network.setConditions(NetworkConditions(isConstrained: true))
+    /// ```
     public func setConditions(_ conditions: NetworkConditions) {
         change { state in
             defer { state.conditions = conditions }

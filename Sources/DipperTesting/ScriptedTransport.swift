@@ -4,16 +4,19 @@ import Synchronization
 
 /// A transport that answers as a test says, and remembers the requests.
 ///
-/// A script answers the requests for its URL at once, one step per attempt. A request for a URL without a script waits
-/// until the test answers it by hand:
+/// A script answers the requests for its URL at once, one step per attempt:
 ///
 /// ```swift
 /// let transport = ScriptedTransport()
 /// transport.script(url, [.status(503), .body(Data("here".utf8))])
-/// let transfer = await transport.nextTransfer()      // of a URL without a script
-/// transfer.send(progress: 10, of: 20)
-/// transfer.finish(with: Data("here".utf8))
+/// var configuration = DataCache.Configuration()
+/// configuration.transport = transport
+/// configuration.networkMonitor = ManualNetwork()
+/// let cache = DataCache(configuration)
+/// let data = try await cache.getData(url).value       // the answer of the second attempt
 /// ```
+///
+/// A request for a URL without a script waits until the test answers it by hand; see ``nextTransfer()``.
 public final class ScriptedTransport: Transport {
     /// The outcome of one attempt.
     public enum Step: Sendable {
@@ -49,6 +52,10 @@ public final class ScriptedTransport: Transport {
     public init() {}
 
     /// Sets the outcomes of the attempts for a URL, one after the other. The last step holds for all further attempts.
+    ///
+    /// ```swift
+    /// transport.script(url, [.failure(.connectionLost), .silence])
+    /// ```
     public func script(_ url: URL, _ steps: [Step]) {
         state.withLock { $0.scripts[url] = steps }
     }
@@ -57,9 +64,20 @@ public final class ScriptedTransport: Transport {
     public var transfers: [ScriptedTransfer] { state.withLock { $0.transfers } }
 
     /// Returns the transfers of one URL.
+    ///
+    /// ```swift
+    /// print(transport.transfers(of: url).count)        // the number of requests
+    /// ```
     public func transfers(of url: URL) -> [ScriptedTransfer] { transfers.filter { $0.request.url == url } }
 
     /// Returns the next transfer without a script, and waits for one if there is none.
+    ///
+    /// ```swift
+    /// let task = cache.getData(url)
+    /// let transfer = await transport.nextTransfer()
+    /// transfer.finish(with: Data("here".utf8))
+    /// print(try await task.value.count)
+    /// ```
     public func nextTransfer() async -> ScriptedTransfer {
         await withCheckedContinuation { continuation in
             let there = state.withLock { state -> ScriptedTransfer? in
@@ -103,6 +121,13 @@ public final class ScriptedTransport: Transport {
 }
 
 /// A transfer that a test controls.
+///
+/// ```swift
+/// let transfer = await transport.nextTransfer()
+/// print(transfer.request.headers["Accept"] ?? "any", transfer.queue, transfer.isThrottled)
+/// transfer.send(progress: 2, of: 4)
+/// transfer.finish(with: Data("here".utf8), headers: ["ETag": "\"1\""])
+/// ```
 public final class ScriptedTransfer: Transfer {
     private struct State {
         var isThrottled: Bool
@@ -143,9 +168,18 @@ public final class ScriptedTransfer: Transfer {
     }
 
     /// Ends the transfer with an error.
+    ///
+    /// ```swift
+    /// transfer.fail(with: .timedOut)
+    /// ```
     public func fail(with error: DipperError) { end(.failure(error)) }
 
     /// Ends the transfer with an error after the given part of the answer. Without effect on a transfer that has ended.
+    ///
+    /// ```swift
+    /// let part = TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8))
+    /// transfer.interrupt(with: part)
+    /// ```
     public func interrupt(with response: TransferResponse, error: DipperError = .connectionLost) {
         let isFirst = state.withLock { state in
             defer { state.isOver = true }
@@ -158,6 +192,11 @@ public final class ScriptedTransfer: Transfer {
 
     /// Sets the part of the answer that the transfer has received so far. The transfer reports that part before its end
     /// when the cache cancels it, and shows it to the cache for previews.
+    ///
+    /// ```swift
+    /// transfer.hold(TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8)))
+    /// task.cancel()       // the transfer reports the two bytes before its end
+    /// ```
     public func hold(_ response: TransferResponse) { state.withLock { $0.held = response } }
 
     func meet(_ step: ScriptedTransport.Step) {
