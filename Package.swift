@@ -75,7 +75,7 @@ let package = Package(
                 .target(name: "CWebP", condition: .when(traits: ["WebP"])),
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),
             ]),
-        .target(name: "DipperTesting", dependencies: ["DipperData"]),
+        .target(name: "DipperTesting", dependencies: ["Dipper", "DipperData"]),
         .executableTarget(
             name: "DipperCLI",
             dependencies: [
@@ -165,7 +165,8 @@ let package = Package(
         .testTarget(
             name: "DipperCLITests",
             dependencies: [
-                "CacheProxy", "Dipper", "DipperCLI", "FaultServer", "FaultServerTool", "Scrolling", "TestSupport",
+                "CacheProxy", "Dipper", "DipperCLI", "DipperTesting", "FaultServer", "FaultServerTool", "Scrolling",
+                "TestSupport",
             ]),
     ],
     swiftLanguageModes: [.v6]

@@ -1,3 +1,4 @@
+import DipperTesting
 import Dipper
 import FaultServer
 import Foundation
@@ -206,12 +207,12 @@ struct PictureCommandTests {
     @Test("sheet puts pictures into cells in the order given, files and URLs alike")
     func sheet() async throws {
         let folder = TemporaryFolder()
-        let colors: [SIMD4<UInt8>] = [[200, 0, 0, 255], [0, 200, 0, 255], [0, 0, 200, 255]]
-        let server = try await PictureFiles.serve(["/green": PictureFiles.plain(colors[1], 80, 20)])
+        let colors = [Color(hex: 0xc80000), Color(hex: 0x00c800), Color(hex: 0x0000c8)]
+        let server = try await PictureFiles.serve(["/green": Image.filled(with: colors[1], 80, 20).png])
         let red = folder.url.appendingPathComponent("red.png")
         let blue = folder.url.appendingPathComponent("blue.png")
-        try PictureFiles.plain(colors[0], 10, 10).write(to: red)
-        try PictureFiles.plain(colors[2], 20, 80).write(to: blue)
+        try Image.filled(with: colors[0], 10, 10).png.write(to: red)
+        try Image.filled(with: colors[2], 20, 80).png.write(to: blue)
         let list = folder.path + "/list"
         try "# one more\n\(blue.path)\n".write(toFile: list, atomically: true, encoding: .utf8)
         let out = folder.path + "/sheet.png"
@@ -230,10 +231,12 @@ struct PictureCommandTests {
             #expect(output.calls[0]["width"] as? Int == sheet.width)
             #expect(sheet.size == PixelSize(width: 2 * 48 + 8, height: 2 * 48 + 8))
             let centers = [(28, 28), (76, 28), (28, 76)]
-            for (center, color) in zip(centers, colors) { #expect(sheet[center.0, center.1] == color, "run \(run)") }
+            for (center, color) in zip(centers, colors) {
+                #expect(sheet[center.0, center.1] == color.premultiplied, "run \(run)")
+            }
             // The small one is not enlarged; the wide one keeps its proportions.
             #expect(sheet[28, 28 + 6] == sheet[10, 10])
-            #expect(sheet[76 - 19, 28] == colors[1] && sheet[76, 28 + 6] == sheet[10, 10])
+            #expect(sheet[76 - 19, 28] == colors[1].premultiplied && sheet[76, 28 + 6] == sheet[10, 10])
         }
         #expect(server.requests.count == 1)
         await server.stop()

@@ -1,3 +1,4 @@
+import DipperTesting
 import Dipper
 import FaultServer
 import Foundation
@@ -66,7 +67,7 @@ struct PictureFetchTests {
     @Test("get --format writes that format under names that end so, each URL in a file of its own")
     func formats() async throws {
         let photo = try Data(contentsOf: PictureFiles.photo)
-        let red = try PictureFiles.plain([200, 0, 0, 255], 8, 6)
+        let red = try Image.filled(with: Color(hex: 0xc80000), 8, 6).png
         let server = try await PictureFiles.serve(["/a.jpg": photo, "/a.png": red, "/b": red, "/v1.2": red])
         let folder = TemporaryFolder()
         let formats = ["PNG", "jpg"] + CodecRegistry.standard.writable.map(\.rawValue).sorted()

@@ -14,15 +14,6 @@ enum PictureFiles {
     static let photo = tests.deletingLastPathComponent()
         .appendingPathComponent("Samples/Scrolling/Assets/photos/coffee-cup.jpg")
 
-    /// A picture of one colour, as PNG.
-    static func plain(_ color: SIMD4<UInt8>, _ width: Int, _ height: Int) throws -> Data {
-        let pixels = (0..<width * height).flatMap { _ in [color.x, color.y, color.z, color.w] }
-        guard let image = Image(size: PixelSize(width: width, height: height), premultiplied: pixels) else {
-            throw DipperError.undecodable
-        }
-        return try CodecRegistry.standard.encode(image, as: .png)
-    }
-
     static func decode(_ file: String) throws -> Image { try decode(URL(fileURLWithPath: file)) }
     static func decode(_ file: URL) throws -> Image { try CodecRegistry.standard.decode(Data(contentsOf: file)) }
 

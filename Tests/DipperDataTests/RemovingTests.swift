@@ -1,3 +1,4 @@
+import DipperTesting
 import Dispatch
 import Foundation
 import GRDB

@@ -1,3 +1,4 @@
+import DipperTesting
 import FaultServer
 import Foundation
 import TestSupport

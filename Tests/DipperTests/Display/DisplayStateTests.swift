@@ -1,3 +1,4 @@
+import DipperTesting
 import Testing
 
 @testable import Dipper

@@ -39,7 +39,7 @@ struct ImageBindingTests {
         let address = a
         shown.queue.sync {
             shown.binding.setImage(address)
-            #expect(shown.display.told == ["image \(picture.size)"])
+            #expect(shown.display.descriptions == ["image \(picture.size)"])
         }
         shown.set(ImageRequest(a), options: fade.with(\.transitionsAlways, true))
         #expect(shown.told.last == "image \(picture.size), fade")
@@ -59,7 +59,7 @@ struct ImageBindingTests {
         let test = TestImageCache(folder: folder)
         let shown = TestDisplay(test.cache)
         shown.set(ImageRequest(a), options: DisplayOptions().with(\.loadsFromDiskAtOnce, true))
-        #expect(shown.display.told == ["image \(picture.size)"])
+        #expect(shown.display.descriptions == ["image \(picture.size)"])
         await test.cache.shutdown()
     }
 
@@ -244,11 +244,9 @@ struct ImageBindingTests {
         let shown = TestDisplay(test.cache)
         let other = b
         let binding = shown.binding
-        shown.display.onShow.update { handler in
-            handler = { content in
-                guard case .image(let image) = content, image.size != PixelSize(width: 3, height: 2) else { return }
-                binding.setImage(other)
-            }
+        shown.display.onShow { content in
+            guard case .image(let image) = content, image.size != PixelSize(width: 3, height: 2) else { return }
+            binding.setImage(other)
         }
         shown.set(ImageRequest(a))
         #expect(await settle { shown.ends.value.count == 1 })
@@ -326,14 +324,13 @@ struct ImageBindingTests {
         let test = TestImageCache { $0.data.memoryPressure = pressure }
         test.transport.script(a, [.body(try picture.png)])
         let shown = TestDisplay(test.cache)
-        shown.display.onShow.update {
-            $0 = { content in
-                if case .image(let image) = content { watched.watch(image.storage) }
-            }
+        shown.display.onShow { content in
+            if case .image(let image) = content { watched.watch(image.storage) }
         }
         shown.set(ImageRequest(a))
         #expect(await settle { shown.ends.value.count == 1 })
         #expect(!watched.isGone)
+        shown.display.forget()
         shown.perform { $0.didDisappear() }
         pressure.level = .severe
         #expect(await settle { watched.isGone })
@@ -346,21 +343,19 @@ struct ImageBindingTests {
         let display = RecordingDisplay(), ends = Box<[String]>([])
         let binding = ImageBinding(display, cache: test.cache, queue: .inPlace)
         let (old, new, transport) = (a, b, test.transport)
-        display.onShow.update { handler in
-            handler = { content in
-                guard case .placeholder(.color(.white)) = content else { return }
-                // The new call is made when the display has returned; the old one ends before.
-                binding.setImage(new, placeholder: .color(.black)) { result in
-                    if case .failure(let error) = result { ends.update { $0.append(error.shortDescription) } }
-                }
-                transport.transfers(of: old).first?.finish(with: Data(), status: 404)
+        display.onShow { content in
+            guard case .placeholder(.color(.white)) = content else { return }
+            // The new call is made when the display has returned; the old one ends before.
+            binding.setImage(new, placeholder: .color(.black)) { result in
+                if case .failure(let error) = result { ends.update { $0.append(error.shortDescription) } }
             }
+            transport.transfers(of: old).first?.finish(with: Data(), status: 404)
         }
         binding.setImage(old, placeholder: .color(.white))
         #expect(ends.value.isEmpty)
-        #expect(display.told == ["placeholder ffffffff", "activity", "placeholder 000000ff"])
+        #expect(display.descriptions == ["placeholder ffffffff", "activity", "placeholder 000000ff"])
         transport.transfers(of: new).first?.finish(with: try small.png)
-        #expect(await settle { display.told.last == "image \(small.size)" })
+        #expect(await settle { display.descriptions.last == "image \(small.size)" })
         await test.cache.shutdown()
     }
 
@@ -369,10 +364,8 @@ struct ImageBindingTests {
         let test = TestImageCache()
         let shown = TestDisplay(test.cache)
         let binding = shown.binding
-        shown.display.onShow.update { handler in
-            handler = { content in
-                if case .placeholder = content { binding.cancel() }
-            }
+        shown.display.onShow { content in
+            if case .placeholder = content { binding.cancel() }
         }
         shown.set(ImageRequest(a))
         #expect(shown.told.last == "no activity" && shown.ends.value == ["cancelled"])

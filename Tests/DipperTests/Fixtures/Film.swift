@@ -14,7 +14,6 @@ final class Film: ImageDecoder {
         var threads: Set<UInt64> = []
         var frames: [WeakStorage] = []
         var mostHeld = 0
-        var waiters: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
     }
 
     private struct WeakStorage {
@@ -26,7 +25,7 @@ final class Film: ImageDecoder {
     let loopCount: Int
     /// The broken frame, and the pass in which decoding it fails.
     let broken: (frame: Int, pass: Int)?
-    private let state = Mutex(State())
+    private let state = WatchedState(State())
 
     init(_ delays: [Duration], loopCount: Int = 0, broken: (frame: Int, pass: Int)? = nil) {
         self.delays = delays
@@ -47,29 +46,22 @@ final class Film: ImageDecoder {
         var options = DecodeOptions()
         options.preloadsFrames = preloaded
         let image = try decode(Data("film".utf8), options)
-        state.withLock { $0 = State() }
+        state.update { $0 = State() }
         return image
     }
 
     /// The numbers of all decoded frames, in order.
-    var decoded: [Int] { state.withLock { $0.decoded } }
-    var rewinds: Int { state.withLock { $0.rewinds } }
-    var decoders: Int { state.withLock { $0.decoders } }
-    var threads: Set<UInt64> { state.withLock { $0.threads } }
+    var decoded: [Int] { state.value.decoded }
+    var rewinds: Int { state.value.rewinds }
+    var decoders: Int { state.value.decoders }
+    var threads: Set<UInt64> { state.value.threads }
     /// The largest number of decoded frames that were in memory at once.
-    var mostHeld: Int { state.withLock { $0.mostHeld } }
-    var held: Int { state.withLock { state in state.frames.count { $0.storage != nil } } }
+    var mostHeld: Int { state.value.mostHeld }
+    var held: Int { state.value.frames.count { $0.storage != nil } }
 
     /// Waits until `count` frames have been decoded.
     func wait(forDecoded count: Int) async {
-        await withCheckedContinuation { continuation in
-            let isThere = state.withLock { state in
-                if state.decoded.count >= count { return true }
-                state.waiters.append((count, continuation))
-                return false
-            }
-            if isThere { continuation.resume() }
-        }
+        await state.wait { $0.decoded.count >= count }
     }
 
     /// The frames of a film, in one pass after the other.
@@ -81,7 +73,7 @@ final class Film: ImageDecoder {
 
         init(_ film: Film) {
             self.film = film
-            film.state.withLock { $0.decoders += 1 }
+            film.state.update { $0.decoders += 1 }
         }
 
         var frameCount: Int { film.delays.count }
@@ -90,7 +82,7 @@ final class Film: ImageDecoder {
         func rewind() {
             position = 0
             pass += 1
-            film.state.withLock { $0.rewinds += 1 }
+            film.state.update { $0.rewinds += 1 }
         }
 
         func next() throws(DipperError) -> AnimationFrame? {
@@ -101,17 +93,13 @@ final class Film: ImageDecoder {
             guard position < frameCount else { return nil }
             let image = Image.sample(4, 3, seed: UInt8(position & 0xFF))
             let thread = UInt64(pthread_self())
-            let woken = film.state.withLock { state in
+            film.state.update { state in
                 state.decoded.append(position)
                 state.threads.insert(thread)
                 state.frames.removeAll { $0.storage == nil }
                 state.frames.append(WeakStorage(storage: image.storage))
                 state.mostHeld = max(state.mostHeld, state.frames.count)
-                let woken = state.waiters.filter { $0.count <= state.decoded.count }
-                state.waiters.removeAll { $0.count <= state.decoded.count }
-                return woken
             }
-            for waiter in woken { waiter.continuation.resume() }
             defer { position += 1 }
             return AnimationFrame(image: image, duration: film.delays[position])
         }

@@ -34,12 +34,6 @@ enum Processed {
         return try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
     }
 
-    /// Returns a picture of one premultiplied colour.
-    static func even(_ width: Int, _ height: Int, _ color: SIMD4<UInt8>) throws -> Image {
-        let pixels = (0..<width * height).flatMap { _ in [color.x, color.y, color.z, color.w] }
-        return try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
-    }
-
     /// Returns processors of every kind, with ordinary settings.
     static func all() throws -> [any ImageProcessor] {
         let mark = try noise(9, 7, seed: 5)

@@ -1,3 +1,4 @@
+import DipperTesting
 import Dipper
 import Foundation
 import Testing
@@ -60,9 +61,12 @@ struct BlurTests {
 
     @Test("an even colour stays what it is", arguments: [0.3, 1, 3, 5, 12, 80, 5000, 1e12])
     func even(sigma: Double) throws {
-        for color: SIMD4<UInt8> in [[200, 3, 255, 255], [90, 0, 100, 101], .zero, [1, 1, 1, 1]] {
+        let colors = [
+            Color(hex: 0xc803ff), Color(hex: 0xe400fc, alpha: 0.4), .clear, Color(hex: 0xffffff, alpha: 1 / 255.0),
+        ]
+        for color in colors {
             for (width, height) in [(1, 1), (2, 17), (40, 3)] {
-                let image = try Processed.even(width, height, color)
+                let image = Image.filled(with: color, width, height)
                 #expect(try ImageProcessors.Blur(sigma).process(image, .init()).pixels == image.pixels)
             }
         }

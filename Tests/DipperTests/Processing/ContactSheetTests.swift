@@ -1,3 +1,4 @@
+import DipperTesting
 import Foundation
 import Testing
 
@@ -5,11 +6,6 @@ import Testing
 
 @Suite("A contact sheet", .timeLimit(.minutes(5)))
 struct ContactSheetTests {
-    private func plain(_ color: SIMD4<UInt8>, _ width: Int, _ height: Int) throws -> Image {
-        let pixels = (0..<width * height).flatMap { _ in [color.x, color.y, color.z, color.w] }
-        return try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
-    }
-
     private func sheet(_ width: Int, _ height: Int, columns: Int? = nil, gap: Int = 2) -> ContactSheet {
         var sheet = ContactSheet(cell: PixelSize(width: width, height: height), columns: columns)
         sheet.gap = gap
@@ -18,14 +14,16 @@ struct ContactSheetTests {
 
     @Test("has its pictures from left to right and from top to bottom, each in the middle of its cell")
     func order() throws {
-        let colors: [SIMD4<UInt8>] = [[250, 0, 0, 255], [0, 250, 0, 255], [0, 0, 250, 255]]
-        let pictures = try [plain(colors[0], 4, 2), plain(colors[1], 2, 4), plain(colors[2], 40, 20)]
+        let colors = [Color(hex: 0xfa0000), Color(hex: 0x00fa00), Color(hex: 0x0000fa)]
+        let pictures: [Image] = [
+            .filled(with: colors[0], 4, 2), .filled(with: colors[1], 2, 4), .filled(with: colors[2], 40, 20),
+        ]
         let image = try sheet(8, 6, columns: 2).compose(pictures)
         #expect(image.size == PixelSize(width: 2 * 10 + 2, height: 2 * 8 + 2))
         #expect(image.isOpaque)
-        func found(_ color: SIMD4<UInt8>) -> [PixelSize] {
+        func found(_ color: Color) -> [PixelSize] {
             (0..<image.height).flatMap { y in
-                (0..<image.width).filter { image[$0, y] == color }.map { PixelSize(width: $0, height: y) }
+                (0..<image.width).filter { image[$0, y] == color.premultiplied }.map { PixelSize(width: $0, height: y) }
             }
         }
         // Cells begin at 2 and 12 from the left, and at 2 and 10 from the top.
@@ -43,7 +41,8 @@ struct ContactSheetTests {
     func transparent() throws {
         var sheet = sheet(4, 4, columns: 1, gap: 0)
         sheet.cellColor = [100, 50, 0]
-        let image = try sheet.compose([plain([60, 60, 60, 128], 2, 2)])
+        let translucent = Image.filled(with: Color(hex: 0x787878, alpha: 128 / 255.0), 2, 2)
+        let image = try sheet.compose([translucent])
         #expect(image[0, 0] == [100, 50, 0, 255])
         // 60 + 100 × 127 / 255, and so on.
         #expect(image[1, 1] == [110, 85, 60, 255])
@@ -78,7 +77,7 @@ struct ContactSheetTests {
 
     @Test("keeps to limits, and to sizes that can be")
     func limits() throws {
-        let picture = try plain([0, 0, 0, 255], 1, 1)
+        let picture = Image.filled(with: .black, 1, 1)
         for (size, wanted) in [
             (sheet(100_000, 100_000), DipperError.imageTooLarge), (sheet(.max, 10), .imageTooLarge),
             (sheet(.max / 2, .max / 2, columns: 2), .imageTooLarge), (sheet(0, 10), .processingFailed),

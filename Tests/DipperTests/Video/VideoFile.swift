@@ -1,3 +1,4 @@
+import DipperTesting
 import Foundation
 import TestSupport
 

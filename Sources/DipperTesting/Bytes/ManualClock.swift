@@ -1,5 +1,3 @@
-import Synchronization
-
 /// A clock that stands still until a test moves it on. Sleepers wake in the order of their times.
 ///
 /// ```swift
@@ -32,46 +30,36 @@ public final class ManualClock: Clock, Sendable {
         let continuation: CheckedContinuation<Void, any Error>
     }
 
-    private struct Waiter {
-        let count: Int
-        let continuation: CheckedContinuation<Void, Never>
-    }
-
     private struct State {
         var now = Instant(offset: .zero)
         var sleepers: [Int: Sleeper] = [:]
         var next = 0
-        var waiters: [Waiter] = []
     }
 
-    private let state = Mutex(State())
+    private let state = WatchedState(State())
 
     /// Creates a clock that stands at its beginning.
     public init() {}
 
-    public var now: Instant { state.withLock { $0.now } }
+    public var now: Instant { state.value.now }
     public var minimumResolution: Duration { .nanoseconds(1) }
 
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
-        let number = state.withLock { state in
+        let number = state.update { state in
             state.next += 1
             return state.next
         }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                let (isOver, woken) = state.withLock { state -> (Bool, [Waiter]) in
-                    if deadline <= state.now || Task.isCancelled { return (true, []) }
+                let isOver = state.update { state in
+                    if deadline <= state.now || Task.isCancelled { return true }
                     state.sleepers[number] = Sleeper(due: deadline, continuation: continuation)
-                    let count = state.sleepers.count
-                    let woken = state.waiters.filter { $0.count <= count }
-                    state.waiters.removeAll { $0.count <= count }
-                    return (false, woken)
+                    return false
                 }
                 if isOver { continuation.resume() }
-                for waiter in woken { waiter.continuation.resume() }
             }
         } onCancel: {
-            let sleeper = state.withLock { $0.sleepers.removeValue(forKey: number) }
+            let sleeper = state.update { $0.sleepers.removeValue(forKey: number) }
             sleeper?.continuation.resume(throwing: CancellationError())
         }
         try Task.checkCancellation()
@@ -83,7 +71,7 @@ public final class ManualClock: Clock, Sendable {
     /// clock.advance(by: .milliseconds(500))
     /// ```
     public func advance(by duration: Duration) {
-        let due = state.withLock { state in
+        let due = state.update { state in
             state.now = state.now.advanced(by: duration)
             let now = state.now
             let due = state.sleepers.filter { $0.value.due <= now }
@@ -100,31 +88,22 @@ public final class ManualClock: Clock, Sendable {
     /// ```
     @discardableResult
     public func advanceToNextSleeper() -> Bool {
-        let wait = state.withLock { state in
-            state.sleepers.values.map(\.due).min().map { state.now.duration(to: $0) }
-        }
-        guard let wait else { return false }
-        advance(by: wait)
+        let state = state.value
+        guard let due = state.sleepers.values.map(\.due).min() else { return false }
+        advance(by: state.now.duration(to: due))
         return true
     }
 
     /// The number of sleepers.
-    public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
+    public var sleeperCount: Int { state.value.sleepers.count }
 
-    /// Returns as soon as there are at least `count` sleepers.
+    /// Returns as soon as there are at least `count` sleepers, or the task is cancelled.
     ///
     /// ```swift
     /// await clock.waitForSleepers(1)
     /// clock.advanceToNextSleeper()
     /// ```
     public func waitForSleepers(_ count: Int) async {
-        await withCheckedContinuation { continuation in
-            let isThere = state.withLock { state in
-                if state.sleepers.count >= count { return true }
-                state.waiters.append(Waiter(count: count, continuation: continuation))
-                return false
-            }
-            if isThere { continuation.resume() }
-        }
+        await state.wait { $0.sleepers.count >= count }
     }
 }

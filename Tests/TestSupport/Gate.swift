@@ -1,24 +1,4 @@
-import Dispatch
 import Synchronization
-
-/// A barrier that blocks threads until the test opens it.
-package final class Door: Sendable {
-    private let inside = DispatchSemaphore(value: 0)
-    private let state = Box(0)
-
-    package init() {}
-
-    /// The number of calls of ``pass()`` so far.
-    package var arrivals: Int { state.value }
-
-    package func pass() {
-        state.update { $0 += 1 }
-        inside.wait()
-    }
-
-    /// Lets `count` threads continue: blocked ones, or the next that arrive.
-    package func open(_ count: Int = 1) { for _ in 0..<count { inside.signal() } }
-}
 
 /// A barrier that suspends tasks until the test opens it.
 package final class Gate: Sendable {

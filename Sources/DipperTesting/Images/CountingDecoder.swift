@@ -1,0 +1,119 @@
+import Dipper
+import Foundation
+
+/// A decoder that counts its decodes, and that a test can hold up and make fail.
+///
+/// The decoder wraps another one, or makes pictures itself. Register it with the codecs of a cache:
+///
+/// ```swift
+/// let decoder = CountingDecoder(isHeld: true)
+/// configuration.codecs.register(decoder)
+/// let cache = ImageCache(configuration)
+/// let task = cache.getImage(url)
+/// await decoder.waitForDecodes(1)      // the picture has arrived
+/// decoder.release()
+/// let image = try await task.value
+/// ```
+///
+/// A decode that is held occupies one of the cache's decoding threads. Call ``releaseAll()`` before the cache shuts
+/// down, which waits for these threads.
+public final class CountingDecoder: ImageDecoder {
+    private struct State {
+        var decodes = 0
+        /// The errors of the next decodes.
+        var failures: [DipperError] = []
+    }
+
+    private let decoder: any ImageDecoder
+    private let door: Door?
+    private let state = WatchedState(State())
+
+    /// Creates a decoder that passes its work on to another one, by default to that for PNG.
+    /// - Parameters:
+    ///   - decoder: the decoder that reads the files.
+    ///   - isHeld: whether each decode waits until the test releases it.
+    public init(_ decoder: any ImageDecoder = PNGDecoder(), isHeld: Bool = false) {
+        self.decoder = decoder
+        door = isHeld ? Door() : nil
+    }
+
+    /// Creates a decoder that makes a white picture of any bytes that no known format begins with, so that a test
+    /// needs no files.
+    ///
+    /// ```swift
+    /// configuration.codecs.register(CountingDecoder(making: PixelSize(width: 4_000, height: 3_000)))
+    /// transport.script(url, [.body(Data("a photograph".utf8))])
+    /// ```
+    /// - Parameters:
+    ///   - size: the size of the picture. If a target is set, as by `Downsample`, the picture has the size that
+    ///     follows from the target.
+    ///   - isHeld: whether each decode waits until the test releases it.
+    public convenience init(making size: PixelSize, isHeld: Bool = false) {
+        self.init(PictureMaker(size: size), isHeld: isHeld)
+    }
+
+    // MARK: Test interface
+
+    /// The number of decodes that have begun, including those that are held and those that failed.
+    public var decodes: Int { state.value.decodes }
+
+    /// Returns as soon as at least `count` decodes have begun, or the task is cancelled.
+    public func waitForDecodes(_ count: Int) async {
+        await state.wait { $0.decodes >= count }
+    }
+
+    /// Makes the next decodes fail: those that are held, or the next ones.
+    /// - Parameters:
+    ///   - count: the number of decodes that fail.
+    ///   - error: the error that each of them throws.
+    public func failNext(_ count: Int = 1, with error: DipperError = .undecodable) {
+        state.update { $0.failures += Array(repeating: error, count: count) }
+    }
+
+    /// Lets `count` decodes continue: those that are held, or the next ones. Without effect on a decoder that does
+    /// not hold its decodes.
+    public func release(_ count: Int = 1) { door?.open(count) }
+
+    /// Lets all decodes continue, those that are held and all later ones.
+    public func releaseAll() { door?.stayOpen() }
+
+    // MARK: Decoder interface
+
+    /// The format of the decoder that does the work.
+    public var format: ImageFormat { decoder.format }
+
+    public func recognizes(_ start: Data) -> Bool { decoder.recognizes(start) }
+    public func info(of data: Data) throws(DipperError) -> ImageInfo { try decoder.info(of: data) }
+
+    public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+        state.update { $0.decodes += 1 }
+        door?.pass()
+        let failure = state.update { $0.failures.isEmpty ? nil : $0.failures.removeFirst() }
+        if let failure { throw failure }
+        return try decoder.decode(data, options)
+    }
+
+    public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? {
+        try decoder.frames(of: data, options)
+    }
+}
+
+/// A decoder that makes white pictures of one size.
+private struct PictureMaker: ImageDecoder {
+    let size: PixelSize
+
+    var format: ImageFormat { ImageFormat(rawValue: "fake") }
+
+    // The cache's own files, such as those of processed pictures, are for the other decoders.
+    func recognizes(_ start: Data) -> Bool { ImageFormat(sniffing: start) == nil }
+    func info(of data: Data) -> ImageInfo { ImageInfo(format: format, size: size) }
+
+    func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+        try options.checkCancelled()
+        try options.limits.check(size)
+        let size = options.target?.size(for: size) ?? size
+        var image = Image.filled(with: .white, size.width, size.height)
+        image.scale = options.scale
+        return image
+    }
+}

@@ -1,0 +1,51 @@
+import Dipper
+import Foundation
+
+extension Image {
+    /// Returns a picture of one colour.
+    ///
+    /// ```swift
+    /// let red = Image.filled(with: Color(hex: 0xff0000), 40, 30)
+    /// #expect(red[0, 0] == Color(hex: 0xff0000).premultiplied)
+    /// ```
+    /// - Parameters:
+    ///   - color: the colour of every pixel.
+    ///   - width: the width in pixels, above zero.
+    ///   - height: the height in pixels, above zero.
+    public static func filled(with color: Color, _ width: Int = 16, _ height: Int = 12) -> Image {
+        Image(width, height, [SIMD4<UInt8>](repeating: color.premultiplied, count: width * height))
+    }
+
+    /// Returns a picture with a pattern. The same arguments give the same pixels, and another seed gives other pixels.
+    ///
+    /// ```swift
+    /// let old = Image.sample(seed: 1)
+    /// let new = Image.sample(seed: 2)
+    /// ```
+    /// - Parameters:
+    ///   - width: the width in pixels, above zero.
+    ///   - height: the height in pixels, above zero.
+    ///   - seed: a number that decides the colours. In an opaque picture it is the blue of every pixel.
+    ///   - alpha: the alpha of every pixel.
+    public static func sample(_ width: Int = 16, _ height: Int = 12, seed: UInt8 = 1, alpha: UInt8 = 255) -> Image {
+        let pixels = (0..<width * height).map { index in
+            let value = UInt8(truncatingIfNeeded: index &* 7 &+ Int(seed) &* 31)
+            return SIMD4(min(value, alpha), min(value &+ 40, alpha), min(seed, alpha), alpha)
+        }
+        return Image(width, height, pixels)
+    }
+
+    private init(_ width: Int, _ height: Int, _ pixels: [SIMD4<UInt8>]) {
+        let image = pixels.withUnsafeBytes { bytes in
+            Image(size: PixelSize(width: width, height: height), premultiplied: bytes)
+        }
+        guard let image else { preconditionFailure("A picture of \(width)x\(height) pixels cannot be made.") }
+        self = image
+    }
+
+    /// The picture as a PNG file. Decoding the file gives the same pixels again.
+    public var png: Data { get throws(DipperError) { try CodecRegistry.standard.encode(self, as: .png) } }
+
+    /// The picture as a JPEG file. Decoding the file gives similar pixels, without alpha.
+    public var jpeg: Data { get throws(DipperError) { try CodecRegistry.standard.encode(self, as: .jpeg) } }
+}

@@ -1,0 +1,35 @@
+import Dipper
+import DipperTesting
+import Dispatch
+import TestSupport
+
+/// A display with its binding, on a queue that the test can use.
+final class TestDisplay: Sendable {
+    let display = RecordingDisplay()
+    let queue = DispatchQueue(label: "test.display")
+    let binding: ImageBinding
+    let ends = Box<[String]>([])
+
+    init(_ cache: ImageCache, options: DisplayOptions = DisplayOptions()) {
+        binding = ImageBinding(display, cache: cache, queue: .dispatch(queue), options: options)
+    }
+
+    /// Runs a closure on the display's queue, as a program would.
+    func perform(_ body: @Sendable (ImageBinding) -> Void) { queue.sync { body(binding) } }
+
+    func set(_ request: ImageRequest?, placeholder: Placeholder? = .color(.black), options: DisplayOptions? = nil) {
+        queue.sync {
+            binding.setImage(request, placeholder: placeholder, options: options) { [ends] result in
+                ends.update { list in
+                    switch result {
+                    case .success(let response): list.append("\(response.image.size)")
+                    case .failure(let error): list.append(error.shortDescription)
+                    }
+                }
+            }
+        }
+    }
+
+    /// The calls of the display as text, after all work already on the queue has run.
+    var told: [String] { queue.sync { display.descriptions } }
+}
