@@ -1,5 +1,4 @@
 import Dipper
-import DipperTesting
 import Foundation
 
 /// The code of "Getting started" of Dipper.
@@ -72,23 +71,5 @@ enum GettingStartedGuide {
         configuration.memoryLimit = 200 << 20  // decoded pictures, in bytes
         configuration.data.diskLimit = 1 << 30  // files, in bytes
         configuration.limits.pixels = 50_000_000  // of one picture
-    }
-
-    static func testing(_ url: URL, _ file: Data) async throws -> Image {
-        let transport = ScriptedTransport()
-        transport.script(url, [.status(503), .body(file)])
-        let clock = ManualClock()
-        var configuration = ImageCache.Configuration()
-        configuration.data.transport = transport
-        configuration.data.networkMonitor = ManualNetwork()
-        configuration.data.clock = clock
-        let cache = ImageCache(configuration)
-
-        let task = cache.getImage(url)
-        await clock.waitForSleepers(1)  // refused once: it waits for its back-off
-        clock.advance(by: .seconds(60))
-        let image = try await task.value
-        await cache.shutdown()
-        return image
     }
 }

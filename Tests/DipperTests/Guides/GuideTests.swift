@@ -104,9 +104,14 @@ struct GuideTests {
         await test.cache.shutdown()
     }
 
-    @Test("the example of a test of one's own passes")
+    @Test("the examples of tests of one's own pass")
     func testing() async throws {
-        #expect(try await GettingStartedGuide.testing(a, picture.png).pixels == picture.pixels)
+        try await TestingGuide.pictures(a)
+        #expect(try await TestingGuide.failures(a).pixels == picture.pixels)
+        try await TestingGuide.decoders(a)
+        let test = TestImageCache()
+        try await TestingGuide.displays(a, test.transport, test.cache, picture)
+        await test.cache.shutdown()
     }
 
     @Test("displays, bindings and lists do what they say")
