@@ -45,7 +45,7 @@ extension ImageCache {
         ///
         /// ```swift
         /// var configuration = ImageCache.Configuration()
-        /// configuration.options.processors = [Downsample(width: 1920, height: 1080)]
+        /// configuration.options.processors = [.downsample(width: 1920, height: 1080)]
         /// configuration.options.serializer = .jpeg(quality: 0.8)
         /// ```
         public var options = ImageOptions()

@@ -125,7 +125,7 @@ extension ImageCache {
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle)
-    /// let round = try Circle().process(image, ProcessingContext())
+    /// let round = try ImageProcessors.Circle().process(image, ProcessingContext())
     /// try cache.addImage(round, for: avatar)
     /// ```
     /// - Parameters:

@@ -4,7 +4,7 @@ import DipperData
 ///
 /// ```swift
 /// var options = AnimationOptions(loop: .count(3))
-/// options.processors = [Downsample(width: 64, height: 64)]
+/// options.processors = [.downsample(width: 64, height: 64)]
 /// let player = AnimatedImage(image, options: options)
 /// ```
 public struct AnimationOptions: Sendable {

@@ -84,7 +84,7 @@ public final class ImageAnimation: Sendable {
 /// One frame of an animation as it is displayed: the pixels it draws, over those that earlier frames left.
 ///
 /// ```swift
-/// let mirrored = try Flip.horizontal.process(image, ProcessingContext())
+/// let mirrored = try ImageProcessors.Flip.horizontal.process(image, ProcessingContext())
 /// let frames = [image, mirrored].map { AnimationFrame(image: $0, duration: .milliseconds(500)) }
 /// let file = try CodecRegistry.standard.encoder(for: .gif).encode(frames, loopCount: 0, EncodeOptions())
 /// ```

@@ -2,7 +2,7 @@
 ///
 /// ```swift
 /// let tile = TargetSize(PixelSize(width: 256, height: 256), .fill, allowsUpscaling: true)
-/// let request = ImageRequest(url).processed(by: Downsample(to: tile))
+/// let request = ImageRequest(url).processed(by: .downsample(to: tile))
 /// ```
 public struct TargetSize: Sendable, Hashable {
     /// A rule for pictures whose proportions differ from those of the target.

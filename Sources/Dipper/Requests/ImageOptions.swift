@@ -8,7 +8,7 @@ import Foundation
 ///
 /// ```swift
 /// var options = ImageOptions()
-/// options.processors = [Downsample(width: 320, height: 240), Circle()]
+/// options.processors = [.downsample(width: 320, height: 240), .circle]
 /// options.serializer = .png
 /// let request = ImageRequest(url).with(\.options, options)
 /// ```
@@ -17,7 +17,7 @@ public struct ImageOptions: Sendable {
     /// ``ImageProcessor/decodeTarget``, the picture is decoded to that size.
     ///
     /// ```swift
-    /// let request = ImageRequest(url).with(\.processors, [Downsample(width: 320, height: 240), Flip.horizontal])
+    /// let request = ImageRequest(url).with(\.processors, [.downsample(width: 320, height: 240), .flip(.horizontal)])
     /// ```
     public var processors: [any ImageProcessor]?
 

@@ -62,7 +62,7 @@ enum TestingGuide {
         let cache = ImageCache(configuration)
         transport.script(url, [.body(Data("any bytes".utf8))])
 
-        let request = ImageRequest(url).processed(by: Downsample(width: 400, height: 400))
+        let request = ImageRequest(url).processed(by: .downsample(width: 400, height: 400))
         let first = cache.getImage(request)
         await decoder.waitForDecodes(1)  // the bytes have arrived
         let second = cache.getImage(request)  // waits for the same decode

@@ -80,7 +80,7 @@ struct CountingDecoderTests {
         test.transport.script(a, [.body(Data("a photograph".utf8))])
         let image = try await test.cache.getImage(a).value
         #expect(image.pixels == Image.filled(with: .white, 40, 30).pixels)
-        let small = ImageRequest(a).processed(by: Downsample(width: 20, height: 20))
+        let small = ImageRequest(a).processed(by: .downsample(width: 20, height: 20))
         #expect(try await test.cache.getImage(small).value.size == PixelSize(width: 20, height: 15))
         // Files that other decoders read are left to them.
         #expect(try !decoder.recognizes(picture.png) && decoder.recognizes(Data()))
