@@ -2,6 +2,7 @@
 // object a line for each event, with a time in milliseconds ("ms") on the monotonic clock:
 //
 //   get URL, slow URL    starts an urgent get or a prefetch; prints "progress", "fail", "retry" and "end"
+//   demote URL           moves the calls for the URL to the slow queue
 //   many N PREFIX        starts urgent gets of PREFIX0, PREFIX1, …
 //   wait                 prints "idle" once all calls made so far have ended
 //   reach HOST           prints "reach": whether all monitors say that the host can be reached
@@ -74,6 +75,8 @@ commands: while let line = readLine() {
     switch (words.first, words.count) {
     case ("get", 2): ask(words[1], isUrgent: true)
     case ("slow", 2): ask(words[1], isUrgent: false)
+    case ("demote", 2):
+        if let url = URL(string: words[1]) { cache.moveTaskToSlowQueue(url) }
     case ("many", 3):
         for number in 0..<(Int(words[1]) ?? 0) { ask(words[2] + String(number), isUrgent: true) }
     case ("wait", 1): calls.wait()

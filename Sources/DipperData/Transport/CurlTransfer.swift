@@ -164,21 +164,24 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     private func followQueue() {
         guard let socket else { return }
-        if queue == .slow, !CurlSockets.isLoopback(socket) {
-            flow = SlowFlow(socket, to: request.url.host(percentEncoded: false) ?? "", pool: pool)
-        } else {
+        if queue == .fast || CurlSockets.isLoopback(socket) {
             pool.sockets.unlimit(socket)
+        } else if ownsConnection {
+            flow = SlowFlow(socket, to: request.url.host(percentEncoded: false) ?? "", pool: pool)
         }
     }
 
-    /// Moves the transfer to a queue. The receive window follows if no other transfer shares the connection.
+    /// Moves the transfer to a queue. The receive window follows once no other transfer can share the connection.
     func move(to queue: FetchQueue) {
         guard queue != self.queue else { return }
         self.queue = queue
-        guard !isOver, !isMultiplexed || pool.queue == .slow else { return }
+        guard !isOver else { return }
         flow = nil
         followQueue()
     }
+
+    /// Whether no other transfer can share the connection. In the fast pool this is known once the answer begins.
+    private var ownsConnection: Bool { pool.queue == .slow || httpVersion.map { $0 < CURL_HTTP_VERSION_2_0 } ?? false }
 
     /// Whether several transfers may share the connection. A shared connection is not slowed down for one of them.
     var isMultiplexed: Bool { httpVersion.map { $0 >= CURL_HTTP_VERSION_2_0 } ?? false }
@@ -209,7 +212,9 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
     /// Takes a line of the header section, line break included. Returns `false` if the section is too large or
     /// malformed.
     func takeHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
+        let isFirst = answer.size == 0
         answer.take(line)
+        if isFirst, flow == nil { followQueue() }
         guard answer.size <= pool.configuration.maximumHeaderSize else {
             isTooLarge = true
             return false

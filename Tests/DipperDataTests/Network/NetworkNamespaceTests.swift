@@ -300,4 +300,19 @@ struct NetworkNamespaceTests {
         #expect(try net.waitForReceiveBuffer { $0 != small } != small)
         probe.stop()
     }
+
+    @Test("a fetch that is demoted before its answer gets a small receive buffer when the answer begins")
+    func demotedBeforeAnswer() async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        try net.serve()
+        let probe = try net.probe()
+        let url = net.url("10.70.0.1", "/bytes/60000000/a?stall=50000000&times=1&delay=1000")
+        probe.send("get \(url)")
+        _ = try net.waitForReceiveBuffer { _ in true }
+        probe.send("demote \(url)")
+        let small = 2 * ReceiveWindow.smallest
+        #expect(try net.waitForReceiveBuffer { $0 == small } == small)
+        probe.stop()
+    }
 }

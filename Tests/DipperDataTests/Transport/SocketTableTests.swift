@@ -58,6 +58,39 @@ struct SocketTableTests {
         for pair in pairs { pair.close() }
     }
 
+    @Test(
+        "a demotion does not shrink the buffer of a connection that other transfers may share",
+        arguments: [FetchQueue.fast, .slow])
+    func demotion(in queue: FetchQueue) async throws {
+        let (listener, port) = try NginxServer.boundSocket()
+        defer { close(listener) }
+        #expect(listen(listener, 1) == 0)
+        let pair = try Pair(to: listener, port: port)
+        defer { pair.close() }
+        func buffer() -> Int {
+            var value: Int32 = -1
+            var length = socklen_t(MemoryLayout<Int32>.size)
+            return getsockopt(pair.socket, SOL_SOCKET, SO_RCVBUF, &value, &length) == 0 ? Int(value) : -1
+        }
+        CurlLibrary.prepare
+        let pool = CurlPool(
+            queue, .init(), proxies: ProxySettings(fixed: ""), resolver: HostResolver(), name: "test")
+        pool.sockets.add(pair.socket)
+        #expect(pool.sockets.socket(with: pair.ports) == pair.socket)
+        // Connections to this machine are never limited. The table knows this one by its ports, so a socket without a
+        // loopback address takes its place.
+        let other = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        #expect(dup2(other, pair.socket) == pair.socket)
+        close(other)
+        let before = buffer()
+        let transfer = CurlTransfer(TransferRequest(url: url("a")), pool: pool) { _ in }
+        #expect(transfer.connected(from: pair.ports))
+        transfer.move(to: .slow)
+        // In the pool of slowQueue each transfer has a connection of its own.
+        #expect(buffer() == (queue == .slow ? 2 * ReceiveWindow.smallest : before))
+        await pool.shutdown()
+    }
+
     @Test("a connection is looked for among those being made, and once it is known none is gone through")
     func cost() throws {
         let (listener, port) = try NginxServer.boundSocket()
