@@ -317,7 +317,7 @@ extension DataCache {
     public func forEachEntry(_ body: (CachedEntry) -> Void) { store.disk?.forEachEntry(body) }
 
     /// Calls a closure with every entry on disk.
-    /// - Returns: false if these cannot be all entries, because the index cannot be read or had to be made anew.
+    /// - Returns: false if these cannot be all entries, because the index cannot be read, had to be made anew, or is gone.
     package func listEntries(_ body: (CachedEntry) -> Void) -> Bool { store.disk?.forEachEntry(body) ?? true }
 
     /// Returns when the index of the disk tier is open, unless another process holds it for very long.

@@ -39,18 +39,19 @@ extension DiskTier {
 
     /// Calls `body` with each entry, in the order of the file names.
     /// - Returns: `false` if entries may be missing because another process holds the index, because the index could
-    ///   not be read, or because it was damaged and made anew. `true`, without any entry, if there is no index for
-    ///   another reason.
+    ///   not be read, because it was damaged and made anew, or because it or the folder has been replaced or removed
+    ///   meanwhile. `true`, without any entry, if there is no index for another reason.
     @discardableResult
     func forEachEntry(_ body: (CachedEntry) -> Void) -> Bool {
-        guard let index = presentIndex else { return !opened.isIndexHeld }
+        let opened = opened
+        guard let index = presentIndex else { return opened.index == nil && !opened.isIndexHeld }
         do {
             var last = ""
             while case let rows = try index.rows(after: last, limit: 256), let end = rows.last {
                 for row in present(rows) { body(CachedEntry(row)) }
                 last = end.name
             }
-            return !opened.isIndexNew
+            return presentIndex === index && !self.opened.isIndexNew
         } catch {
             indexFailed(error)
             return false

@@ -163,4 +163,20 @@ struct IndexRecoveryTests {
         #expect(tier.totals.entries == 1)
         await tier.shutdown()
     }
+
+    @Test("a list is not called complete if the folder is removed before or during it", arguments: [true, false])
+    func removedWhileListing(isBefore: Bool) async throws {
+        let folder = TemporaryFolder()
+        let tier = diskTier(folder)
+        await fill(tier, ["a"], size: 9_000)
+        #expect(tier.forEachEntry { _ in })
+        if isBefore { try FileManager.default.removeItem(at: folder.url) }
+        var listed = 0
+        let isComplete = tier.forEachEntry { _ in
+            listed += 1
+            try? FileManager.default.removeItem(at: folder.url)
+        }
+        #expect(!isComplete && listed == (isBefore ? 0 : 1))
+        await tier.shutdown()
+    }
 }
