@@ -23,7 +23,7 @@ package final class WorkerPool: Sendable {
 
     private let queue = Queue()
     private let threads: [JoinableThread]
-    private let isJoined = Mutex(false)
+    private let joining = Mutex<Task<Void, Never>?>(nil)
 
     package init(name: String, threads count: Int) {
         let queue = queue
@@ -53,15 +53,14 @@ package final class WorkerPool: Sendable {
         queue.condition.broadcast()
     }
 
-    /// Ends the threads after all work that has been given, and returns when the threads have ended. Only the first
-    /// call waits.
+    /// Ends the threads after all work that has been given, and returns when the threads have ended.
     package func shutdown() async {
         end()
-        let wasJoined = isJoined.withLock { joined in
-            defer { joined = true }
-            return joined
+        let task = joining.withLock { [threads] joining in
+            let task = joining ?? Task { for thread in threads { await thread.join() } }
+            joining = task
+            return task
         }
-        guard !wasJoined else { return }
-        for thread in threads { await thread.join() }
+        await task.value
     }
 }
