@@ -14,13 +14,6 @@ final class ProgramQueue: Sendable {
         threads = WorkerPool(name: name, threads: programs)
     }
 
-    /// Runs short work that blocks.
-    func run<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
-        await withCheckedContinuation { continuation in
-            _ = threads.run { continuation.resume(returning: body()) }
-        }
-    }
-
     /// Runs a program and returns its output. Ends early, with `DipperError.cancelled`, when the Swift task is
     /// cancelled.
     func run(_ body: @escaping Body) async throws(DipperError) -> Data {

@@ -71,7 +71,12 @@ public struct VideoFrameProvider: DataProvider {
     /// let key = await VideoFrameProvider.key(of: video)
     /// let still = VideoFrameProvider(video, at: .seconds(3), key: key)
     /// ```
-    public static func key(of video: URL) async -> CacheKey { await runners.run { VideoSource.key(of: video) } }
+    public static func key(of video: URL) async -> CacheKey {
+        await withCheckedContinuation { continuation in
+            // Reading blocks, and Swift's cooperative threads must not.
+            DispatchQueue.global().async { continuation.resume(returning: VideoSource.key(of: video)) }
+        }
+    }
 
     /// Creates a provider for one frame of a video in memory.
     ///

@@ -158,6 +158,19 @@ struct VideoProgramTests {
         #expect(await late.value == .cancelled && fake.lines("ids").count == 2)
     }
 
+    @Test("the key of a video does not wait for running programs")
+    func keyMeanwhile() async throws {
+        let fake = try await FakeProgram("echo $$ >>$HERE/ids; exec sleep 1000")
+        let calls = (0..<2).map { number in
+            Task { await fake.frame(number).with(\.timeLimit, .seconds(200)).error }
+        }
+        try #require(await settle { fake.lines("ids").count == 2 })
+        _ = await VideoFrameProvider.key(of: URL(fileURLWithPath: fake.path))
+        #expect(fake.lines("ids").allSatisfy(FakeProgram.isRunning))
+        for call in calls { call.cancel() }
+        for call in calls { #expect(await call.value == .cancelled) }
+    }
+
     @Test("a call that is cancelled in a cache ends its program; so does the end of the cache")
     func cancelledInCache() async throws {
         for shutsDown in [false, true] {
