@@ -34,8 +34,11 @@ struct JobQueue {
 
     var queuedCount: Int { waiting.count }
 
+    /// The number of jobs that are looked up before they are queued, or wait for a slot.
+    var waitingCount: Int { lookingCount + queuedCount }
+
     /// Whether there is work in this queue, or work is announced. Parked jobs do not count.
-    var isBusy: Bool { reservations + lookingCount + waiting.count + runningCount > 0 }
+    var isBusy: Bool { reservations + waitingCount + runningCount > 0 }
 
     /// The number of jobs that may run at a time.
     var slots: Int { max(1, configuration.maxConcurrent) }

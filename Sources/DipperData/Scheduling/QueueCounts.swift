@@ -8,7 +8,7 @@ public struct QueueCounts: Sendable, Hashable {
     public var fastWaiting = 0
     /// The number of urgent jobs that hold a slot.
     public var fastRunning = 0
-    /// The number of prefetches that wait for a slot.
+    /// The number of prefetches that wait for a slot, or that were urgent and are still looked up on disk.
     public var slowWaiting = 0
     /// The number of prefetches that hold a slot, paused ones included.
     public var slowRunning = 0

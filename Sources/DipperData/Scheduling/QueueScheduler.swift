@@ -54,9 +54,8 @@ struct QueueScheduler<Waiter: Sendable, Work: SchedulableWork>: Sendable {
     /// The numbers of jobs by what they are doing.
     var counts: QueueCounts {
         QueueCounts(
-            fastWaiting: queues[.fast].lookingCount + queues[.fast].queuedCount,
-            fastRunning: queues[.fast].runningCount, slowWaiting: queues[.slow].queuedCount,
-            slowRunning: queues[.slow].runningCount, parked: parkedCount)
+            fastWaiting: queues[.fast].waitingCount, fastRunning: queues[.fast].runningCount,
+            slowWaiting: queues[.slow].waitingCount, slowRunning: queues[.slow].runningCount, parked: parkedCount)
     }
 
     func job(for key: CacheKey) -> JobID? {

@@ -326,7 +326,9 @@ struct QueueSchedulerTableTests {
         bench.get("busy", .fast)
         bench.get("s", .slow)
         let a = bench.get("a", .fast, reads: true)
+        #expect(bench.scheduler.counts == QueueCounts(fastWaiting: 1, fastRunning: 1, slowWaiting: 1))
         bench.apply { $0.demote("a", into: &$1) }
+        #expect(bench.scheduler.counts == QueueCounts(fastRunning: 1, slowWaiting: 2))
         bench.apply { $0.lookedUp(a.job, hit: false, into: &$1) }
         #expect(bench.started.isEmpty)
         bench.apply { $0.cancel("busy", into: &$1) }
