@@ -254,7 +254,7 @@ extension FetchEngine {
             case .failure(let error):
                 failed(id, job, error == .cancelled && job.withState { $0.isLost } ? .unreachable : error)
             case .success(let response):
-                reporter.received(response, job.key)
+                if job.withState({ $0.provider }) == nil { reporter.received(response, job.key) }
                 goOn(after: response, id, job)
             }
         }

@@ -20,7 +20,7 @@ public struct CacheStatistics: Sendable, Hashable {
     public var failures = 0
     /// Requests sent over the network, including retries and requests that follow redirects.
     public var networkRequests = 0
-    /// Bytes of the bodies of complete answers, after content decoding.
+    /// Bytes of the bodies of complete answers from the network, after content decoding.
     public var networkBytes = 0
 
     /// Creates statistics in which every count is zero.

@@ -410,4 +410,13 @@ struct HTTPCachingTests {
         #expect(test.cache.statistics == expected)
         await test.cache.shutdown()
     }
+
+    @Test("the bytes of a provider are not counted as bytes of the network")
+    func bytesOfProviders() async throws {
+        let test = TestCache()
+        let provider = CustomProvider(key: "generated") { Data(count: 9) }
+        #expect(try await test.cache.getData(DataRequest(provider)).value.count == 9)
+        #expect(test.cache.statistics.networkRequests == 0 && test.cache.statistics.networkBytes == 0)
+        await test.cache.shutdown()
+    }
 }
