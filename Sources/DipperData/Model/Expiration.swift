@@ -38,6 +38,6 @@ public enum AccessExtension: Sendable, Hashable {
     case unchanged
     /// The entry's lifetime begins anew.
     case cacheTime
-    /// The entry expires as given, counted from the access.
+    /// The entry expires as given, counted from the access; a date is not exceeded, however often the entry is read.
     case expiration(Expiration)
 }

@@ -316,7 +316,8 @@ final class EntryIndex: Sendable {
             let update = try db.cachedStatement(
                 sql: """
                     UPDATE entry SET accessed = max(accessed, ?1),
-                        expires = CASE WHEN extension IS NULL THEN expires ELSE ?1 + extension END
+                        expires = CASE WHEN extension IS NULL THEN expires
+                            WHEN extension < 0 THEN -extension ELSE ?1 + extension END
                     WHERE name = ?2
                     """)
             for (name, time) in accesses { try update.execute(arguments: [time, name]) }

@@ -21,11 +21,12 @@ import Foundation
 // both are always read. For a program that knows only version 2, records of version 3 are absent.
 //
 // Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
-// seconds, NaN for none), generated and fresh until (Float64, seconds since 1970; infinities for ever and never),
-// family (UInt64, see `DataStore.keep`), status (UInt32), key, URL, number of header fields (UInt32), then name and
-// value of each; number of request fields that chose the answer (UInt32, all bits set if there is only one answer),
-// then of each its name, 1 or 0 (UInt32) for whether the request had it, and its value. Version 3 ends with the length
-// of the uncompressed body (UInt64). Texts are a UInt32 length in bytes and UTF-8.
+// seconds; NaN for none; a fixed time in seconds since 1970, negated), generated and fresh until (Float64, seconds
+// since 1970; infinities for ever and never), family (UInt64, see `DataStore.keep`), status (UInt32), key, URL, number
+// of header fields (UInt32), then name and value of each; number of request fields that chose the answer (UInt32, all
+// bits set if there is only one answer), then of each its name, 1 or 0 (UInt32) for whether the request had it, and its
+// value. Version 3 ends with the length of the uncompressed body (UInt64). Texts are a UInt32 length in bytes and
+// UTF-8.
 
 /// One entry in its form on disk.
 struct EntryRecord {

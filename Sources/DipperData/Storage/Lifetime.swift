@@ -4,8 +4,8 @@ import Foundation
 package struct Lifetime: Sendable, Hashable {
     /// The time at which the entry expires; infinite for never.
     var expires: TimeInterval
-    /// The lifetime that an access gives the entry, in seconds from the access; `nil` if an access leaves the
-    /// expiration as it is.
+    /// The lifetime that an access gives the entry, in seconds from the access. A negative number stands for a fixed
+    /// time, at which the entry then expires. `nil` if an access leaves the expiration as it is.
     var accessExtension: TimeInterval?
 
     static let forever = Lifetime(expires: .infinity, accessExtension: nil)
@@ -30,16 +30,17 @@ package struct Lifetime: Sendable, Hashable {
             case .unchanged: nil
             // Only a span can begin anew. A date stays the same.
             case .cacheTime: if case .date = expiration { nil } else { lifetime }
-            case .expiration(let expiration): expiration.lifetime(from: now)
+            case .expiration(.date(let date)): -max(0, date.timeIntervalSince1970)
+            case .expiration(let expiration): max(0, expiration.lifetime(from: now))
             }
         self.init(expires: now.timeIntervalSince1970 + lifetime, accessExtension: added)
     }
 
     func isExpired(at now: TimeInterval) -> Bool { expires <= now }
 
-    /// Returns the expiration after an access: ``accessExtension`` seconds after the access, or unchanged without one.
-    /// This can be earlier than ``expires``.
+    /// Returns the expiration after an access, which ``accessExtension`` determines. It can be earlier than
+    /// ``expires``.
     func expires(accessedAt now: TimeInterval) -> TimeInterval {
-        accessExtension.map { now + $0 } ?? expires
+        accessExtension.map { $0 < 0 ? -$0 : now + $0 } ?? expires
     }
 }

@@ -62,7 +62,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
             let node = state.nodes.start + Int(index)
             let lifetime = node.pointee.lifetime
             if lifetime.isExpired(at: now) { return (nil, take(index, &state)) }
-            if let added = lifetime.accessExtension { node.pointee.lifetime.expires = now + added }
+            if lifetime.accessExtension != nil { node.pointee.lifetime.expires = lifetime.expires(accessedAt: now) }
             node.pointee.stamp = stamp
             if state.newest != index {
                 let wasOldest = state.oldest == index

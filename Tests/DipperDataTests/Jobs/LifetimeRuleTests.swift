@@ -84,6 +84,31 @@ struct LifetimeRuleTests {
         await test.cache.shutdown()
     }
 
+    @Test("reads extend the life of an entry to a date, and no further", arguments: [true, false])
+    func extensionToDate(onDisk: Bool) async throws {
+        let folder = TemporaryFolder()
+        var test = TestCache(folder: onDisk ? folder : nil)
+        let end = AccessExtension.expiration(.date(test.date.now + 100))
+        let request = DataRequest(a).with(\.memoryExpiration, .seconds(10)).with(\.diskExpiration, .seconds(10))
+            .with(\.memoryAccessExtension, end).with(\.diskAccessExtension, end)
+        test.transport.script(a, [.body(Data(count: 100))])
+        _ = try await test.cache.getData(request).value
+        await test.cache.synchronize()
+        test.date.advance(by: 5)
+        if onDisk { test.cache.clearMemory() }
+        let tier = onDisk ? ResponseSource.disk : .memory
+        #expect(try await test.cache.getData(request).response.source == tier)
+        if onDisk {
+            await test.cache.shutdown()
+            test = TestCache(folder: folder, date: test.date)
+        }
+        test.date.advance(by: 94)
+        #expect(test.cache.cachedSource(for: a) == tier)
+        test.date.advance(by: 3)
+        #expect(test.cache.cachedSource(for: a) == nil)
+        await test.cache.shutdown()
+    }
+
     // MARK: The clock
 
     @Test("an answer from before the clock was set back is asked about, and is fresh again once confirmed")
