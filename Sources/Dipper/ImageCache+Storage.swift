@@ -82,8 +82,7 @@ extension ImageCache {
         let originals = loader.originals(of: options)
         let key = request.data.cacheKey
         if memory.contains(options.inMemory(options.key(key))) || loader.added(key, options) != nil { return .memory }
-        guard originals.hasData(for: options.fileKey(key)) || originals.hasData(for: key) else { return nil }
-        return originals.hasDisk ? .disk : .memory
+        return originals.cachedSource(for: options.fileKey(key)) ?? originals.cachedSource(for: key)
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.

@@ -579,6 +579,16 @@ struct ImageCacheRuleTests {
         await test.cache.shutdown()
     }
 
+    @Test("bytes that are in memory alone are not called on disk")
+    func tierOfBytesInMemory() async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.memoryLimit = 1 << 20 }
+        test.transport.script(a, [.body(try picture.png)])
+        _ = try await test.cache.data.getData(DataRequest(a).with(\.cachePolicy, .memoryOnly)).value
+        #expect(test.cache.memoryCount == 0 && test.cache.data.diskCount == 0)
+        #expect(test.cache.cachedTier(for: a) == .memory)
+        await test.cache.shutdown()
+    }
+
     @Test("fields of a processed picture from disk are those of the server")
     func derivedFields() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
