@@ -53,8 +53,8 @@ public struct DataResponse: Sendable {
 
     /// The time at which the server made the answer or last confirmed it, as far as that is known.
     public var generated: Date { Date(timeIntervalSince1970: info.freshness.generated) }
-    /// The age of the answer now (RFC 9111, section 4.2.3).
-    public var age: Duration { .seconds(max(0, Date().timeIntervalSince1970 - info.freshness.generated)) }
+    /// Returns the age of the answer at a date (RFC 9111, section 4.2.3); zero for dates before ``generated``.
+    public func age(at date: Date) -> Duration { .seconds(info.freshness.age(at: date.timeIntervalSince1970)) }
     /// The time at which the answer stops being fresh: `nil` if it is fresh for ever, `Date.distantPast` if the server
     /// must confirm each use (`no-cache`).
     public var freshUntil: Date? {

@@ -411,6 +411,17 @@ struct HTTPCachingTests {
         await test.cache.shutdown()
     }
 
+    @Test("an answer has its age at a date, whatever time it is on the system's clock")
+    func age() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.text("1", ["Cache-Control": "max-age=100", "Age": "40"])])
+        let response = try await test.cache.getData(a).response
+        #expect(response.age(at: test.date.now) == .seconds(40))
+        #expect(response.age(at: test.date.now + 10) == .seconds(50))
+        #expect(response.age(at: response.generated - 1) == .zero)
+        await test.cache.shutdown()
+    }
+
     @Test("the bytes of a provider are not counted as bytes of the network")
     func bytesOfProviders() async throws {
         let test = TestCache()
