@@ -74,8 +74,9 @@ public struct CodecRegistry: Sendable {
         throw .unsupportedFormat.with(detail: ImageFormat(sniffing: start)?.rawValue ?? "unknown bytes")
     }
 
-    /// The number of bytes that are passed to decoders to recognise a format.
-    static let sniffLength = 256
+    /// The number of bytes that are passed to decoders to recognise a format: as many as
+    /// ``ImageFormat/init(sniffing:)`` examines, because an SVG document may begin with a long comment.
+    static let sniffLength = 4096
 
     /// Returns the encoder of a format.
     ///

@@ -20,7 +20,7 @@ public protocol ImageDecoder: Sendable {
 
     /// Returns whether a file with these first bytes has the decoder's format. The default asks
     /// ``ImageFormat/init(sniffing:)``.
-    /// - Parameter start: the first 256 bytes, or all bytes if there are fewer.
+    /// - Parameter start: the first 4096 bytes, or all bytes if there are fewer.
     func recognizes(_ start: Data) -> Bool
 
     /// Returns the properties that the file's header states. The default is ``ImageInfo/init(_:)``.

@@ -52,6 +52,19 @@ import Testing
     }
 
     @Test(
+        "the codecs are asked with enough bytes to tell SVG past a long comment, and no more than that",
+        arguments: [(300, "svg"), (5_000, "unknown bytes")])
+    func longComment(_ length: Int, _ detail: String) {
+        let text = "<?xml version=\"1.0\"?><!--" + String(repeating: "x", count: length) + "--><svg/>"
+        do throws(DipperError) {
+            _ = try CodecRegistry.standard.decoder(for: Data(text.utf8))
+            Issue.record("no codec reads SVG")
+        } catch {
+            #expect(error == .unsupportedFormat && error.detail == detail)
+        }
+    }
+
+    @Test(
         "other formats are told by their numbers, and near misses are not",
         arguments: [
             ([0xFF, 0xD8, 0xFF, 0xE0], ImageFormat.jpeg), ([0xFF, 0xD8, 0xFF], nil), ([0xFF, 0xD8, 0x00, 0x00], nil),
