@@ -13,23 +13,29 @@ struct Orders {
     var log: URL
     /// The number of the process; the keys that only this process changes contain it.
     var place: Int
+    /// The number of processes that share the folder.
+    var processes: Int
     var seed: UInt64
     /// The port of the server.
     var port: Int
 
-    var arguments: [String] { ["worker", mode.rawValue, folder.path, log.path, "\(place)", "\(seed)", "\(port)"] }
+    var arguments: [String] {
+        ["worker", mode.rawValue, folder.path, log.path, "\(place)", "\(processes)", "\(seed)", "\(port)"]
+    }
 
-    init(mode: Mode, folder: URL, log: URL, place: Int, seed: UInt64, port: Int) {
-        (self.mode, self.folder, self.log, self.place, self.seed, self.port) = (mode, folder, log, place, seed, port)
+    init(mode: Mode, folder: URL, log: URL, place: Int, processes: Int, seed: UInt64, port: Int) {
+        (self.mode, self.folder, self.log) = (mode, folder, log)
+        (self.place, self.processes, self.seed, self.port) = (place, processes, seed, port)
     }
 
     init?(_ arguments: [String]) {
-        guard arguments.count == 6, let mode = Mode(rawValue: arguments[0]), let place = Int(arguments[3]),
-            let seed = UInt64(arguments[4]), let port = Int(arguments[5])
+        guard arguments.count == 7, let mode = Mode(rawValue: arguments[0]), let place = Int(arguments[3]),
+            let processes = Int(arguments[4]), processes > 0, let seed = UInt64(arguments[5]),
+            let port = Int(arguments[6])
         else { return nil }
         self.init(
             mode: mode, folder: URL(fileURLWithPath: arguments[1]), log: URL(fileURLWithPath: arguments[2]),
-            place: place, seed: seed, port: port)
+            place: place, processes: processes, seed: seed, port: port)
     }
 
     // MARK: Sizes

@@ -92,7 +92,8 @@ final class TortureRun {
 
     private func start(_ place: Int, _ mode: Orders.Mode) -> (Child, ContinuousClock.Instant)? {
         let orders = Orders(
-            mode: mode, folder: url(mode), log: log(place, mode), place: place, seed: random.next(), port: server.port)
+            mode: mode, folder: url(mode), log: log(place, mode), place: place, processes: processes,
+            seed: random.next(), port: server.port)
         // Most processes are killed while they open the folder or soon afterwards.
         let life = random.oneIn(4) ? 3_000 : 800
         return Child(again: orders.arguments).map {

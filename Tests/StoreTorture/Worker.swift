@@ -121,7 +121,7 @@ struct Worker {
         let kind = random.oneIn(4) ? "f" : "k"
         let key =
             orders.mode == .kept
-            ? "w\(Int.random(in: 0..<8, using: &random))\(kind)\(Int.random(in: 0..<60, using: &random))"
+            ? "w\(Int.random(in: 0..<orders.processes, using: &random))\(kind)\(Int.random(in: 0..<60, using: &random))"
             : "s\(kind)\(Int.random(in: 0..<400, using: &random))"
         guard let data = cache.data(for: CacheKey(key)) else { return }
         log.note("# read")
@@ -139,7 +139,9 @@ struct Worker {
             await cache.synchronize()
             guard orders.mode == .limited else { continue }
             let size = cache.diskSize
-            if size > Orders.limit + Orders.staged(by: 8) { log.complain("\(size) bytes count, over the limit") }
+            if size > Orders.limit + Orders.staged(by: orders.processes) {
+                log.complain("\(size) bytes count, over the limit")
+            }
         }
     }
 
