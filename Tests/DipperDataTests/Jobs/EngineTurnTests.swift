@@ -160,6 +160,29 @@ struct EngineTurnTests {
         timers.end()
     }
 
+    @Test("timers that are due together no longer run once one of them has cancelled them or ended the queue")
+    func timersDueTogether() async {
+        let clock = ManualClock()
+        let timers = TimerQueue(TimeSource(clock))
+        let ran = Box<[Int]>([])
+        let cancelled = Box<TimerQueue.ID?>(nil)
+        timers.schedule(after: .seconds(1)) {
+            ran.update { $0.append(0) }
+            if let id = cancelled.value { timers.cancel(id) }
+        }
+        let second = timers.schedule(after: .seconds(1)) { ran.update { $0.append(1) } }
+        cancelled.update { $0 = second }
+        timers.schedule(after: .seconds(1)) {
+            ran.update { $0.append(2) }
+            timers.end()
+        }
+        timers.schedule(after: .seconds(1)) { ran.update { $0.append(3) } }
+        await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(1))
+        #expect(await settle { ran.value.contains(2) })
+        #expect(await stays { ran.value == [0, 2] })
+    }
+
     // MARK: Revalidation
 
     @Test("however many calls find an answer out of date, one fetch at a time renews it")

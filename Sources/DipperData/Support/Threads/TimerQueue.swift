@@ -60,7 +60,7 @@ package final class TimerQueue: Sendable {
         return id
     }
 
-    /// Cancels a timer, if it has not fired.
+    /// Cancels a timer, unless its work has begun.
     package func cancel(_ id: ID) {
         let (dropped, old) = state.withLock { state -> ((@Sendable () -> Void)?, Heap<Entry>?) in
             guard let dropped = state.work.removeValue(forKey: id.number) else { return (nil, nil) }
@@ -72,7 +72,7 @@ package final class TimerQueue: Sendable {
         _ = consume old
     }
 
-    /// Cancels all timers. Timers that are scheduled later never fire.
+    /// Cancels all timers, unless their work has begun. Timers that are scheduled later never fire.
     package func end() {
         let (sleeper, work) = state.withLock { state in
             state.isEnded = true
@@ -93,10 +93,10 @@ package final class TimerQueue: Sendable {
     private func fire() {
         let now = time.now()
         let due = state.withLock { state in
-            var due: [@Sendable () -> Void] = []
+            var due: [UInt64] = []
             while let next = state.entries.min, next.due <= now || state.work[next.number] == nil {
                 state.entries.removeMin()
-                if let work = state.work.removeValue(forKey: next.number) { due.append(work) }
+                due.append(next.number)
             }
             state.sleepsUntil = nil
             state.sleeper = nil
@@ -105,6 +105,10 @@ package final class TimerQueue: Sendable {
             }
             return due
         }
-        for work in due { work() }
+        for number in due {
+            // The timer may have been cancelled, or the queue may have ended, during the work before.
+            let work = state.withLock { $0.work.removeValue(forKey: number) }
+            work?()
+        }
     }
 }
