@@ -24,9 +24,9 @@ struct ColorMatrix {
         }
     }
 
-    /// Multiplies the resulting colours by a factor and then adds a constant. Must be called at most once.
+    /// Multiplies the resulting colours by a factor and then adds a constant.
     mutating func scale(by factor: Double, adding sum: Double) {
-        for index in 0..<3 { columns[index] *= factor }
+        for index in 0..<4 { columns[index] *= SIMD4(factor, factor, factor, 1) }
         columns[3] += SIMD4(sum, sum, sum, 0)
     }
 
