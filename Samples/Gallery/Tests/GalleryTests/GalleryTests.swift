@@ -32,7 +32,8 @@ struct GalleryTests {
         try run.start()
         #expect(run.end() == 0)
         let report = try run.readReport()
-        let rests = report.rests.filter { $0.screenshot != nil }
+        #expect(!report.rests.contains { $0.screenshot == "" }, "ImageMagick's import failed")
+        let rests = report.rests.filter { $0.screenshot?.isEmpty == false }
         try #require(rests.count >= 3)
         try expectPictures(run, rests)
         expectOrder(report)

@@ -61,6 +61,7 @@ package struct Report: Codable {
         package let settled: Double?
         package let first, last: Int
         package let places: [Place]
+        /// The file name of the screenshot: empty if it failed, `nil` if none was taken.
         package let screenshot: String?
     }
 
