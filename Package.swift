@@ -55,7 +55,8 @@ let package = Package(
         .target(name: "CodecShims", dependencies: ["CPNG", "CJPEG"]),
         // Loops over pixels, compiled for several instruction sets; the best one of the machine runs.
         .target(name: "CPixels"),
-        // System calls for processes that the C library declares only for GNU's dialect, which Swift does not see.
+        // System calls for processes and files. The C library declares them only for GNU's dialect, which Swift does not
+        // see.
         .target(name: "ProcessShims"),
         .target(
             name: "DipperData",

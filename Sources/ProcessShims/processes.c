@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -61,4 +62,8 @@ int dipper_memory_file(void) { return memfd_create("dipper-video", MFD_CLOEXEC);
 void *dipper_remap(void *start, size_t length, size_t wanted) {
     void *moved = mremap(start, length, wanted, MREMAP_MAYMOVE);
     return moved == MAP_FAILED ? NULL : moved;
+}
+
+int dipper_rename_unless_taken(int folder, const char *name, int new_folder, const char *new_name) {
+    return renameat2(folder, name, new_folder, new_name, RENAME_NOREPLACE);
 }

@@ -1,4 +1,5 @@
 import Foundation
+import ProcessShims
 
 /// A folder of the user, held by its descriptor. Files and subfolders in it are reached from the descriptor, one name
 /// at a time. No symbolic link is followed. Files of other users count as absent; opening another user's folder throws.
@@ -110,8 +111,17 @@ final class Folder: Sendable {
         }
     }
 
+    /// Renames a file unless the new name is taken.
+    /// - Returns: `false` if the new name is taken.
+    /// - Throws: `FileError`, with `EINVAL` or `ENOSYS` if the file system can only replace files.
+    func rename(_ name: String, to other: Folder, unlessTaken newName: String) throws(FileError) -> Bool {
+        if dipper_rename_unless_taken(descriptor, name, other.descriptor, newName) == 0 { return true }
+        guard errno == EEXIST else { throw FileError("rename", other.path + "/" + newName) }
+        return false
+    }
+
     /// Creates a file with its contents, on the device when this returns. Has no effect if the name is taken. The whole
-    /// file appears in one step, except on file systems without hard links.
+    /// file appears in one step, except on file systems that have no hard links and can only replace files.
     /// - Parameter beside: the folder in which the file is written first.
     func makeFile(_ name: String, _ contents: [UInt8], beside: Folder) throws(FileError) {
         let temporary = "\(Self.temporaryPrefix)\(Self.randomName())"
@@ -122,7 +132,12 @@ final class Folder: Sendable {
             guard errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK else {
                 throw FileError("link", path + "/" + name)
             }
-            if entry(name) == nil { try writeFile(name, contents) }
+            do throws(FileError) {
+                _ = try beside.rename(temporary, to: self, unlessTaken: name)
+            } catch {
+                guard error.code == EINVAL || error.code == ENOSYS else { throw error }
+                if entry(name) == nil { try writeFile(name, contents) }
+            }
         }
         try flush()
     }

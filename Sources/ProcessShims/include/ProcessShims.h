@@ -1,4 +1,4 @@
-/* System calls for processes that Swift does not see: the C library declares them only for GNU's dialect. Each function
+/* System calls for processes and files that Swift does not see: the C library declares them only for GNU's dialect. Each function
    reports errors as the system does: -1 with errno, or in dipper_spawn the error itself. Descriptors that these
    functions open are closed in programs that are started later. */
 #pragma once
@@ -26,3 +26,7 @@ int dipper_memory_file(void);
 /* Changes the length of a mapping without copying it; the mapping may move. Returns NULL if there is no room: then the
    mapping stays as it was. */
 void *dipper_remap(void *start, size_t length, size_t wanted);
+
+/* Renames a file; fails with EEXIST if the new name is taken, with EINVAL or ENOSYS if the file system can only replace
+   files. */
+int dipper_rename_unless_taken(int folder, const char *name, int new_folder, const char *new_name);

@@ -196,4 +196,16 @@ struct FolderSafetyTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path + "/staging").isEmpty)
         #expect(lines.all.contains { $0.contains("cannot be written") })
     }
+
+    @Test("a file that is put in place by renaming replaces no other")
+    func renamedUnlessTaken() throws {
+        let temporary = TemporaryFolder()
+        try temporary.put("new", "new")
+        try temporary.put("taken", "kept")
+        let folder = try Folder(path: temporary.path)
+        #expect(try !folder.rename("new", to: folder, unlessTaken: "taken"))
+        #expect(temporary.text("taken") == "kept" && temporary.text("new") == "new")
+        #expect(try folder.rename("new", to: folder, unlessTaken: "free"))
+        #expect(temporary.text("free") == "new" && Set(temporary.files) == ["taken", "free"])
+    }
 }
