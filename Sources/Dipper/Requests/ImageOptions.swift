@@ -27,7 +27,7 @@ public struct ImageOptions: Sendable {
     /// ```swift
     /// let request = ImageRequest(url)
     ///     .with(\.scale, 2)
-    ///     .processed(by: .roundCorners(radius: .points(8)))               // 16 pixels
+    ///     .processed(by: .roundedCorners(radius: .points(8)))               // 16 pixels
     /// ```
     public var scale: Double?
 

@@ -122,7 +122,7 @@ public struct ImageRequest: Sendable {
     /// let request = ImageRequest(url)
     ///     .processed(by: .downsample(width: 200, height: 200, .fill))
     ///     .processed(by: .crop(width: 200, height: 200))
-    ///     .processed(by: .roundCorners(radius: 12))
+    ///     .processed(by: .roundedCorners(radius: 12))
     /// ```
     public func processed(by processor: any ImageProcessor) -> ImageRequest {
         with(\.processors, (options.processors ?? []) + [processor])
