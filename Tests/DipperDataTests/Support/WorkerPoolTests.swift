@@ -1,3 +1,4 @@
+import DipperTesting
 import TestSupport
 import Testing
 
