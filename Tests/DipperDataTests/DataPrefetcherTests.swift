@@ -161,7 +161,7 @@ struct DataPrefetcherTests {
 
     @Test("stops, pauses and additions from many threads: every request is told of once")
     func concurrency() async throws {
-        for round in 0..<20 {
+        for round in 0..<6 {
             let test = TestCache { $0.transport = InstantTransport() }
             let ends = Box<[PrefetchResult<DataRequest>]>([])
             let prefetcher = DataPrefetcher(test.cache, urls: urls(300), maxOutstanding: 1 + round % 5)
