@@ -148,7 +148,7 @@ tsan: deps-test ## run the tests under Thread Sanitizer
 	$(BUILD) --build-tests --sanitize=thread --scratch-path .build-tsan $(SANITIZER_SYMBOLS)
 	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \
 		Tests/ThreadSanitizer/mutex.c -ldl
-	@$(call tell-failures,LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so DIPPER_MODEL_OPERATIONS=3000 TSAN_OPTIONS="halt_on_error=0 exitcode=66 atexit_sleep_ms=50" \
+	@$(call tell-failures,LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so DIPPER_WORKLOAD=10 TSAN_OPTIONS="halt_on_error=0 exitcode=66 atexit_sleep_ms=50" \
 		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing \
 		--skip '$(TSAN_SKIP)' $(TEST_WIDTH))
 

@@ -1,5 +1,3 @@
-import Dispatch
-
 /// The interface that prefetchers use.
 extension DataCache {
     /// The queue on which closures run that belong to no request.
@@ -7,7 +5,7 @@ extension DataCache {
 
     /// Runs work that may block for as long as the disk takes, on a reader's thread.
     package func runOnReader(_ work: @escaping @Sendable () -> Void) {
-        if !store.runOnReader(work) { DispatchQueue.global().async(execute: work) }
+        if !store.runOnReader(work) { SeparateThread.run(work) }
     }
 
     /// Returns whether the entry of a key is a fresh success that answers a request without the network. Reads no body.

@@ -142,13 +142,13 @@ struct DataPrefetcherTests {
         #expect(result.failed.map(\.error) == [.shutDown, .shutDown, .shutDown])
     }
 
-    @Test("of 20,000 URLs, of which every tenth is missing, each ends once, with few calls at a time")
+    @Test("of 100,000 URLs, of which every tenth is missing, each ends once, with few calls at a time")
     func many() async throws {
         let test = TestCache {
             $0.transport = InstantTransport()
             $0.memoryLimit = 1 << 28
         }
-        let count = 20_000
+        let count = workload(100_000)
         for number in 0..<count where number % 10 != 0 { try test.cache.addData(Data([1]), for: url("\(number)")) }
         let ends = Box(0)
         let result = await DataPrefetcher(test.cache, urls: urls(count)).onEnd { _ in ends.update { $0 += 1 } }.value
@@ -161,7 +161,7 @@ struct DataPrefetcherTests {
 
     @Test("stops, pauses and additions from many threads: every request is told of once")
     func concurrency() async throws {
-        for round in 0..<6 {
+        for round in 0..<workload(20) {
             let test = TestCache { $0.transport = InstantTransport() }
             let ends = Box<[PrefetchResult<DataRequest>]>([])
             let prefetcher = DataPrefetcher(test.cache, urls: urls(300), maxOutstanding: 1 + round % 5)

@@ -73,8 +73,7 @@ public struct VideoFrameProvider: DataProvider {
     /// ```
     public static func key(of video: URL) async -> CacheKey {
         await withCheckedContinuation { continuation in
-            // Reading blocks, and Swift's cooperative threads must not.
-            DispatchQueue.global().async { continuation.resume(returning: VideoSource.key(of: video)) }
+            SeparateThread.run { continuation.resume(returning: VideoSource.key(of: video)) }
         }
     }
 

@@ -1,4 +1,3 @@
-import Dispatch
 import Synchronization
 
 /// The budget for the bodies of all fetches in memory, in bytes: of bodies that are being received, and of the partial
@@ -62,6 +61,6 @@ final class BodyBudget: Sendable {
             return state.budget.take(-held - parked)
         }
         guard let notice, let listener = listener.withLock({ $0 }) else { return }
-        DispatchQueue.global().async { listener(notice) }
+        SeparateThread.run { listener(notice) }
     }
 }

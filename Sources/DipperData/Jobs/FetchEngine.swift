@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 import Logging
 import Synchronization
@@ -138,7 +137,7 @@ final class FetchEngine: Sendable {
             next += 1
             turn -= 1
         }
-        DispatchQueue.global().async { [actions, next] in self.carryOut(actions, from: next) }
+        SeparateThread.run { [actions, next] in self.carryOut(actions, from: next) }
         for step in afterwards { step.run() }
     }
 

@@ -45,7 +45,7 @@ public final class CountingDecoder: ImageDecoder {
     /// transport.script(url, [.body(Data("a photograph".utf8))])
     /// ```
     /// - Parameters:
-    ///   - size: the size of the picture. If a target is set, as by `Downsample`, the picture has the size that
+    ///   - size: the size of the picture. If a target is set, for example by `.downsample(width:height:)`, the picture has the size that
     ///     follows from the target.
     ///   - isHeld: whether each decode waits until the test releases it.
     public convenience init(making size: PixelSize, isHeld: Bool = false) {

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import DipperData
@@ -22,9 +23,8 @@ private struct NaiveModel {
 
 @Suite("The scheduler against a naive model", .timeLimit(.minutes(5)))
 struct QueueSchedulerModelTests {
-    /// Operations of each walk; `DIPPER_MODEL_OPERATIONS` sets another number.
-    private static let operations =
-        ProcessInfo.processInfo.environment["DIPPER_MODEL_OPERATIONS"].flatMap(Int.init) ?? 30_000
+    /// Operations of each walk.
+    private static let operations = workload(30_000)
 
     @Test("the rules hold over random operations", arguments: [0, 1, 2, 3])
     func randomOperations(run: Int) async {

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import DipperData
@@ -22,12 +23,12 @@ struct SchedulerCostTests {
         }
     }
 
-    @Test("of 10,000 calls that share a fetch each is cancelled, and changes its priority, at the same cost")
+    @Test("of 100,000 calls that share a fetch each is cancelled, and changes its priority, at the same cost")
     func manyWaiters() async {
         var bench = Bench()
         var tasks: [TaskID] = []
         let job = bench.get("a", .fast).job
-        for number in 0..<10_000 {
+        for number in 0..<workload(100_000) {
             tasks.append(bench.get("a", number % 2 == 0 ? .fast : .slow, priority: number % 3 == 0 ? .high : .low).task)
         }
         let steps = StepCounter()
@@ -48,21 +49,22 @@ struct SchedulerCostTests {
         #expect(bench.scheduler.counts.fastRunning == 1)
     }
 
-    @Test("20,000 jobs that wait for the network are awake within a few seconds, the urgent ones first")
+    @Test("100,000 jobs that wait for the network are awake within a few seconds, the urgent ones first")
     func wakeSpread() {
         var bench = Bench()
         func park(_ jobs: [JobID]) -> [JobID] {
             for job in jobs { bench.apply { $0.failed(job, ending: [], parking: .untilNetworkReturns, into: &$1) } }
             return jobs
         }
-        let slow = park((0..<20_000).map { bench.get("s\($0)", .slow).job })
+        let count = workload(100_000)
+        let slow = park((0..<count).map { bench.get("s\($0)", .slow).job })
         let urgent = park((0..<10).map { bench.get("u\($0)", .fast).job })
         bench.apply {
             $0.networkReturned(for: slow + urgent, spacing: .milliseconds(4), within: .seconds(3), into: &$1)
         }
         var delays: [(JobID, Duration)] = []
         for case .arm(let id, _, let delay, _) in bench.actions { delays.append((id, delay)) }
-        #expect(delays.count == 20_010)
+        #expect(delays.count == count + 10)
         #expect(delays.prefix(10).map(\.0) == urgent)
         #expect(zip(delays, delays.dropFirst()).allSatisfy { $0.1 < $1.1 })
         #expect((delays.last?.1 ?? .zero) < .seconds(3) && (delays.last?.1 ?? .zero) > .seconds(2))

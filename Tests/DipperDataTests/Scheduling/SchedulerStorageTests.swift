@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import DipperData
@@ -35,13 +36,14 @@ struct SchedulerStorageTests {
 
     @Test("when most jobs have ended, their storage is given back, and each end pays for a few places")
     func drain() {
-        let (all, left) = (12_000, 40)
+        let (all, left) = (workload(50_000), 40)
+        let hosts = all * 2 / 5
         var bench = Bench()
         bench.apply { $0.configure(.slow, QueueConfiguration(maxConcurrent: 1, maxPerHost: 1), into: &$1) }
         var tasks: [TaskID] = []
         bench.get("first", .slow)
-        for number in 0..<all { tasks.append(bench.get("s\(number)", .slow, host: "h\(number % 4_000)").task) }
-        #expect(bench.scheduler.table.jobs.capacity > all && bench.scheduler.queues[.slow].capacity.hosts > 4_000)
+        for number in 0..<all { tasks.append(bench.get("s\(number)", .slow, host: "h\(number % hosts)").task) }
+        #expect(bench.scheduler.table.jobs.capacity > all && bench.scheduler.queues[.slow].capacity.hosts > hosts)
         // Those that stay are spread over the whole of the storage.
         let stride = all / left
         let kept = Set((0..<left).map { $0 * stride + 7 })
@@ -119,7 +121,7 @@ struct SchedulerStorageTests {
         "the calls that share a job are cancelled one by one at the same cost, in any order",
         arguments: ["oldest first", "newest first", "any"])
     func joiners(order: String) {
-        let count = 6_000
+        let count = workload(20_000)
         var bench = Bench()
         bench.get("a", .slow)
         var tasks = (0..<count).map { number in

@@ -7,10 +7,11 @@ import Testing
 
 @Suite("Timers", .timeLimit(.minutes(5)))
 struct TimerQueueTests {
-    @Test("timers fire, in their order, while a program keeps all of Swift's threads busy")
+    @Test(
+        "timers fire in their order, and work on separate threads runs, while a program blocks all of Swift's threads")
     func busyThreads() async {
         await #expect(processExitsWith: .success) {
-            let isDone = Box(false), fired = Box<[Int]>([])
+            let isDone = Box(false), hasRun = Box(false), fired = Box<[Int]>([])
             let timers = TimerQueue(TimeSource(ContinuousClock()))
             defer { timers.end() }
             // More than there are threads. They are let go when the timers have fired, or far too late.
@@ -25,11 +26,14 @@ struct TimerQueueTests {
                 }
                 timers.schedule(after: .milliseconds(40)) {
                     fired.update { $0.append(2) }
-                    isDone.update { $0 = true }
+                    SeparateThread.run {
+                        hasRun.update { $0 = true }
+                        isDone.update { $0 = true }
+                    }
                 }
                 timers.schedule(after: .milliseconds(20)) { fired.update { $0.append(1) } }
             }
-            #expect(fired.value == [1, 2])
+            #expect(fired.value == [1, 2] && hasRun.value)
             #expect(ContinuousClock.now < tooLate)
         }
     }

@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 import Synchronization
 
@@ -31,7 +30,7 @@ package final class JoinableThread: Sendable {
         let handle = handle
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             // Waiting blocks, and Swift's cooperative threads must not.
-            DispatchQueue.global().async {
+            SeparateThread.run {
                 pthread_join(handle, nil)
                 continuation.resume()
             }

@@ -5,7 +5,7 @@ import Foundation
 package struct TimeSource: Sendable {
     package let now: @Sendable () -> Duration
     package let sleep: @Sendable (Duration) async throws -> Void
-    /// Whether the clock is the system's, and not one that a test moves on.
+    /// Whether this is a clock of the system, not one that a test moves on.
     private let isReal: Bool
 
     package init(_ clock: any Clock<Duration>) {
@@ -24,16 +24,16 @@ package struct TimeSource: Sendable {
     private static func make<C: Clock<Duration>>(_ clock: C) -> TimeSource {
         let origin = clock.now
         return TimeSource(
-            isReal: clock is ContinuousClock, now: { origin.duration(to: clock.now) },
+            isReal: clock is ContinuousClock || clock is SuspendingClock, now: { origin.duration(to: clock.now) },
             sleep: { try await clock.sleep(until: clock.now.advanced(by: $0), tolerance: nil) })
     }
 
-    /// The longest wait of a timer of the system. Those timers stand still while the computer sleeps, and
-    /// `ContinuousClock` does not.
+    /// The longest wait of a timer of Dispatch. These timers stand still while the computer sleeps, but
+    /// `ContinuousClock` goes on.
     private static let longestWait: Duration = .seconds(60)
 
-    /// Calls a closure once at a time, or now and then before it. By the system's clock it is called on a thread of
-    /// Dispatch's, which is not held up by a program that keeps all of Swift's threads busy.
+    /// Calls a closure once, at a time or earlier: a long wait is given up after a minute, and the caller waits again.
+    /// With a clock of the system the closure is called on a ``SeparateThread``.
     /// - Returns: a closure that keeps it from being called.
     func wake(at due: Duration, _ body: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         guard isReal else {
@@ -44,8 +44,8 @@ package struct TimeSource: Sendable {
             return { task.cancel() }
         }
         let wait = min(max(due - now(), .zero), Self.longestWait)
-        // Timers of Dispatch may be cancelled on any thread.
-        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "dipper timer"))
+        // Any thread may cancel a timer of Dispatch; only its Swift type does not say so.
+        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: SeparateThread.queue())
         timer.setEventHandler {
             timer.cancel()
             body()

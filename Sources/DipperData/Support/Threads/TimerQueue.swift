@@ -24,7 +24,21 @@ package final class TimerQueue: Sendable {
         /// Cancels the sleeper.
         var sleeper: (@Sendable () -> Void)?
         var sleepsUntil: Duration?
+        /// The number of the latest nap.
+        var napNumber: UInt64 = 0
         var isEnded = false
+
+        mutating func nap(until due: Duration) -> Nap {
+            sleepsUntil = due
+            napNumber += 1
+            return Nap(number: napNumber, due: due)
+        }
+    }
+
+    /// A sleep that has been decided, and that begins once the lock is released.
+    private struct Nap {
+        let number: UInt64
+        let due: Duration
     }
 
     private let time: TimeSource
@@ -47,16 +61,16 @@ package final class TimerQueue: Sendable {
     /// Runs `work` once at a time of the time source, unless ``cancel(_:)`` or ``end()`` comes first.
     @discardableResult
     package func schedule(at due: Duration, _ work: @escaping @Sendable () -> Void) -> ID {
-        let (id, replaced) = state.withLock { state -> (ID, (@Sendable () -> Void)?) in
+        let (id, nap) = state.withLock { state -> (ID, Nap?) in
             let id = ID(number: state.nextNumber)
             guard !state.isEnded else { return (id, nil) }
             state.entries.insert(Entry(due: due, number: state.nextNumber))
             state.work[state.nextNumber] = work
             state.nextNumber += 1
             if let until = state.sleepsUntil, until <= due { return (id, nil) }
-            return (id, startSleeper(&state, until: due))
+            return (id, state.nap(until: due))
         }
-        replaced?()
+        if let nap { sleep(nap) }
         return id
     }
 
@@ -83,28 +97,32 @@ package final class TimerQueue: Sendable {
         _ = consume work
     }
 
-    /// Starts a sleeper, and returns the one that is no longer needed.
-    private func startSleeper(_ state: inout State, until due: Duration) -> (@Sendable () -> Void)? {
-        state.sleepsUntil = due
-        let cancel = time.wake(at: due) { [weak self] in self?.fire() }
-        return exchange(&state.sleeper, with: cancel)
+    /// Starts a sleeper in place of the one before, unless a later nap has been decided meanwhile.
+    private func sleep(_ nap: Nap) {
+        let cancel = time.wake(at: nap.due) { [weak self] in self?.fire() }
+        let unneeded = state.withLock { state in
+            state.napNumber == nap.number && !state.isEnded ? exchange(&state.sleeper, with: cancel) : cancel
+        }
+        unneeded?()
     }
 
     private func fire() {
         let now = time.now()
-        let due = state.withLock { state in
+        let (due, nap, last) = state.withLock { state -> ([UInt64], Nap?, (@Sendable () -> Void)?) in
             var due: [UInt64] = []
             while let next = state.entries.min, next.due <= now || state.work[next.number] == nil {
                 state.entries.removeMin()
                 due.append(next.number)
             }
             state.sleepsUntil = nil
-            state.sleeper = nil
-            if let next = state.entries.min, !state.isEnded {
-                _ = startSleeper(&state, until: next.due)
-            }
-            return due
+            // The sleeper that has woken may not have been noted yet.
+            state.napNumber += 1
+            let last = exchange(&state.sleeper, with: nil)
+            let next = state.isEnded ? nil : state.entries.min
+            return (due, next.map { state.nap(until: $0.due) }, last)
         }
+        _ = consume last
+        if let nap { sleep(nap) }
         for number in due {
             // The timer may have been cancelled, or the queue may have ended, during the work before.
             let work = state.withLock { $0.work.removeValue(forKey: number) }

@@ -1,0 +1,8 @@
+internal import Foundation
+
+/// Returns how much of a long test to run: all of it, or the percentage in the environment variable `DIPPER_WORKLOAD`,
+/// for sanitizers, which make tests many times slower.
+package func workload(_ size: Int) -> Int {
+    let percent = ProcessInfo.processInfo.environment["DIPPER_WORKLOAD"].flatMap(Int.init) ?? 100
+    return max(1, size * percent / 100)
+}
