@@ -78,6 +78,8 @@ public final class AnimatedImage: Sendable {
     private let scale: Double
     private let time: TimeSource
     private let timers: TimerQueue
+    /// The thread of the timers of all players.
+    private static let timerThread = SeparateThread()
     let player: Mutex<Player>
 
     /// Creates a player, which ``start()`` starts.
@@ -98,7 +100,7 @@ public final class AnimatedImage: Sendable {
         scale = image.scale
         frameCount = image.animation?.frameCount ?? 1
         time = TimeSource(options.clock)
-        timers = TimerQueue(time)
+        timers = TimerQueue(time, on: Self.timerThread)
         var frames: [(picture: Image, delay: Duration)]?
         if options.processors.isEmpty, let preloaded = image.animation?.preloaded, !preloaded.isEmpty {
             frames = preloaded.map { ($0.image.at(scale: image.scale), options.delays.delay(of: $0.duration)) }

@@ -73,7 +73,7 @@ public struct VideoFrameProvider: DataProvider {
     /// ```
     public static func key(of video: URL) async -> CacheKey {
         await withCheckedContinuation { continuation in
-            SeparateThread.run { continuation.resume(returning: VideoSource.key(of: video)) }
+            SeparateThread().run { continuation.resume(returning: VideoSource.key(of: video)) }
         }
     }
 

@@ -15,12 +15,16 @@ final class BodyBudget: Sendable {
     }
 
     private let state: Mutex<State>
+    private let thread: SeparateThread
     private let listener = Mutex<(@Sendable (Notice) -> Void)?>(nil)
     /// The largest number of bytes that parked jobs may keep.
     let parkedLimit: Int
 
-    /// - Parameter limit: the budget, in bytes.
-    init(limit: Int) {
+    /// - Parameters:
+    ///   - limit: the budget, in bytes.
+    ///   - thread: tells the listener what follows from the end of a job.
+    init(limit: Int, thread: SeparateThread = SeparateThread()) {
+        self.thread = thread
         state = Mutex(State(budget: ByteBudget(limit: limit)))
         parkedLimit = max(0, limit / 4)
     }
@@ -61,6 +65,6 @@ final class BodyBudget: Sendable {
             return state.budget.take(-held - parked)
         }
         guard let notice, let listener = listener.withLock({ $0 }) else { return }
-        SeparateThread.run { listener(notice) }
+        thread.run { listener(notice) }
     }
 }

@@ -7,6 +7,8 @@ final class DataStore: Sendable {
     let disk: DiskTier?
     let history: StoreHistory
     let readers: LookUpQueue?
+    /// Runs what the readers would, where there is no disk tier.
+    private let thread = SeparateThread()
     private let defaults: StoreDefaults
     let now: @Sendable () -> Date
 
@@ -66,10 +68,9 @@ final class DataStore: Sendable {
         readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
     }
 
-    /// Runs work on a reader's thread.
-    /// - Returns: false, and nothing is run, if there is no thread that reads.
-    func runOnReader(_ work: @escaping @Sendable () -> Void) -> Bool {
-        readers?.add(.init(.slow, .normal), work) != nil
+    /// Runs work on a reader's thread; on a thread of its own if there is none that reads.
+    func runOnReader(_ work: @escaping @Sendable () -> Void) {
+        if readers?.add(.init(.slow, .normal), work) == nil { thread.run(work) }
     }
 
     /// Reads the entry of a key from memory or disk, on a reader's thread.

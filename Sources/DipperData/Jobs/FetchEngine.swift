@@ -57,6 +57,7 @@ final class FetchEngine: Sendable {
     let transport: any Transport
     let network: any NetworkMonitor
     let time: TimeSource
+    private let thread = SeparateThread()
     let timers: TimerQueue
     let now: @Sendable () -> Date
     let options: Options
@@ -77,11 +78,11 @@ final class FetchEngine: Sendable {
         self.transport = transport
         self.network = network
         self.time = time
-        timers = TimerQueue(time)
+        timers = TimerQueue(time, on: thread)
         self.now = now
         self.options = options
         self.reporter = reporter
-        bodies = BodyBudget(limit: options.inFlightLimit)
+        bodies = BodyBudget(limit: options.inFlightLimit, thread: thread)
         let observation = network.observe { [weak self] in self?.networkChanged() }
         self.observation.withLock { $0 = observation }
         bodies.listen { [weak self] notice in self?.apply { $0.budgetChanged(notice, into: &$1) } }
@@ -137,7 +138,7 @@ final class FetchEngine: Sendable {
             next += 1
             turn -= 1
         }
-        SeparateThread.run { [actions, next] in self.carryOut(actions, from: next) }
+        thread.run { [actions, next] in self.carryOut(actions, from: next) }
         for step in afterwards { step.run() }
     }
 

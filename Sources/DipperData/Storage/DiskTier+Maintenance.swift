@@ -76,7 +76,7 @@ extension DiskTier {
         await synchronize()
         // SQLite checks the whole index in one call. The writer thread carries out changes meanwhile.
         let (problems, isCounted) = await withCheckedContinuation { continuation in
-            SeparateThread.run { continuation.resume(returning: self.checkIndex()) }
+            SeparateThread().run { continuation.resume(returning: self.checkIndex()) }
         }
         return await withCheckedContinuation { continuation in
             start(Verification(problems: problems, isCounted: isCounted)) { job in

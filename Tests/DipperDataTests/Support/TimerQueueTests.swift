@@ -26,7 +26,7 @@ struct TimerQueueTests {
                 }
                 timers.schedule(after: .milliseconds(40)) {
                     fired.update { $0.append(2) }
-                    SeparateThread.run {
+                    SeparateThread().run {
                         hasRun.update { $0 = true }
                         isDone.update { $0 = true }
                     }
@@ -36,6 +36,28 @@ struct TimerQueueTests {
             #expect(fired.value == [1, 2] && hasRun.value)
             #expect(ContinuousClock.now < tooLate)
         }
+    }
+
+    @Test("however many timers fire at a time, their work runs one after the other: each queue needs one thread")
+    func oneThread() async {
+        let timers = TimerQueue(TimeSource(ContinuousClock()))
+        defer { timers.end() }
+        let running = Box(0), most = Box(0), fired = Box(0)
+        for number in 0..<40 {
+            timers.schedule(after: .milliseconds(number)) {
+                let count = running.update { count in
+                    count += 1
+                    return count
+                }
+                most.update { $0 = max($0, count) }
+                // Long enough for the next timers to become due meanwhile.
+                usleep(3_000)
+                running.update { $0 -= 1 }
+                fired.update { $0 += 1 }
+            }
+        }
+        await settle { fired.value == 40 }
+        #expect(most.value == 1)
     }
 
     @Test("a timer that is cancelled does not fire, and those after it do")

@@ -48,7 +48,8 @@ enum DataGuides {
 
     static func hooks(_ url: URL, _ session: Session, _ mirror: URL) -> DataRequest {
         let credentials = Credentials.provider(identity: session.account) { challenge in
-            await session.token(renewing: challenge.demand != nil)
+            let token = await session.token(renewing: challenge.demand != nil)
+            return "Bearer \(token)"
         }
         let request = DataRequest(url)
             .with(\.credentials, credentials)

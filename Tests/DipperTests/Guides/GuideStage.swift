@@ -40,5 +40,5 @@ struct Loop: Sendable {
 struct Session: Sendable {
     let account = "account 7"
 
-    func token(renewing: Bool) async -> String? { "token" }
+    func token(renewing: Bool) async -> String { "token" }
 }

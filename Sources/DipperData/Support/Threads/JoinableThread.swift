@@ -30,7 +30,7 @@ package final class JoinableThread: Sendable {
         let handle = handle
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             // Waiting blocks, and Swift's cooperative threads must not.
-            SeparateThread.run {
+            SeparateThread().run {
                 pthread_join(handle, nil)
                 continuation.resume()
             }

@@ -1,11 +1,15 @@
 import Dispatch
 
-/// Threads of Dispatch that are not those of Swift's tasks.
+/// A thread of Dispatch that is not one of Swift's tasks. It runs closures one after the other.
 ///
 /// Work that blocks would hold up the program's tasks, and a program that keeps all of Swift's threads busy would hold
 /// up the cache. Dispatch's global queues share their threads with Swift's tasks; a serial queue does not.
-package enum SeparateThread {
-    package static func run(_ work: @escaping @Sendable () -> Void) { queue().async(execute: work) }
+///
+/// Who has work again and again keeps one of these: Dispatch starts a thread for each queue that is busy at a time.
+package struct SeparateThread: Sendable {
+    let queue = DispatchQueue(label: "dipper")
 
-    static func queue() -> DispatchQueue { DispatchQueue(label: "dipper") }
+    package init() {}
+
+    package func run(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }
 }

@@ -33,9 +33,11 @@ package struct TimeSource: Sendable {
     private static let longestWait: Duration = .seconds(60)
 
     /// Calls a closure once, at a time or earlier: a long wait is given up after a minute, and the caller waits again.
-    /// With a clock of the system the closure is called on a ``SeparateThread``.
+    /// - Parameter thread: calls the closure, if this is a clock of the system.
     /// - Returns: a closure that keeps it from being called.
-    func wake(at due: Duration, _ body: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+    func wake(
+        at due: Duration, on thread: SeparateThread, _ body: @escaping @Sendable () -> Void
+    ) -> @Sendable () -> Void {
         guard isReal else {
             let task = Task.detached { [now, sleep] in
                 try? await sleep(due - now())
@@ -45,7 +47,7 @@ package struct TimeSource: Sendable {
         }
         let wait = min(max(due - now(), .zero), Self.longestWait)
         // Any thread may cancel a timer of Dispatch; only its Swift type does not say so.
-        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: SeparateThread.queue())
+        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: thread.queue)
         timer.setEventHandler {
             timer.cancel()
             body()

@@ -42,10 +42,13 @@ package final class TimerQueue: Sendable {
     }
 
     private let time: TimeSource
+    private let thread: SeparateThread
     private let state = Mutex(State())
 
-    package init(_ time: TimeSource) {
+    /// - Parameter thread: runs the closures, if the clock is one of the system's.
+    package init(_ time: TimeSource, on thread: SeparateThread = SeparateThread()) {
         self.time = time
+        self.thread = thread
     }
 
     /// The number of timers that have neither fired nor been cancelled.
@@ -99,7 +102,7 @@ package final class TimerQueue: Sendable {
 
     /// Starts a sleeper in place of the one before, unless a later nap has been decided meanwhile.
     private func sleep(_ nap: Nap) {
-        let cancel = time.wake(at: nap.due) { [weak self] in self?.fire() }
+        let cancel = time.wake(at: nap.due, on: thread) { [weak self] in self?.fire() }
         let unneeded = state.withLock { state in
             state.napNumber == nap.number && !state.isEnded ? exchange(&state.sleeper, with: cancel) : cancel
         }
