@@ -56,7 +56,7 @@ struct TimerQueueTests {
                 fired.update { $0 += 1 }
             }
         }
-        await settle { fired.value == 40 }
+        #expect(await settle { fired.value == 40 })
         #expect(most.value == 1)
     }
 
