@@ -127,7 +127,7 @@ def products():
 
 def programs(suites):
     """The test program, and those that these suites start."""
-    wanted = re.compile(re.sub(r"/[^|]*", "/", suites))
+    wanted = re.compile(re.sub(r"/(\([^)]*\)|[^|]*)", "/", suites))
     texts = {path: path.read_text() for path in (PACKAGE / "Tests").rglob("*.swift")}
     concerned = [(path, text) for path, text in texts.items()
                  if any(wanted.search(f".{name}/") for name in re.findall(r"struct (\w+)", text))]

@@ -51,7 +51,7 @@ extension DiskTier {
     /// staged, flushes the entry on disk to the device, or writes `record` if that fails or the entry is not on disk.
     /// - Parameters:
     ///   - record: the entry that memory has under the key, looked up after the claim was made; `nil` if memory has
-    ///     none.
+    ///     none, and the disk alone may have one.
     ///   - whenDone: called once, with `false` if a durable entry is not on the device. For an entry that need not be
     ///     durable, called with the outcome of the staged write, or at once with `true` if none is staged.
     func settle(
@@ -64,7 +64,8 @@ extension DiskTier {
             // Another write may have been staged meanwhile.
             if self.join(key, durability, whenDone) { return }
             if self.flush(key) { return whenDone(true) }
-            guard let record else { return whenDone(false) }
+            // A file whose row a killed process has not committed cannot be flushed, but it can be written again.
+            guard let record = record ?? self.entry(for: key) else { return whenDone(false) }
             self.stage(.write(record), for: key, durability, permit: Permit(record.value.info, claim, isLatest: true)) {
                 // If this record was refused, a newer entry may have been staged.
                 if $0 || !self.join(key, durability, whenDone) { whenDone($0) }

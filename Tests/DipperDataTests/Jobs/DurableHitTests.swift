@@ -2,6 +2,7 @@ import DipperTesting
 import Dispatch
 import FlushLog
 import Foundation
+import GRDB
 import TestSupport
 import Testing
 
@@ -77,6 +78,23 @@ struct DurableHitTests {
         #expect(flush_log_count(log) > before)
         #expect(try await test.cache.getData(relaxed).response.source == .memory)
         #expect(flushes == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a file without a row, as a killed process leaves it, is written again, though memory keeps nothing")
+    func unlisted() async throws {
+        let test = TestCache(folder: folder) { $0.memoryLimit = 0 }
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: relaxed)
+        let index = try DatabaseQueue(path: folder.path + "/index.sqlite")
+        try await index.write {
+            try $0.execute(sql: "DELETE FROM entry")
+            #expect($0.changesCount == 1)
+        }
+        let response = try await test.cache.getData(request).response
+        #expect(response.source == .disk && response.data.count == 9_000)
+        // The file that is there, then the one that takes its place.
+        #expect(flushes == 2)
+        #expect(try await index.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM entry") } == 1)
         await test.cache.shutdown()
     }
 
