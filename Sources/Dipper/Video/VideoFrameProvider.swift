@@ -73,9 +73,12 @@ public struct VideoFrameProvider: DataProvider {
     /// ```
     public static func key(of video: URL) async -> CacheKey {
         await withCheckedContinuation { continuation in
-            SeparateThread().run { continuation.resume(returning: VideoSource.key(of: video)) }
+            files.run { continuation.resume(returning: VideoSource.key(of: video)) }
         }
     }
+
+    /// The thread that reads the attributes of files.
+    private static let files = SeparateThread()
 
     /// Creates a provider for one frame of a video in memory.
     ///

@@ -189,9 +189,11 @@ final class MemoryTier<Value: Sendable>: Sendable {
     ) {
         var (entries, bytes) = (0, 0)
         while totalCost > maximum || entryCount > maximumCount ?? .max {
-            guard let oldest = shards.min(by: { $0.oldestStamp < $1.oldestStamp }), oldest.oldestStamp < .max,
-                let removed = oldest.removeOldest()
-            else { break }
+            guard let oldest = shards.min(by: { $0.oldestStamp < $1.oldestStamp }), oldest.oldestStamp < .max else {
+                break
+            }
+            // Another thread may have removed the last entry of this shard meanwhile.
+            guard let removed = oldest.removeOldest() else { continue }
             account(removed: removed)
             entries += 1
             bytes += removed.cost

@@ -7,6 +7,52 @@ import Testing
 
 @Suite("Timers", .timeLimit(.minutes(5)))
 struct TimerQueueTests {
+    /// A clock whose first sleeper wakes early, when the test says so. It counts its sleepers, and calls a closure once
+    /// before it is read.
+    private struct EarlyClock: Clock {
+        let clock = ManualClock()
+        let early = Gate()
+        let begun = Box(0), ended = Box(0)
+        let onRead = Box<(@Sendable () -> Void)?>(nil)
+
+        var minimumResolution: Duration { clock.minimumResolution }
+
+        var now: ManualClock.Instant {
+            let body = onRead.update { exchange(&$0, with: nil) }
+            body?()
+            return clock.now
+        }
+
+        func sleep(until deadline: ManualClock.Instant, tolerance: Duration?) async throws {
+            let number = begun.update { count in
+                count += 1
+                return count
+            }
+            defer { ended.update { $0 += 1 } }
+            if number == 1 { await early.pass() } else { try await clock.sleep(until: deadline, tolerance: tolerance) }
+        }
+    }
+
+    @Test("a timer that is scheduled while the sleeper wakes leaves one sleeper")
+    func oneSleeper() async {
+        let clock = EarlyClock()
+        let timers = TimerQueue(TimeSource(clock))
+        let fired = Box<[Int]>([])
+        timers.schedule(at: .seconds(10)) { fired.update { $0.append(10) } }
+        await clock.early.waitForArrival()
+        clock.onRead.update { body in
+            body = { timers.schedule(at: .seconds(5)) { fired.update { $0.append(5) } } }
+        }
+        clock.early.open()
+        #expect(await settle { clock.begun.value == 3 && clock.ended.value == 2 })
+        for _ in 0..<2 {
+            #expect(await settle { clock.clock.sleeperCount == 1 })
+            clock.clock.advance(by: .seconds(5))
+        }
+        #expect(await settle { fired.value == [5, 10] })
+        timers.end()
+    }
+
     @Test(
         "timers fire in their order, and work on separate threads runs, while a program blocks all of Swift's threads")
     func busyThreads() async {

@@ -56,6 +56,19 @@ struct MemoryTierTests {
         #expect((0..<5).map { tier.value(for: CacheKey("\($0)")) } == [nil, nil, 2, 3, 4])
     }
 
+    @Test("trimming goes on while another thread removes the entries that it is about to remove")
+    func trimsDuringRemovals() {
+        let tier = tier(1_000_000)
+        let keys = (0..<32).map { CacheKey("\($0)") }
+        for round in 0..<workload(2_000) {
+            for (number, key) in keys.enumerated() { tier.insert(number, for: key, cost: 1, lifetime: .forever) }
+            DispatchQueue.concurrentPerform(iterations: 2) { thread in
+                if thread == 0 { tier.trim(toCost: 0) } else { for key in keys.dropLast(2) { tier.remove(key) } }
+            }
+            #expect(tier.entryCount == 0, "round \(round)")
+        }
+    }
+
     @Test("after trims to nothing the limit is what it was")
     func trims() {
         let tier = tier(1_000)

@@ -5,7 +5,7 @@ import Dispatch
 /// Work that blocks would hold up the program's tasks, and a program that keeps all of Swift's threads busy would hold
 /// up the cache. Dispatch's global queues share their threads with Swift's tasks; a serial queue does not.
 ///
-/// Who has work again and again keeps one of these: Dispatch starts a thread for each queue that is busy at a time.
+/// An owner with recurring work keeps one instance, because Dispatch starts a thread for each queue that is busy.
 package struct SeparateThread: Sendable {
     let queue = DispatchQueue(label: "dipper")
 

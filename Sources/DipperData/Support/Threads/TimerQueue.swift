@@ -124,7 +124,8 @@ package final class TimerQueue: Sendable {
             let next = state.isEnded ? nil : state.entries.min
             return (due, next.map { state.nap(until: $0.due) }, last)
         }
-        _ = consume last
+        // Another thread may have started this sleeper while the one that has woken was on its way.
+        last?()
         if let nap { sleep(nap) }
         for number in due {
             // The timer may have been cancelled, or the queue may have ended, during the work before.
