@@ -101,6 +101,8 @@ public final class ImageCache: Sendable {
         for task in loader.live.all { task.cancel() }
         // Processed pictures are written before the disk is closed.
         await loader.queue.shutdown()
+        // Other threads may be writing, such as those of a program's own queue.
+        await loader.writes.finish()
         if ownsData { await data.shutdown() }
     }
 

@@ -651,7 +651,53 @@ struct ImageCacheRuleTests {
         await test.cache.shutdown()
     }
 
+    @Test("adding many pictures does not wait for the encoder")
+    func addMany() async throws {
+        let gate = Gate()
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            $0.decodingThreads = 1
+            $0.options.serializer = gate.serializer
+        }
+        let added = Box(0)
+        Thread.detachNewThread { [picture, cache = test.cache] in
+            for number in 0..<12 {
+                try? cache.addImage(picture, for: url("\(number)"))
+                added.update { $0 += 1 }
+            }
+        }
+        #expect(await settle { added.value == 12 })
+        gate.open(12)
+        await test.cache.synchronize()
+        #expect(test.cache.data.diskCount == 12)
+        await test.cache.shutdown()
+    }
+
     // MARK: Shutdown
+
+    @Test("shutdown waits for a picture that a queue of the program's own is writing")
+    func waitsForWrite() async throws {
+        let folder = TemporaryFolder()
+        let gate = Gate()
+        let test = TestImageCache(folder: folder) { $0.options.serializer = gate.serializer }
+        test.transport.script(a, [.body(try picture.png)])
+        let request = ImageRequest(a).processed(by: Inverting())
+            .with(\.processingQueue, .dispatch(DispatchQueue(label: "own"))).with(\.waitsForDiskWrite, true)
+        let task = test.cache.getImage(request)
+        try #require(await settle { gate.entered.value == 1 })
+        let hasEnded = Box(false)
+        let cache = test.cache
+        let end = Task {
+            await cache.shutdown()
+            hasEnded.update { $0 = true }
+        }
+        #expect(await task.error == .cancelled)
+        #expect(await stays { !hasEnded.value })
+        gate.open()
+        await end.value
+        let again = TestImageCache(folder: folder)
+        #expect(again.cache.hasProcessedImage(for: request))
+        await again.cache.shutdown()
+    }
 
     @Test("a shared data cache outlives one of two image caches; shutting down twice at once is fine")
     func sharedOriginals() async throws {

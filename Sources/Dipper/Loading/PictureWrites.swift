@@ -46,24 +46,27 @@ final class PictureWrites: Sendable {
         self.queue = queue
     }
 
-    /// The number of keys with writes from which on a write is carried out at once: each write holds a picture.
+    /// The number of keys with writes from which on a write comes before other work: each write holds a picture.
     private static let mostWaiting = 8
 
-    /// Writes a picture in the background. Writes it at once if the caller waits for that, if too many writes wait
-    /// already, or if the queue accepts no more work.
+    /// Writes a picture in the background. If too many writes wait already, or if tasks wait for this one, the thread
+    /// that has made the picture writes it at once. A picture that the caller has added is then written by the queue,
+    /// before other work. If the queue accepts no more work, the picture is written at once.
     func add(_ job: Job, for key: CacheKey, atOnce isWaitedFor: Bool) {
-        let (replaced, isFirst, atOnce) = state.withLock { state -> (Job?, Bool, Bool) in
+        let (replaced, isFirst, isSoon) = state.withLock { state -> (Job?, Bool, Bool) in
             // A removed picture must not replace one that was added after the removal.
             guard job.isWanted else { return (job, false, false) }
             let isFirst = state.entries[key] == nil
-            let atOnce = isWaitedFor || state.entries.count >= Self.mostWaiting
+            let isSoon = isWaitedFor || state.entries.count >= Self.mostWaiting
             let replaced = exchange(&state.entries[key, default: Entry()].waiting, with: job)
-            return (replaced, isFirst, atOnce)
+            return (replaced, isFirst, isSoon)
         }
         replaced?.dropped()
-        guard isFirst || atOnce else { return }
+        guard isFirst || isSoon else { return }
         let run: @Sendable () -> Void = { self.run(key) }
-        if atOnce || queue.add(.init(rank: .background, priority: .normal), run) == nil { run() }
+        // A caller that adds a picture does not wait for the encoder.
+        if isSoon, job.added == nil { return run() }
+        if queue.add(.init(rank: isSoon ? .urgent : .background, priority: .normal), run) == nil { run() }
     }
 
     private func run(_ key: CacheKey) {
