@@ -20,9 +20,15 @@ final class DecodeQueue: Sendable {
     }
 
     private struct Taken {
-        let run: @Sendable () -> Void
+        let work: Work
         let isLeisurely: Bool
         let cost: Int
+    }
+
+    /// The next step of a thread.
+    private enum Step {
+        case run(Taken)
+        case measure(Int, @Sendable () -> Int)
     }
 
     // Every access is made while holding `condition`.
@@ -46,19 +52,28 @@ final class DecodeQueue: Sendable {
 
         /// Waits for work and takes it from the queue. Returns `nil` when the queue has ended.
         func take() -> Taken? {
+            while let step = next() {
+                switch step {
+                case .run(let taken): return taken
+                case .measure(let id, let measure):
+                    // Another thread may measure the same work meanwhile, with the same result.
+                    let cost = measure()
+                    condition.lock()
+                    work[id]?.cost = min(max(0, cost), budget)
+                    condition.unlock()
+                }
+            }
+            return nil
+        }
+
+        /// Waits for a step of the calling thread. Returns `nil` when the queue has ended.
+        private func next() -> Step? {
             condition.lock()
             defer { condition.unlock() }
             while true {
                 let next = order.first(upTo: leisurely < mostLeisurely ? .background : .urgent)
                 if let (id, rank) = next, let found = work[id] {
-                    if found.cost == nil, let measure = found.measure {
-                        // Another thread may measure the same work meanwhile, with the same result.
-                        condition.unlock()
-                        let cost = measure()
-                        condition.lock()
-                        work[id]?.cost = min(max(0, cost), budget)
-                        continue
-                    }
+                    if found.cost == nil, let measure = found.measure { return .measure(id, measure) }
                     let cost = found.cost ?? 0
                     if running == 0 || cost <= budget - used {
                         order.remove(id)
@@ -67,7 +82,7 @@ final class DecodeQueue: Sendable {
                         if isLeisurely { leisurely += 1 }
                         if cost > 0 { running += 1 }
                         used += cost
-                        return Taken(run: found.run, isLeisurely: isLeisurely, cost: cost)
+                        return .run(Taken(work: found, isLeisurely: isLeisurely, cost: cost))
                     }
                 } else if isEnding, order.count == 0 {
                     return nil
@@ -99,12 +114,15 @@ final class DecodeQueue: Sendable {
         threads = (0..<count).map { _ in
             JoinableThread(name: JoinableThread.name(name, "decode")) {
                 while let taken = state.take() {
-                    taken.run()
+                    taken.work.run()
                     state.done(taken)
                 }
             }
         }
     }
+
+    /// Ends the threads, which do not keep the queue.
+    deinit { end() }
 
     /// Adds work to the queue.
     /// - Parameter cost: measures the bytes that the work takes, before the work begins; `nil` for none.
@@ -117,7 +135,7 @@ final class DecodeQueue: Sendable {
         state.nextID += 1
         state.work[state.nextID] = Work(run: work, measure: cost)
         state.order.insert(state.nextID, place)
-        state.condition.broadcast()
+        state.condition.signal()
         return state.nextID
     }
 

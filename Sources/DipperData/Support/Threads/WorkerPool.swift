@@ -34,6 +34,9 @@ package final class WorkerPool: Sendable {
         }
     }
 
+    /// Ends the threads, which do not keep the pool.
+    deinit { end() }
+
     /// Runs `work` on one of the threads. Once the pool is ending, returns `false` and runs nothing.
     @discardableResult
     package func run(_ work: @escaping @Sendable () -> Void) -> Bool {
