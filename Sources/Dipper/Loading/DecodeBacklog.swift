@@ -54,16 +54,18 @@ final class DecodeBacklog: Sendable {
     /// Holds back the fetches of a data cache too. Must be called before anything is fetched from that cache.
     func follow(_ originals: DataCache) {
         let number = originals.number
-        if state.withLock({ $0.holds[number] != nil }) { return }
+        let present = state.withLock { $0.holds }
+        if present[number] != nil { return }
         let holds = Holds(originals)
-        let (notices, unused) = state.withLock { state -> (Notices?, [Holds]) in
-            guard state.holds[number] == nil else { return (nil, []) }
-            let over = state.holds.filter(\.value.isOver)
+        // Looking at a data cache may release it, which must not happen under the lock.
+        let over = present.filter(\.value.isOver)
+        let notices = state.withLock { state -> Notices? in
+            guard state.holds[number] == nil else { return nil }
             for number in over.keys { state.holds[number] = nil }
             state.holds[number] = holds
-            return (state.notices, Array(over.values))
+            return state.notices
         }
-        _ = consume unused
+        withExtendedLifetime(over) {}
         if let notices { holds.tell(notices) }
     }
 
