@@ -64,8 +64,7 @@ extension DiskTier {
             // Another write may have been staged meanwhile.
             if self.join(key, durability, whenDone) { return }
             if self.flush(key) { return whenDone(true) }
-            // A file whose row a killed process has not committed cannot be flushed, but it can be written again.
-            guard let record = record ?? self.entry(for: key) else { return whenDone(false) }
+            guard let record else { return whenDone(false) }
             self.stage(.write(record), for: key, durability, permit: Permit(record.value.info, claim, isLatest: true)) {
                 // If this record was refused, a newer entry may have been staged.
                 if $0 || !self.join(key, durability, whenDone) { whenDone($0) }

@@ -149,7 +149,8 @@ extension DiskTier {
         let name = options.naming.name(key)
         do {
             try files.flush(name)
-            return try index.flush(name)
+            // A process that was killed may have put the file in place and not committed its row.
+            return try index.flush(name, orAdd: { row(of: name, nil, files) })
         } catch {
             complain("an entry cannot be flushed", error)
             return false

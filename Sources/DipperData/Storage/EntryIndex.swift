@@ -60,14 +60,17 @@ final class EntryIndex: Sendable {
             if db.configuration.readonly { try db.execute(sql: Self.patience) }
         }
         pool = try DatabasePool(path: path, configuration: configuration)
-        let version = try pool.writeWithoutTransaction { db -> Int? in
-            guard try Int.fetchOne(db, sql: "PRAGMA application_id") == Self.applicationID else {
-                guard try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") == 0 else {
+        // One transaction, because another process may create the tables between two reads.
+        var version: Int?
+        try pool.writeWithoutTransaction { db in
+            try db.inTransaction(.deferred) {
+                if try Int.fetchOne(db, sql: "PRAGMA application_id") == Self.applicationID {
+                    version = try Int.fetchOne(db, sql: "PRAGMA user_version")
+                } else if try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") != 0 {
                     throw ForeignDatabase()
                 }
-                return nil
+                return .commit
             }
-            return try Int.fetchOne(db, sql: "PRAGMA user_version")
         }
         if let version, version != Self.version { throw ForeignDatabase() }
         isNew = version == nil
@@ -325,14 +328,19 @@ final class EntryIndex: Sendable {
     }
 
     /// Flushes a row to the device, with everything that was written before it.
-    /// - Returns: `false` if there is no such row.
-    func flush(_ name: String) throws -> Bool {
+    /// - Parameter missing: called if there is no such row, while nothing else can change the index; returns the row to
+    ///   add.
+    /// - Returns: `false` if there is no row.
+    func flush(_ name: String, orAdd missing: () -> Row?) throws -> Bool {
         var isThere = false
         try transaction(.durable) { db in
             // SQLite flushes only after a change.
             try db.cachedStatement(sql: "UPDATE entry SET accessed = accessed + 0.001 WHERE name = ?")
                 .execute(arguments: [name])
             isThere = db.changesCount == 1
+            guard !isThere, let row = missing() else { return }
+            try Self.addMissing([row], db)
+            isThere = true
         }
         return isThere
     }

@@ -98,7 +98,7 @@ struct Sweep: DiskJob {
 
 extension DiskTier {
     /// Returns the row that a file's metadata describes; `nil` if the file is not a record or is torn.
-    fileprivate func row(of name: String, _ listed: EntryIndex.Listed?, _ files: BlobFiles) -> EntryIndex.Row? {
+    func row(of name: String, _ listed: EntryIndex.Listed?, _ files: BlobFiles) -> EntryIndex.Row? {
         guard let row = files.row(of: name) else { return nil }
         // The metadata may be torn. Unexpected metadata is accepted only if the checksum of the whole file is right.
         let isExpected =

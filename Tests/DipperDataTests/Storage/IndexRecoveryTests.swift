@@ -35,6 +35,33 @@ struct IndexRecoveryTests {
         await second.shutdown()
     }
 
+    @Test("one that many make at once is nobody else's")
+    func madeByMany() async throws {
+        let failures = Box<[String]>([])
+        for _ in 0..<150 {
+            let folder = TemporaryFolder()
+            try folder.put("index.sqlite", "")
+            let path = folder.path + "/index.sqlite"
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<4 {
+                    group.addTask {
+                        await withCheckedContinuation { continuation in
+                            Thread.detachNewThread {
+                                do {
+                                    try EntryIndex(path: path, boot: "boot").close()
+                                } catch {
+                                    if IndexFailure(error) != .busy { failures.update { $0.append("\(error)") } }
+                                }
+                                continuation.resume()
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        #expect(failures.value.isEmpty)
+    }
+
     @Test(
         "one of another program, or of a later version, is left alone, and nothing is kept on disk",
         arguments: ["PRAGMA application_id = 17", "PRAGMA user_version = 99"])
