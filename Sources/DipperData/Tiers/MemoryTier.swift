@@ -188,17 +188,25 @@ final class MemoryTier<Value: Sendable>: Sendable {
         toCost maximum: Int, count maximumCount: Int? = nil, _ reason: CacheEvent.Cleaning.Reason = .overLimit
     ) {
         var (entries, bytes) = (0, 0)
-        while totalCost > maximum || entryCount > maximumCount ?? .max {
-            guard let oldest = shards.min(by: { $0.oldestStamp < $1.oldestStamp }), oldest.oldestStamp < .max else {
-                break
-            }
+        while totalCost > maximum || entryCount > maximumCount ?? .max, let shard = oldestShard {
             // Another thread may have removed the last entry of this shard meanwhile.
-            guard let removed = oldest.removeOldest() else { continue }
+            guard let removed = shard.removeOldest() else { continue }
             account(removed: removed)
             entries += 1
             bytes += removed.cost
         }
         if entries > 0 { onCleaned?(.init(tier: .memory, reason: reason, entries: entries, bytes: bytes)) }
+    }
+
+    /// The shard with the least recently used entry; `nil` if all are empty.
+    private var oldestShard: MemoryShard<Value>? {
+        var oldest: (shard: MemoryShard<Value>?, stamp: UInt64) = (nil, .max)
+        for shard in shards {
+            // Read once, because another thread may be removing the entry.
+            let stamp = shard.oldestStamp
+            if stamp < oldest.stamp { oldest = (shard, stamp) }
+        }
+        return oldest.shard
     }
 
     private func tell(_ removed: some Collection<MemoryEntry<Value>>, _ reason: CacheEvent.Cleaning.Reason) {
