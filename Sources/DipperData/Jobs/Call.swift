@@ -5,6 +5,9 @@ final class Call: Sendable {
     let request: DataRequest
     let key: CacheKey
     private let defaults: Defaults
+    /// Whether each source, the request's own and then its alternatives, is local. Providers are code of the program's
+    /// own, so they are asked here and never under a lock.
+    private let localSources: [Bool]
 
     /// The options of requests that have none of their own.
     final class Defaults: Sendable {
@@ -30,7 +33,15 @@ final class Call: Sendable {
         self.request = request
         self.key = key
         self.defaults = defaults
+        localSources = request.hasHooks ? ([request.source] + request.alternatives).map { $0?.isStandIn == true } : []
     }
+
+    /// Returns whether the bytes of a source are at hand anyway.
+    /// - Parameter source: 0 for the request's own source, then its alternatives.
+    func isLocal(_ source: Int) -> Bool { source < localSources.count && localSources[source] }
+
+    /// Whether an alternative stands in for this call only.
+    var hasStandIns: Bool { localSources.dropFirst().contains(true) }
 
     /// A copy of the call without alternatives that would stand in for one call only.
     var withoutStandIns: Call { Call(request.withoutStandIns, key: key, defaults: defaults) }
@@ -52,7 +63,7 @@ final class Call: Sendable {
         switch cachePolicy {
         case .useCache, .fromMemoryOrRefresh: true
         // A local source can be read again as easily as an entry on disk.
-        case .ignoreCache: request.provider?.isLocal != true && !request.isForThisProcess
+        case .ignoreCache: !isLocal(0) && !request.isForThisProcess
         case .memoryOnly, .cacheOnly, .bypass: false
         }
     }
@@ -78,6 +89,12 @@ final class Call: Sendable {
         guard hasOwnValidation else { return (200...299).contains(value.info.status) }
         let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
         return request.validation.check(answer) == nil
+    }
+
+    /// Returns whether the server can be asked whether a stored answer is still valid.
+    func mayConfirm(_ value: StoredData) -> Bool {
+        // The hooks may change the fields that choose the answer, so the choice is made after they have run.
+        accepts(value) && (request.hooks.changesRequests || value.info.isChosen(by: request.headers))
     }
 
     /// Returns how the call may use a stored answer.

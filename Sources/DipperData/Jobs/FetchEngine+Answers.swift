@@ -80,7 +80,8 @@ extension FetchEngine {
 
     /// Returns the response of a task that is answered with what the tiers have.
     func keptAnswer(for task: DataTask, _ found: FetchJob.Found) -> DataResponse {
-        switch task.call.use(of: found.value, at: now().timeIntervalSince1970) {
+        // The task's validation has accepted the answer at the look-up, and is not asked again.
+        switch task.call.use(of: found.value.info, at: now().timeIntervalSince1970) {
         case .fresh: DataResponse(found.value, source: found.source)
         case .staleWhileRevalidating:
             DataResponse(found.value, source: .stale, revalidation: found.revalidation)
@@ -216,7 +217,7 @@ extension FetchEngine {
         let isFor: @Sendable (Call) -> Bool = { other in
             if other === call { return true }
             // A call that has named no stand-in waits for the real answer.
-            if value.info.isStandIn, !other.request.hasStandIns { return false }
+            if value.info.isStandIn, !other.hasStandIns { return false }
             let isSame = other.request.headers == call.request.headers
             return (isSame || (isForAll && value.info.isChosen(by: other.request.headers))) && other.accepts(value)
         }

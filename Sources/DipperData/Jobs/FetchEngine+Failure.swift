@@ -50,7 +50,7 @@ extension FetchEngine {
         if goesOn {
             // A task that has named no stand-in ends with this failure.
             let isStandIn = job.withState { $0.isStandIn }
-            let others = waiters.filter { isStandIn && !$0.waiter.call.request.hasStandIns }.map(\.id)
+            let others = waiters.filter { isStandIn && !$0.waiter.call.hasStandIns }.map(\.id)
             ending = ending.filter { others.contains($0) }
         }
         job.withState { [failure] in $0.failure = failure }
@@ -78,7 +78,7 @@ extension FetchEngine {
                 // Other calls that have joined the job may have alternatives of their own.
                 state.exhausted.append(state.lead)
                 let other = waiters.map(\.waiter.call).first { call in
-                    call.request.hasStandIns && !state.exhausted.contains { $0 === call }
+                    call.hasStandIns && !state.exhausted.contains { $0 === call }
                 }
                 guard let other else { return false }
                 state.lead = other

@@ -45,6 +45,9 @@ extension FetchEngine {
     /// Makes the attempt, continuing the partial body if there is one.
     private func begin(_ id: JobID, _ job: FetchJob) {
         let time = time.now()
+        let (lead, found) = job.withState { ($0.lead, $0.insistsOnNetwork ? nil : $0.found) }
+        // The caller's validation is asked without a lock.
+        let stored = found.flatMap { lead.mayConfirm($0.value) ? $0.value : nil }
         let isReady = job.withState { state in
             guard let url = state.sourceURL else { return false }
             state.attempts += 1
@@ -54,11 +57,10 @@ extension FetchEngine {
             state.isLost = false
             state.budget.run(at: time)
             if state.isThrottled { state.budget.hold(at: time) }
-            let stored = state.insistsOnNetwork ? nil : state.storedAnswer
             state.attempt = Attempt(
                 url, insteadOf: state.lead.request.url ?? url, headers: state.lead.request.headers,
-                hooks: state.lead.request.hooks, maximumRedirects: options.maximumRedirects, stored: stored,
-                partial: state.partial)
+                hooks: state.lead.request.hooks, maximumRedirects: options.maximumRedirects,
+                stored: state.insistsOnNetwork ? nil : stored, partial: state.partial)
             state.sent = state.lead.request.headers
             return true
         }
@@ -350,14 +352,5 @@ extension FetchEngine {
             return exchange(&state.hasPartialOnDisk, with: false)
         }
         if wasOnDisk { store.disk?.dropPartial(of: job.key) }
-    }
-}
-
-extension FetchJob.State {
-    /// The stored answer, if the server can be asked whether it is still valid.
-    var storedAnswer: StoredData? {
-        guard let value = found?.value, lead.accepts(value) else { return nil }
-        // The hooks may change the fields that choose the answer, so the choice is made after they have run.
-        return lead.request.hooks.changesRequests || value.info.isChosen(by: lead.request.headers) ? value : nil
     }
 }

@@ -185,7 +185,7 @@ extension FetchJob.State {
 
     /// Whether the source stands in for others that have failed. Such a source has its bytes at hand anyway, and they
     /// are not the bytes that the others would have brought.
-    var isStandIn: Bool { source > 0 && provider?.isLocal == true }
+    var isStandIn: Bool { source > 0 && lead.isLocal(source) }
 }
 
 /// The time spent on a fetch since its first attempt, without the time in which it was held back or had no network.

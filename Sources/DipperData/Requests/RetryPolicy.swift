@@ -81,7 +81,7 @@ public struct RetryPolicy: Sendable {
     }
 
     /// Returns a policy with the caller's own rule: the closure returns the wait before the next attempt, or `nil` to
-    /// give up.
+    /// give up. It is called on any thread, also on one that works for other calls, so it must return soon.
     ///
     /// ```swift
     /// let policy = RetryPolicy.custom { context in

@@ -23,7 +23,8 @@ public struct ResponseValidation: Sendable {
     /// ```
     public static let anyStatus = ResponseValidation { _ in nil }
 
-    /// Creates a rule of the caller's own, for example for the type or the bytes. The closure is called on any thread.
+    /// Creates a rule of the caller's own, for example for the type or the bytes. The closure is called on any thread,
+    /// also on one that works for other calls, so it must return soon.
     /// - Parameter check: returns the error if the answer is not acceptable, such as ``DipperError/rejected`` or
     ///   ``DipperError/status(_:)``; `nil` if it is.
     public init(_ check: @escaping @Sendable (TransferResponse) -> DipperError?) {
