@@ -134,7 +134,8 @@ extension ImageLoader {
     func revalidation(of task: ImageTask, by bytes: () -> DataTask) -> Revalidation {
         if let present = revalidations[task.memoryKey] { return Revalidation(task, present, self) }
         let bytes = bytes()
-        let maker = revalidationTask(like: task)
+        let maker = task.renewal(self)
+        live.add(maker)
         let present = revalidations.add(bytes, maker)
         guard present === bytes else {
             maker.finish(.failure(.cancelled))
@@ -152,13 +153,5 @@ extension ImageLoader {
             if originals !== data { backlog.follow(originals) }
             return originals.revalidate(task.request.data.with(\.callbackQueue, .inPlace))
         }
-    }
-
-    func revalidationTask(like task: ImageTask) -> ImageTask {
-        let newer = ImageTask(
-            task.request, askedKey: task.askedKey, key: task.key, imageKey: task.imageKey, options: task.options,
-            queue: .slow, callbackQueue: task.callbackQueue, loader: self, ownsFetch: false)
-        live.add(newer)
-        return newer
     }
 }

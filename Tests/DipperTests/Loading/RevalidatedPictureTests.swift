@@ -51,4 +51,50 @@ struct RevalidatedPictureTests {
         #expect(await settle { test.cache.loader.live.all.isEmpty })
         await test.cache.shutdown()
     }
+    @Test("an answer that is out of date keeps neither its call nor the caches alive", arguments: [false, true])
+    func freed(isOnDisk: Bool) async throws {
+        weak var loader: ImageLoader?
+        weak var data: DataCache?
+        weak var weakTask: ImageTask?
+        let held: ImageResponse
+        do {
+            let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil)
+            loader = test.cache.loader
+            data = test.cache.data
+            let first = test.cache.getImage(a)
+            await test.transport.nextTransfer().finish(with: try Image.sample().png, headers: headers)
+            _ = try await first.value
+            if isOnDisk {
+                await test.cache.synchronize()
+                test.cache.clearMemory()
+            }
+            test.date.advance(by: 100)
+            let task = test.cache.getImage(a)
+            held = try await task.response
+            weakTask = task
+        }
+        #expect(held.source == .stale)
+        #expect(await settle { loader == nil && data == nil && weakTask == nil })
+        #expect(await held.revalidation?.error == .shutDown)
+    }
+
+    @Test("the call of an answer that is out of date is released once the newer picture is there")
+    func callFreed() async throws {
+        let test = TestImageCache()
+        let (old, new) = (Image.sample(seed: 1), Image.sample(seed: 2))
+        weak var weakTask: ImageTask?
+        do {
+            let first = test.cache.getImage(a)
+            await test.transport.nextTransfer().finish(with: try old.png, headers: headers)
+            _ = try await first.value
+            test.date.advance(by: 100)
+            let task = test.cache.getImage(a)
+            #expect(try await task.response.source == .stale)
+            weakTask = task
+            await test.transport.nextTransfer().finish(with: try new.png, headers: headers)
+        }
+        #expect(await settle { weakTask == nil && test.cache.loader.live.all.isEmpty })
+        #expect(try await test.cache.getImage(a).value.pixels == new.pixels)
+        await test.cache.shutdown()
+    }
 }
