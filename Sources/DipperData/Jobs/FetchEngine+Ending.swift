@@ -2,7 +2,7 @@ import Foundation
 
 /// Ends tasks with the results of their jobs.
 extension FetchEngine {
-    func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending, _ afterwards: inout [Afterwards]) {
+    func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending) {
         let (found, fetched, failure) = job.withState { ($0.found, $0.fetched, $0.failure) }
         var result: Result<DataResponse, DipperError> =
             switch ending {
@@ -33,9 +33,7 @@ extension FetchEngine {
             guard let isOnDisk else { return }
             if !isOnDisk, isDurable { result = .failure(.notWritten) }
         }
-        forgetRevalidation(task)
-        reporter.ended(task.key, result)
-        if task.end(result) { afterwards.append(.flush(task)) }
+        finish(task, job, result)
     }
 
     /// Ends a task with an answer of a tier, once the entry is on disk.
@@ -46,10 +44,10 @@ extension FetchEngine {
         }
     }
 
-    /// Ends a task outside the outbox.
+    /// Ends a task with its result.
     func finish(_ task: DataTask, _ job: FetchJob?, _ result: Result<DataResponse, DipperError>) {
         forgetRevalidation(task)
         reporter.ended(task.key, result)
-        if task.end(result) { task.flush() }
+        if task.end(result) { Afterwards.run(task.flush) }
     }
 }

@@ -36,7 +36,9 @@ extension FetchEngine {
         case .now:
             repeat {
                 guard let progress = job.progress else { continue }
-                for (_, task) in inspect({ $0.waiters(of: id) }) where task.tell(progress) { task.flush() }
+                for (_, task) in inspect({ $0.waiters(of: id) }) where task.tell(progress) {
+                    Afterwards.run(task.flush)
+                }
             } while job.withState { $0.progress.told() }
         }
     }

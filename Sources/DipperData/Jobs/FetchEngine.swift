@@ -33,20 +33,6 @@ final class FetchEngine: Sendable {
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// A step that a thread takes after it has carried out actions for others: closures that run in place may take
-    /// time, and must not hold the actions up.
-    enum Afterwards {
-        case flush(DataTask)
-        case call(@Sendable () -> Void)
-
-        func run() {
-            switch self {
-            case .flush(let task): task.flush()
-            case .call(let body): body()
-            }
-        }
-    }
-
     /// The identity of a fetch of newer bytes, of which at most one is under way for each answer that is out of date.
     struct Revalidation: Hashable {
         let key: CacheKey
@@ -107,12 +93,17 @@ final class FetchEngine: Sendable {
     }
 
     /// Carries out the actions in the outbox. One thread does so for a limited number of actions, because other threads
-    /// may go on adding some and the thread has work of its own.
+    /// may go on adding some and the thread has work of its own. The code of the program's own that follows runs last,
+    /// because it may take time; code that follows from work of the engine's thread runs on another thread.
     /// - Parameters:
     ///   - left: the actions that an earlier thread has left.
     ///   - start: the place in `left` of the first action that has not been carried out.
     private func carryOut(_ left: [Scheduler.Action] = [], from start: Int = 0) {
-        var afterwards: [Afterwards] = []
+        let steps = Afterwards.collect { carryOutTurn(left, from: start) }
+        for step in steps { step() }
+    }
+
+    private func carryOutTurn(_ left: [Scheduler.Action], from start: Int) {
         var actions = left
         var next = start
         var turn = options.turn
@@ -129,17 +120,15 @@ final class FetchEngine: Sendable {
                     return nil
                 }
                 if let waiting {
-                    for step in afterwards { step.run() }
-                    for continuation in waiting { continuation.resume() }
+                    if !waiting.isEmpty { Afterwards.run { for continuation in waiting { continuation.resume() } } }
                     return
                 }
             }
-            perform(actions[next], &afterwards)
+            perform(actions[next])
             next += 1
             turn -= 1
         }
         thread.run { [actions, next] in self.carryOut(actions, from: next) }
-        for step in afterwards { step.run() }
     }
 
     /// Returns when all actions that have been decided are carried out.
@@ -175,7 +164,7 @@ final class FetchEngine: Sendable {
             return
         }
         if ids.isParked, let failure = ids.work.withState({ $0.failure }) {
-            if task.tellFailure(failure) { task.flush() }
+            if task.tellFailure(failure) { Afterwards.run(task.flush) }
         }
         armTimeout(of: ids.task, task, ids.work)
     }
@@ -270,7 +259,7 @@ final class FetchEngine: Sendable {
 
     // MARK: Actions
 
-    private func perform(_ action: Scheduler.Action, _ afterwards: inout [Afterwards]) {
+    private func perform(_ action: Scheduler.Action) {
         switch action {
         case .lookUp(let id, let job):
             guard let place = place(of: id) else { return }
@@ -337,15 +326,13 @@ final class FetchEngine: Sendable {
             let detached = task.detach(in: queue)
             for timer in detached.timers { timers.cancel(timer) }
             dropParked(job)
-            end(task, job, ending, &afterwards)
+            end(task, job, ending)
         case .tellFailure(let task, let job):
-            if let failure = job.withState({ $0.failure }), task.tellFailure(failure) {
-                afterwards.append(.flush(task))
-            }
+            if let failure = job.withState({ $0.failure }), task.tellFailure(failure) { Afterwards.run(task.flush) }
         case .tellRetry(let task, _):
-            if task.tellRetry() { afterwards.append(.flush(task)) }
+            if task.tellRetry() { Afterwards.run(task.flush) }
         case .call(let body):
-            afterwards.append(.call(body))
+            Afterwards.run(body)
         case .note(let job, let note):
             reporter.note(job.key, note)
         }

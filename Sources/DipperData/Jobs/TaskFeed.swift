@@ -98,7 +98,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     private func deliver(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
         guard log.withLock({ $0.claimDelivery() }) else { return false }
         guard let run = queue.run else { return true }
-        run(flush)
+        Afterwards.run { run(flush) }
         return false
     }
 

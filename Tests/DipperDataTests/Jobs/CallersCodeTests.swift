@@ -55,4 +55,63 @@ struct CallersCodeTests {
         #expect(asked.value > 0)
         await test.cache.shutdown()
     }
+
+    // MARK: Hooks in place
+
+    @Test("a hook that blocks off the calling thread holds up no new call, and one other thread runs the hooks")
+    func blockedHook() async throws {
+        let test = TestCache()
+        let door = Door()
+        let ended = Box(0)
+        // More than two turns of the engine. The calling thread runs the hooks of the first one.
+        let tasks = (0..<500).map { test.cache.slowGetData(url("\($0)")) }
+        let caller = Box(pthread_self())
+        for task in tasks {
+            task.onEnd { _ in
+                if pthread_self() != caller.value { door.pass() }
+                ended.update { $0 += 1 }
+            }
+        }
+        caller.update { $0 = pthread_self() }
+        test.cache.cancelAll()
+        try #require(await settle { door.arrivals == 1 })
+        test.cache.getData(url("new"))
+        #expect(await settle { test.transport.transfers(of: url("new")).count == 1 })
+        #expect(await stays { door.arrivals == 1 })
+        door.stayOpen()
+        await test.cache.shutdown()
+        #expect(await settle { ended.value == 500 })
+    }
+
+    @Test("a hook that blocks does not hold up the retries of other calls")
+    func blockedTimer() async throws {
+        let test = TestCache {
+            $0.clock = ContinuousClock()
+            $0.retryPolicy = .fixed(.milliseconds(1), retries: 1)
+        }
+        let door = Door()
+        for name in ["a", "b"] { test.transport.script(url(name), [.failure(.connectionLost), .silence]) }
+        // The hook is there before the first attempt fails.
+        test.cache.fastQueue.isSuspended = true
+        test.cache.getData(url("a")).onRetry { door.pass() }
+        test.cache.fastQueue.isSuspended = false
+        try #require(await settle { door.arrivals == 1 })
+        test.cache.getData(url("b"))
+        #expect(await settle { test.transport.transfers(of: url("b")).count == 2 })
+        door.stayOpen()
+        await test.cache.shutdown()
+    }
+
+    @Test("hooks wait until the thread has stopped carrying out actions, also those of an engine around this one")
+    func nested() {
+        let log = Box<[String]>([])
+        let steps = Afterwards.collect {
+            let inner = Afterwards.collect { Afterwards.run { log.update { $0.append("hook") } } }
+            #expect(inner.isEmpty)
+            log.update { $0.append("action") }
+        }
+        for step in steps { step() }
+        Afterwards.run { log.update { $0.append("at once") } }
+        #expect(log.value == ["action", "hook", "at once"])
+    }
 }

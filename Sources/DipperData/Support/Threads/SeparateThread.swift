@@ -8,8 +8,17 @@ import Dispatch
 /// An owner with recurring work keeps one instance, because Dispatch starts a thread for each queue that is busy.
 package struct SeparateThread: Sendable {
     let queue = DispatchQueue(label: "dipper")
+    /// Runs the code of the program's own that follows from the work, so that it holds up neither the next work nor
+    /// timers.
+    private let hooks = DispatchQueue(label: "dipper.hooks")
 
     package init() {}
 
-    package func run(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }
+    package func run(_ work: @escaping @Sendable () -> Void) { queue.async { carryOut(work) } }
+
+    /// Does work of this thread, on the calling thread.
+    func carryOut(_ work: () -> Void) {
+        let steps = Afterwards.collect(work)
+        if !steps.isEmpty { hooks.async { for step in steps { step() } } }
+    }
 }

@@ -33,7 +33,8 @@ package struct TimeSource: Sendable {
     private static let longestWait: Duration = .seconds(60)
 
     /// Calls a closure once, at a time or earlier: a long wait is given up after a minute, and the caller waits again.
-    /// - Parameter thread: calls the closure, if this is a clock of the system.
+    /// - Parameter thread: calls the closure, if this is a clock of the system. Code of the program's own that follows
+    ///   from the closure runs elsewhere, so that it does not hold up other timers.
     /// - Returns: a closure that keeps it from being called.
     func wake(
         at due: Duration, on thread: SeparateThread, _ body: @escaping @Sendable () -> Void
@@ -41,7 +42,7 @@ package struct TimeSource: Sendable {
         guard isReal else {
             let task = Task.detached { [now, sleep] in
                 try? await sleep(due - now())
-                if !Task.isCancelled { body() }
+                if !Task.isCancelled { thread.carryOut(body) }
             }
             return { task.cancel() }
         }
@@ -50,7 +51,7 @@ package struct TimeSource: Sendable {
         nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: thread.queue)
         timer.setEventHandler {
             timer.cancel()
-            body()
+            thread.carryOut(body)
         }
         timer.schedule(deadline: .now() + wait / .seconds(1))
         timer.activate()
