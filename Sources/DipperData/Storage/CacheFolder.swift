@@ -37,15 +37,18 @@ enum CacheFolder {
 
     private static let markerText = [UInt8]("\(markerName) \(format)\n".utf8)
 
-    /// Returns whether the file can be a marker that another process is writing now, or was writing when it was killed:
-    /// its bytes are the beginning of the marker's. Also `true` for a file that has just disappeared.
+    /// Returns whether the file can be a marker that another process is writing now, or was writing when it was killed
+    /// or when the power failed: its bytes are the beginning of the marker's, or zeros. Also `true` for a file that has
+    /// just disappeared.
     static func isUnfinishedMarker(_ name: String, in folder: Folder) -> Bool {
         guard Folder.isTemporary(name) else { return false }
         if folder.entry(name) == nil { return true }
         guard let (file, size) = try? folder.openFile(name) else { return folder.entry(name) == nil }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: markerText.count)
-        return size <= bytes.count && pread(file, &bytes, size, 0) == size && markerText.starts(with: bytes[..<size])
+        guard size <= bytes.count, pread(file, &bytes, size, 0) == size else { return false }
+        // After a power cut, a file may have its size without its bytes.
+        return markerText.starts(with: bytes[..<size]) || bytes.allSatisfy { $0 == 0 }
     }
 
     /// Returns whether the folder has the marker of this format.

@@ -70,11 +70,13 @@ struct FolderSafetyTests {
         #expect(snapshot(folder.path) == before)
     }
 
-    @Test("one that is new or empty is marked before anything else, also by many at once")
-    func marking() async throws {
+    @Test(
+        "one that is new or empty is marked before anything else, also by many at once",
+        arguments: ["", "dip", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"])
+    func marking(unfinished: String) async throws {
         let folder = TemporaryFolder()
-        // A process that was killed while it marked the folder leaves this file.
-        try folder.put(".new.0123456789abcdef", "dip")
+        // A process that was killed while it marked the folder leaves this file; a power cut may leave zeros in it.
+        try folder.put(".new.0123456789abcdef", unfinished)
         await withTaskGroup(of: Void.self) { group in
             for number in 0..<8 {
                 group.addTask {
@@ -95,7 +97,10 @@ struct FolderSafetyTests {
 
     @Test("one without a marker is not empty if it has a file that only has the name of an unfinished marker")
     func foreignMarker() async throws {
-        for text in ["somebody's text", "dipper-cache 3\nand more", "dipper-cache\t3"] {
+        for text in [
+            "somebody's text", "dipper-cache 3\nand more", "dipper-cache\t3", "dip\0\0x",
+            String(repeating: "\0", count: 16),
+        ] {
             let folder = TemporaryFolder()
             try folder.put(".new.0123456789abcdef", text)
             let before = snapshot(folder.path)
