@@ -91,7 +91,7 @@ struct ImagePrefetcherTests {
         let transfer = await test.transport.nextTransfer()
         #expect(transfer.queue == .slow)
         let image = test.cache.getImage(url("a"))
-        #expect(transfer.queue == .fast)
+        #expect(await settle { transfer.queue == .fast })
         transfer.finish(with: try Image.sample().png)
         #expect(try await image.value.pixels == Image.sample().pixels)
         #expect(await prefetcher.value.completed.count == 1 && test.transport.transfers.count == 1)

@@ -228,15 +228,15 @@ struct EngineTurnTests {
         for transfer in transfers { transfer.send(progress: 300, of: 2_000) }
         #expect(transfers.allSatisfy { !$0.isThrottled })
         transfers[1].send(progress: 500, of: 2_000)
-        #expect(transfers.map(\.isThrottled) == [false, true, true])
+        #expect(await settle { transfers.map(\.isThrottled) == [false, true, true] })
         let waiting = test.cache.getData(url("d"))
         #expect(test.transport.transfers.count == 3 && waiting.state == .waiting && tasks[1].state == .paused)
         // Larger than the whole budget.
         transfers[0].send(progress: 2_000, of: 2_000)
         transfers[0].finish(with: Data(count: 2_000))
-        #expect(transfers.map(\.isThrottled) == [false, false, true])
+        #expect(await settle { transfers.map(\.isThrottled) == [false, false, true] })
         transfers[1].finish(with: Data(count: 500))
-        #expect(!transfers[2].isThrottled)
+        #expect(await settle { !transfers[2].isThrottled })
         let last = await test.transport.nextTransfer()
         last.fail(with: .rejected)
         transfers[2].finish(with: Data(count: 300))

@@ -117,7 +117,7 @@ struct ImageBindingTests {
         shown.set(ImageRequest(a))
         let transfer = await test.transport.nextTransfer()
         shown.perform { $0.didDisappear() }
-        #expect(transfer.queue == .slow && !transfer.isCancelled && !shown.binding.isOnScreen)
+        #expect(await settle { transfer.queue == .slow && !transfer.isCancelled && !shown.binding.isOnScreen })
         let urgent = test.cache.getImage(b)
         let other = await test.transport.nextTransfer()
         #expect(await settle { transfer.isThrottled })
@@ -138,7 +138,7 @@ struct ImageBindingTests {
         shown.perform { $0.didDisappear() }
         shown.set(ImageRequest(a))
         let transfer = await test.transport.nextTransfer()
-        #expect(transfer.queue == .slow)
+        #expect(await settle { transfer.queue == .slow })
         shown.set(ImageRequest(b), options: DisplayOptions().with(\.loadsOffScreen, false).with(\.abandonment, .cancel))
         #expect(test.transport.transfers(of: b).isEmpty)
         shown.perform { $0.willAppear() }

@@ -36,7 +36,7 @@ struct ImageQueueTests {
             .then { _ in told.update { $0.append("there") } }
         let transfer = await test.transport.nextTransfer()
         test.cache.moveTaskToSlowQueue(a)
-        #expect(task.queue == .slow && transfer.queue == .slow && !transfer.isCancelled)
+        #expect(await settle { task.queue == .slow && transfer.queue == .slow && !transfer.isCancelled })
         // Urgent work holds the demoted one back.
         let urgent = test.cache.getImage(b)
         let other = await test.transport.nextTransfer()
