@@ -16,16 +16,22 @@ extension FetchEngine {
         }
         let revalidation = refresher.map { self.revalidation(for: $0.withoutStandIns) }
         found?.revalidation = revalidation?.task
-        // If the tiers have nothing, nothing older will be part of what is fetched.
-        let unused = job.withState { [found] state in
-            state.found = found
-            if let partial, state.partial == nil {
+        let unused = job.withState { [found] state -> (Claim?, FetchJob.Found?) in
+            let earlier = exchange(&state.found, with: found)
+            // An attempt that is under way has its own beginning.
+            let takesPartial = partial != nil && state.partial == nil && state.attempt == nil
+            if takesPartial {
                 state.partial = partial
                 state.hasPartialOnDisk = true
             }
-            return found == nil && partial == nil ? exchange(&state.claim, with: nil) : nil
+            let claim = exchange(&state.lookUpClaim, with: nil)
+            // If the tiers have nothing, nothing older will be part of what is fetched. An attempt has a claim of its own,
+            // which may be later than a removal of what has been found.
+            let holds = state.claim == nil || claim?.isRevoked == true
+            guard holds, found != nil || takesPartial else { return (claim, earlier) }
+            return (exchange(&state.claim, with: claim), earlier)
         }
-        _ = consume unused
+        withExtendedLifetime(unused) {}
         let answers = judge(id) { [found] task in found.map { task.call.isAnswered(by: $0.value, at: now) } ?? false }
         apply { [found] scheduler, actions in
             if found == nil { turnToSubstitutes(id, &scheduler, &actions) }
@@ -178,13 +184,12 @@ extension FetchEngine {
         _ id: JobID, _ job: FetchJob, _ value: StoredData, source: ResponseSource, metrics: TransferMetrics,
         isNewsToDisk: Bool = true, mayStore: Bool
     ) {
+        let write = PendingWrite()
         let (call, keepsOnDisk, found, isUnwanted, replacesKept, durability, claim) = job.withState { state in
             state.fetched = DataResponse(
                 data: value.data, info: value.info, source: source, attempts: state.attempts, metrics: metrics)
-            state.isTransferring = false
             state.attempt = nil
-            state.isWritten = !state.keepsOnDisk
-            state.isOnDisk = false
+            state.write = write
             return (
                 // An entry that must be durable now may not have been durable before.
                 state.lead, state.keepsOnDisk && (isNewsToDisk || state.durability == .durable), state.found,
@@ -193,22 +198,14 @@ extension FetchEngine {
                 state.durability, state.claim
             )
         }
-        let whenWritten: @Sendable (Bool) -> Void = { isOnDisk in
-            let waiting = job.withState { state in
-                state.isWritten = true
-                state.isOnDisk = isOnDisk
-                return exchange(&state.whenWritten, with: [])
-            }
-            for finish in waiting { finish(isOnDisk) }
-        }
         if isUnwanted {
             // The answer that was kept before is out of date by now.
             if replacesKept { store.remove(found?.place ?? job.key) }
-            whenWritten(false)
+            write.end(isOnDisk: false)
         } else {
             store.keep(
                 value, for: job.key, call, beside: found, onDisk: keepsOnDisk, durability, claim: claim,
-                whenWritten: whenWritten)
+                whenWritten: write.end)
         }
         // Tasks with other header fields may need another variant, or an answer of their own if this one may not be
         // kept for others. Tasks with a validation of their own may need another answer. The call that the answer was
@@ -223,7 +220,8 @@ extension FetchEngine {
         }
         let answers = judge(id) { isFor($0.call) }
         if let next = inspect({ $0.waiters(of: id) }).map(\.waiter.call).first(where: { !isFor($0) }) {
-            job.withState { $0.begin(anewFor: next) }
+            let dropped = job.withState { $0.begin(anewFor: next) }
+            withExtendedLifetime(dropped) {}
         }
         apply { $0.finished(id, answers: answers, into: &$1) }
     }

@@ -4,7 +4,7 @@ import Foundation
 extension FetchEngine {
     func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending) {
         let (found, fetched, failure) = job.withState { ($0.found, $0.fetched, $0.failure) }
-        var result: Result<DataResponse, DipperError> =
+        let result: Result<DataResponse, DipperError> =
             switch ending {
             case .cached: found.map { .success(keptAnswer(for: task, $0)) } ?? .failure(.notCached)
             case .keptAnswer:
@@ -21,17 +21,11 @@ extension FetchEngine {
         {
             return finish(task, whenOnDisk: place, result)
         }
-        if ending == .fetched, task.request.waitsForDiskWrite {
+        if ending == .fetched, task.request.waitsForDiskWrite, let write = job.withState({ $0.write }) {
             let isDurable = task.call.mustBeDurable
-            let isOnDisk = job.withState { [result] state -> Bool? in
-                if state.isWritten { return state.isOnDisk }
-                state.whenWritten.append { [weak self] isOnDisk in
-                    self?.finish(task, job, isOnDisk || !isDurable ? result : .failure(.notWritten))
-                }
-                return nil
+            return write.whenEnded { isOnDisk in
+                self.finish(task, job, isOnDisk || !isDurable ? result : .failure(.notWritten))
             }
-            guard let isOnDisk else { return }
-            if !isOnDisk, isDurable { result = .failure(.notWritten) }
         }
         finish(task, job, result)
     }

@@ -10,7 +10,6 @@ extension FetchEngine {
             let known = max(state.inherited, state.longestDropped)
             let isLonger = state.partial.map { $0.bytes.count > known } ?? false
             let gaveWay = state.wasThrottled && !isOffline && isLonger && error.isBrokenOff && state.mayGiveWay()
-            state.isTransferring = false
             if isOffline { state.unreachable = state.attempt?.sentURL ?? state.unreachable }
             state.attempt = nil
             if isOffline { state.budget.hold(at: time) }

@@ -51,10 +51,10 @@ extension FetchEngine {
         let isReady = job.withState { state in
             guard let url = state.sourceURL else { return false }
             state.attempts += 1
-            state.isTransferring = true
             state.progress = Pacing()
             state.previews = Pacing()
             state.isLost = false
+            (state.wasThrottled, state.inherited) = (state.isThrottled, state.partial?.bytes.count ?? 0)
             state.budget.run(at: time)
             if state.isThrottled { state.budget.hold(at: time) }
             state.attempt = Attempt(
@@ -74,15 +74,17 @@ extension FetchEngine {
     private func claim(_ job: FetchJob) {
         let fresh = store.history.claim(job.key)
         let history = store.history
-        _ = job.withState { state -> (Claim?, PartialBody?) in
+        let dropped = job.withState { state -> (Claim?, FetchJob.Found?, PartialBody?) in
             let isRevoked = state.claim?.isRevoked == true
-            if isRevoked || state.found.map({ !history.admits($0.value.info) }) == true { state.found = nil }
+            let isGone = isRevoked || state.found.map({ !history.admits($0.value.info) }) == true
+            let found = isGone ? exchange(&state.found, with: nil) : nil
             let partial = isRevoked ? exchange(&state.partial, with: nil) : nil
             if isRevoked { state.isLeftOnDisk = false }
             // A whole entry has been kept since, so nothing older will be part of what is fetched now.
-            if isRevoked || state.claim?.allowsPartial != true { return (exchange(&state.claim, with: fresh), partial) }
-            return (nil, nil)
+            let isOver = isRevoked || state.claim?.allowsPartial != true
+            return (isOver ? exchange(&state.claim, with: fresh) : nil, found, partial)
         }
+        withExtendedLifetime(dropped) {}
     }
 
     /// Sends the attempt's present request, after the caller's hooks have changed it.
@@ -159,7 +161,6 @@ extension FetchEngine {
         job.withState { state in
             state.fetched = DataResponse(value, source: found.source)
             state.keptPlace = place
-            state.isTransferring = false
             state.attempt = nil
         }
         apply { $0.finished(id, answers: answers, into: &$1) }
@@ -177,8 +178,6 @@ extension FetchEngine {
             guard !state.isAborted else { return nil }
             let joined = exchange(&state.joined, with: state.partial.map { JoinedBody($0.bytes) })
             state.transferNumber += 1
-            state.wasThrottled = state.isThrottled
-            state.inherited = state.partial?.bytes.count ?? 0
             job.besides.store(continues ? 0 : state.inherited, ordering: .relaxed)
             state.unreachable = nil
             state.attempt?.sent(to: url)

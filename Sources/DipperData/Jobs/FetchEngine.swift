@@ -132,7 +132,7 @@ final class FetchEngine: Sendable {
     }
 
     /// Returns when all actions that have been decided are carried out.
-    private func finishCarryingOut() async {
+    func finishCarryingOut() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             let isDone = state.withLock { state in
                 if state.isCarryingOut { state.waiting.append(continuation) }
@@ -264,10 +264,10 @@ final class FetchEngine: Sendable {
         case .lookUp(let id, let job):
             guard let place = place(of: id) else { return }
             let claim = store.history.claim(job.key)
-            let (call, wantsPartial) = job.withState { state in
-                state.claim = claim
-                return (state.lead, state.partial == nil)
+            let (call, wantsPartial, unused) = job.withState { state in
+                (state.lead, state.partial == nil, exchange(&state.lookUpClaim, with: claim))
             }
+            withExtendedLifetime(unused) {}
             let lookUp = store.lookUp(job.key, call, place, wantsPartial: wantsPartial) { found, partial, delivered in
                 self.lookedUp(id, job, found, partial: partial, delivered)
             }

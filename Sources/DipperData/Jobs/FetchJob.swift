@@ -29,21 +29,21 @@ final class FetchJob: SchedulableWork {
         /// A number that grows with each transfer that begins or ends. It tells late events of one transfer from events
         /// of the next.
         var transferNumber = 0
-        /// Whether an attempt has begun and not ended.
-        var isTransferring = false
-        /// Whether the transfer was held back since it began.
+        /// Whether the attempt was held back since it began.
         var wasThrottled = false
         /// Whether no task waits for the job any more.
         var isAborted = false
-        /// The bytes of ``partial`` when the transfer began.
+        /// The bytes of ``partial`` when the attempt began.
         var inherited = 0
         /// The number of times that a transfer which was held back was broken off without counting as failed, and the
         /// bytes of ``partial`` when that count began.
         var waysGiven = (count: 0, from: 0)
         /// The URL whose host could not be reached when the last attempt failed.
         var unreachable: URL?
-        /// The right to keep what is fetched, claimed at the look-up or at the first attempt.
+        /// The right to keep what is fetched, claimed at the first look-up or attempt.
         var claim: Claim?
+        /// The right to use what the look-up under way finds.
+        var lookUpClaim: Claim?
         /// Whether the transfer was given up because there is no way to its host.
         var isLost = false
         /// The look-up on disk that is under way.
@@ -85,11 +85,8 @@ final class FetchJob: SchedulableWork {
         /// The strongest durability that a task wants.
         var durability = Durability.relaxed
         var hasTimeLimits = false
-        /// Whether the write of the result has ended, or there is none.
-        var isWritten = true
-        var isOnDisk = true
-        /// The calls whose end waits for the write.
-        var whenWritten: [@Sendable (Bool) -> Void] = []
+        /// The write of ``fetched``.
+        var write: PendingWrite?
         var budget = TimeBudget()
         /// The pacing of progress reports.
         var progress = Pacing()
@@ -140,13 +137,14 @@ final class FetchJob: SchedulableWork {
 
 extension FetchJob.State {
     /// Begins again for a call that the last answer was not for.
-    mutating func begin(anewFor call: Call) {
+    /// - Returns: what is dropped, to be released without a lock.
+    mutating func begin(anewFor call: Call) -> (FetchJob.Found?, PartialBody?) {
         lead = call
-        found = nil
-        partial = nil
+        let dropped = (exchange(&found, with: nil), exchange(&partial, with: nil))
         source = 0
         earlierFailures = []
         failure = nil
+        return dropped
     }
 
     /// Counts an attempt that was held back and broken off.

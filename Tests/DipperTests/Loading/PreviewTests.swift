@@ -110,16 +110,11 @@ struct PreviewTests {
         let cache = ImageCache(configuration)
         let request = ImageRequest(server.url("/photo.jpg?stall=\(middle)&etag=1&times=1"))
             .with(\.showsPreviews, true).processed(by: .downsample(width: 20, height: 20))
-        let task = cache.getImage(request)
-        var preview: Image?
-        for await event in task.events {
-            if case .preview(let image) = event {
-                preview = image
-                break
-            }
-        }
+        let preview = Box<Image?>(nil)
+        let task = cache.getImage(request).onPreview { image in preview.update { $0 = image } }
+        try #require(await settle { preview.value != nil })
         #expect(
-            try #require(preview).size
+            try #require(preview.value).size
                 == TargetSize(PixelSize(width: 20, height: 20)).size(
                     for: ImageInfo(file).size ?? PixelSize(width: 1, height: 1)))
         task.cancel()
