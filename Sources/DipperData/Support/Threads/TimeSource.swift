@@ -4,7 +4,8 @@ import Foundation
 /// A clock reduced to the cache's needs: the time since some fixed moment, sleeping, and waking.
 package struct TimeSource: Sendable {
     package let now: @Sendable () -> Duration
-    package let sleep: @Sendable (Duration) async throws -> Void
+    /// Sleeps until a time. A length of time would be too long if the clock were moved on before the sleep begins.
+    package let sleep: @Sendable (_ due: Duration) async throws -> Void
     /// Whether this is a clock of the system, not one that a test moves on.
     private let isReal: Bool
 
@@ -25,7 +26,7 @@ package struct TimeSource: Sendable {
         let origin = clock.now
         return TimeSource(
             isReal: clock is ContinuousClock || clock is SuspendingClock, now: { origin.duration(to: clock.now) },
-            sleep: { try await clock.sleep(until: clock.now.advanced(by: $0), tolerance: nil) })
+            sleep: { try await clock.sleep(until: origin.advanced(by: $0), tolerance: nil) })
     }
 
     /// The longest wait of a timer of Dispatch. These timers stand still while the computer sleeps, but
@@ -40,8 +41,8 @@ package struct TimeSource: Sendable {
         at due: Duration, on thread: SeparateThread, _ body: @escaping @Sendable () -> Void
     ) -> @Sendable () -> Void {
         guard isReal else {
-            let task = Task.detached { [now, sleep] in
-                try? await sleep(due - now())
+            let task = Task.detached { [sleep] in
+                try? await sleep(due)
                 if !Task.isCancelled { thread.carryOut(body) }
             }
             return { task.cancel() }
