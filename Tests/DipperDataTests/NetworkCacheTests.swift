@@ -38,7 +38,7 @@ struct NetworkCacheTests {
         let cache = cache()
         let slow = (0..<5).map { cache.slowGetData(server.url("/bytes/1000/s\($0)?delay=20")) }
         // The first prefetch may be under way; the rest wait.
-        let urgent = (0..<8).map { cache.getData(server.url("/bytes/1000/u\($0)?delay=300")) }
+        let urgent = (0..<8).map { cache.getData(server.url("/bytes/1000/u\($0)?delay=2000")) }
         for task in urgent + slow { _ = try await task.value }
         let requests = server.requests
         let lastUrgent = requests.filter { $0.path.contains("/u") }.compactMap(\.end).max()!
@@ -131,7 +131,7 @@ struct NetworkCacheTests {
         // The last closures may still be on their way through the serial queue.
         let last = cache.getData(server.url("/end"))
         await withCheckedContinuation { continuation in last.onEnd { _ in continuation.resume() } }
-        #expect(ends.value.count == 1_000)
+        #expect(await settle { ends.value.count == 1_000 })
         #expect(ends.value.values.allSatisfy { $0 == 1 })
         await server.stop()
     }

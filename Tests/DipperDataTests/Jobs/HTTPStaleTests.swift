@@ -142,6 +142,7 @@ struct HTTPStaleTests {
         let failures = Box(0)
         let task = test.cache.getData(a).onFail { _, _ in failures.update { $0 += 1 } }
         #expect(try await Told(task.response) == Told("1", .stale))
+        _ = await task.heard
         #expect(failures.value == 0)
         test.date.advance(by: 1)
         #expect(await test.cache.getData(DataRequest(a).with(\.retryPolicy, .never)).error == error)

@@ -139,6 +139,7 @@ struct ResumeTests {
             task.onFail { _, _ in failures.update { $0 += 1 } }
             #expect(try await task.response.data == Self.whole, "\(number)")
             #expect(test.requests(a).map { $0["Range"] } == [nil, "bytes=40-", nil], "\(number)")
+            _ = await task.heard
             #expect(failures.value <= 1, "the misfit is no failure of its own")
             await test.cache.shutdown()
         }
