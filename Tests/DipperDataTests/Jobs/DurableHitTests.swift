@@ -85,7 +85,7 @@ struct DurableHitTests {
     func unlisted() async throws {
         let test = TestCache(folder: folder) { $0.memoryLimit = 0 }
         try await test.cache.addDataAndWait(Data(count: 9_000), for: relaxed)
-        let index = try DatabaseQueue(path: folder.path + "/index.sqlite")
+        let index = try indexQueue(folder)
         try await index.write {
             try $0.execute(sql: "DELETE FROM entry")
             #expect($0.changesCount == 1)

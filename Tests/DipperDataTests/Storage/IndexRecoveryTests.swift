@@ -14,7 +14,7 @@ struct IndexRecoveryTests {
         let second = diskTier(folder)
         await fill(first, ["a", "b"], size: 9_000)
         let old = try #require(FileIdentity(folder.path + "/index.sqlite"))
-        try await DatabaseQueue(path: folder.path + "/index.sqlite").write { try $0.execute(sql: "DROP TABLE total") }
+        try await indexQueue(folder).write { try $0.execute(sql: "DROP TABLE total") }
         // Both find it damaged, one after the other.
         await fill(first, ["c"], size: 9_000)
         await fill(second, ["d"], size: 9_000)

@@ -185,10 +185,9 @@ struct MaintenanceStepTests {
             onBacklog: { sink.yield($0.backlog) })
         await fill(tier, ["before"], size: 100)
         let (isHeld, release) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        let path = folder.path + "/index.sqlite"
         async let holding: Void = withCheckedContinuation { continuation in
             DispatchQueue.global().async {
-                let queue = try? DatabaseQueue(path: path)
+                let queue = try? indexQueue(folder)
                 try? queue?.inDatabase { db in
                     try db.execute(sql: "BEGIN IMMEDIATE")
                     isHeld.signal()

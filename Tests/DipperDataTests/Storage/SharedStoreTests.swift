@@ -15,7 +15,7 @@ struct SharedStoreTests {
             bytes[bytes.count / 2] ^= 0xFF
             return try bytes.write(to: URL(fileURLWithPath: path))
         }
-        try await DatabaseQueue(path: folder.path + "/index.sqlite").write { db in
+        try await indexQueue(folder).write { db in
             try db.execute(
                 sql: "UPDATE small SET record = zeroblob(100) WHERE id = (SELECT id FROM entry WHERE name = ?)",
                 arguments: [name])
@@ -96,10 +96,9 @@ struct SharedStoreTests {
     /// Holds the write lock of the index, as another process may, until the test releases it.
     private func hold(_ folder: TemporaryFolder) async -> DispatchSemaphore {
         let release = DispatchSemaphore(value: 0)
-        let path = folder.path + "/index.sqlite"
         await withCheckedContinuation { continuation in
             DispatchQueue.global().async {
-                let queue = try? DatabaseQueue(path: path)
+                let queue = try? indexQueue(folder)
                 try? queue?.inDatabase { db in
                     try db.execute(sql: "BEGIN IMMEDIATE")
                     continuation.resume()

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Logging
 import Synchronization
 import TestSupport
@@ -40,6 +41,13 @@ extension TemporaryFolder {
             at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
         try Data(text.utf8).write(to: file)
     }
+}
+
+/// Returns a connection to the index of a folder. It waits for a store that is writing, as stores do for it.
+func indexQueue(_ folder: TemporaryFolder) throws -> DatabaseQueue {
+    var configuration = GRDB.Configuration()
+    configuration.busyMode = .timeout(40)
+    return try DatabaseQueue(path: folder.path + "/index.sqlite", configuration: configuration)
 }
 
 /// Returns a disk tier whose log the test can read.
