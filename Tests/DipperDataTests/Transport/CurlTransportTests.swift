@@ -55,7 +55,8 @@ struct CurlTransportTests {
         let server = try await FaultServer.start()
         let result = await fetch(server.url(target)) {
             $0.maximumBodySize = 50_000
-            $0.lowSpeedTime = .seconds(1)
+            // On a busy machine the others may stand still for a while.
+            if expected == .timedOut { $0.lowSpeedTime = .seconds(1) }
         }
         let error = error(result)
         #expect(
@@ -234,6 +235,7 @@ struct CurlTransportTests {
         // A thread names itself once it runs.
         #expect(await settle { threads() == ["ending-fast", "ending-slow", "ending-disk", "ending-read"] })
         await cache.shutdown()
-        #expect(threads().isEmpty)
+        // The kernel lists a thread for a moment after it has been joined.
+        #expect(await settle { threads().isEmpty })
     }
 }
