@@ -124,6 +124,13 @@ final class DecodeQueue: Sendable {
     /// Ends the threads, which do not keep the queue.
     deinit { end() }
 
+    /// The number of pieces of work that wait.
+    var count: Int {
+        state.condition.lock()
+        defer { state.condition.unlock() }
+        return state.order.count
+    }
+
     /// Adds work to the queue.
     /// - Parameter cost: measures the bytes that the work takes, before the work begins; `nil` for none.
     /// - Returns: a number for the work; `nil` if the queue is ending and the work is dropped.

@@ -154,7 +154,10 @@ struct ImageQueueTests {
             let request = ImageRequest(MemoryProvider(try picture.png, key: CacheKey(name)))
                 .processed(by: Noting(name: name, order: order))
             let task = queue == .fast ? test.cache.getImage(request) : test.cache.slowGetImage(request)
-            #expect(await settle { task.state == .decoding && decoder.decodes == 1 })
+            // A task counts as decoding a little before its work is in the queue.
+            let waiting = tasks.count
+            #expect(await settle { decoder.decodes == 1 && test.cache.loader.queue.count == waiting })
+            #expect(task.state == .decoding)
             tasks.append(task)
         }
         for _ in tasks { decoder.release() }
@@ -194,15 +197,15 @@ struct ImageQueueTests {
         }
         let first = test.cache.getImage(request("first"))
         #expect(await settle { decoder.decodes == 1 })
-        // The thread is busy; these wait for it.
+        // The thread is busy; these wait for it, each in the queue before the next one comes.
         let slow = test.cache.slowGetImage(request("slow"))
-        #expect(await settle { slow.state == .decoding })
+        #expect(await settle { test.cache.loader.queue.count == 1 })
         let low = test.cache.getImage(request("low", .low))
-        #expect(await settle { low.state == .decoding })
+        #expect(await settle { test.cache.loader.queue.count == 2 })
         let high = test.cache.getImage(request("high", .high))
-        #expect(await settle { high.state == .decoding })
+        #expect(await settle { test.cache.loader.queue.count == 3 })
         let promoted = test.cache.slowGetImage(request("promoted"))
-        #expect(await settle { promoted.state == .decoding })
+        #expect(await settle { test.cache.loader.queue.count == 4 })
         let joiner = test.cache.getImage(request("promoted"))
         for _ in 0..<5 { decoder.release() }
         for task in [first, slow, low, high, promoted, joiner] { _ = try await task.value }
