@@ -97,10 +97,10 @@ struct CommandLineTests {
                 == FaultServer.body(of: "/bytes/9000/c", size: 9_000))
 
         let start = ContinuousClock.now
-        let late = try await get("/bytes/10/d?delay=20000", ["--timeout", "1"])
+        let late = try await get("/bytes/10/d?delay=90000", ["--timeout", "1"])
         #expect(late.status == 1)
         #expect((late.calls[0]["error"] as? String)?.contains("timed out") == true)
-        #expect(ContinuousClock.now - start < .seconds(10))
+        #expect(ContinuousClock.now - start < .seconds(60))
 
         let impatient = try await get("/bytes/10/e?status=503", ["--retries", "0"])
         #expect(impatient.calls[0]["attempts"] as? Int == 1)
@@ -134,9 +134,9 @@ struct CommandLineTests {
             # a script
             get \(url("a"))
             wait
-            slow \(url("s", 200))
-            get \(url("s", 200))
-            demote \(url("s", 200))
+            slow \(url("s", 2_000))
+            get \(url("s", 2_000))
+            demote \(url("s", 2_000))
             get \(url("c", 60_000))
             sleep 0.05
             cancel \(url("c", 60_000))
@@ -148,7 +148,7 @@ struct CommandLineTests {
         #expect(output.errors.contains("line 10"))
         let byURL = Dictionary(grouping: output.calls) { $0["url"] as? String ?? "" }
         #expect(byURL[url("a")]?.count == 1)
-        #expect(byURL[url("s", 200)]?.map { $0["queue"] as? String } == ["slow", "slow"])
+        #expect(byURL[url("s", 2_000)]?.map { $0["queue"] as? String } == ["slow", "slow"])
         #expect(byURL[url("c", 60_000)]?.first?["error"] as? String == "cancelled")
         #expect(server.requests(to: "/bytes/100/s").count == 1)
         await server.stop()
@@ -164,6 +164,8 @@ struct CommandLineTests {
         let running = try Dipper.Running(
             ["get"] + urls + ["--json", "--cache-dir", folder.path + "/cache", "--out", folder.path + "/out"])
         await server.waitForEnds(60)
+        // The disk may be behind the network.
+        #expect(await settle { folder.files.count { $0.hasPrefix("cache/blobs/") } > 40 })
         kill(running.process.processIdentifier, signal)
         let output = try await running.output()
         if signal == SIGKILL {
