@@ -25,8 +25,12 @@ extension FetchEngine {
 
     /// Counts the bytes that a parked job has kept as its next transfer's.
     func unpark(_ job: FetchJob) {
-        let bytes = job.withState { exchange(&$0.parked, with: 0) }
-        job.held.wrappingAdd(bytes, ordering: .relaxed)
+        let bytes = job.withState { state in
+            // The thread of the last attempt may still be about to give back what that attempt held.
+            state.transferNumber += 1
+            job.held.wrappingAdd(state.parked, ordering: .relaxed)
+            return exchange(&state.parked, with: 0)
+        }
         bodies.unpark(bytes)
     }
 

@@ -246,11 +246,12 @@ extension FetchEngine {
         case .interrupted(let response):
             keepPartial(of: response, job)
         case .finished(let result):
-            defer { hold(0, for: job) }
-            job.withState { state in
+            let number = job.withState { state in
                 state.transfer = nil
                 state.transferNumber += 1
+                return state.transferNumber
             }
+            defer { giveBack(after: number, of: job) }
             switch result {
             case .failure(let error):
                 failed(id, job, error == .cancelled && job.withState { $0.isLost } ? .unreachable : error)
@@ -265,6 +266,17 @@ extension FetchEngine {
     func hold(_ bytes: Int, for job: FetchJob) {
         let change = bytes - job.held.exchange(bytes, ordering: .relaxed)
         guard change != 0, let notice = bodies.take(change) else { return }
+        apply { $0.budgetChanged(notice, into: &$1) }
+    }
+
+    /// Counts the bytes of a transfer that has ended as given back, unless the job holds bytes for its next transfer by
+    /// now.
+    /// - Parameter number: the job's number of transfers when the transfer had ended.
+    private func giveBack(after number: Int, of job: FetchJob) {
+        let bytes = job.withState { state in
+            state.transferNumber == number ? job.held.exchange(0, ordering: .relaxed) : 0
+        }
+        guard bytes != 0, let notice = bodies.take(-bytes) else { return }
         apply { $0.budgetChanged(notice, into: &$1) }
     }
 

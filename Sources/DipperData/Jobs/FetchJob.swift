@@ -26,7 +26,7 @@ final class FetchJob: SchedulableWork {
         var queue = FetchQueue.fast
         var isThrottled = false
         var transfer: (any Transfer)?
-        /// A number that grows with each transfer that begins or ends. It tells late events of one transfer from events
+        /// A number that grows with each transfer that begins or ends, and with each attempt. It tells late events of one transfer from events
         /// of the next.
         var transferNumber = 0
         /// Whether the attempt was held back since it began.

@@ -106,6 +106,32 @@ struct ParkedBodyTests {
         await test.cache.shutdown()
     }
 
+    @Test("what the next attempt holds counts although the thread of the last one is still at work")
+    func lateThread() async throws {
+        let test = TestCache {
+            $0.callbackQueue = .inPlace
+            $0.retryPolicy = .fixed(.seconds(1), retries: 5)
+        }
+        let bodies = test.cache.engine.bodies
+        let door = Door()
+        let isBack = Box(false)
+        test.cache.getData(url("a")).onFail { _, _ in door.pass() }
+        let transfer = await test.transport.nextTransfer()
+        let response = beginning(60)
+        Thread.detachNewThread {
+            transfer.interrupt(with: response)
+            isBack.update { $0 = true }
+        }
+        try #require(await settle { door.arrivals == 1 })
+        test.clock.advance(by: .seconds(1))
+        let continued = await test.transport.nextTransfer()
+        #expect(continued.request.offset == 60 && bodies.used == 60)
+        door.stayOpen()
+        try #require(await settle { isBack.value })
+        #expect(bodies.used == 60)
+        await test.cache.shutdown()
+    }
+
     @Test("a beginning for which there was no room is read from disk and continued; without a disk it is fetched anew")
     func leftOnDisk() async throws {
         for hasDisk in [true, false] {
