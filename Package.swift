@@ -145,7 +145,7 @@ let package = Package(
         // Helpers of all three test targets: for waiting, counting and files.
         .target(
             name: "TestSupport",
-            dependencies: ["DipperData", "DipperTesting", .product(name: "Logging", package: "swift-log")],
+            dependencies: ["CCrypto", "DipperData", "DipperTesting", .product(name: "Logging", package: "swift-log")],
             path: "Tests/TestSupport"),
         .testTarget(
             name: "DipperDataTests",

@@ -4,7 +4,7 @@ import DipperData
 enum CacheStatus {
     static func text(_ source: ResponseSource) -> String {
         switch source {
-        case .memory, .disk: "dipper; hit; detail=\(source.rawValue)"
+        case .memory, .disk, .shared: "dipper; hit; detail=\(source.rawValue)"
         case .stale: "dipper; hit; detail=stale"
         case .revalidated: "dipper; fwd=stale; fwd-status=304"
         case .network: "dipper; fwd=miss"

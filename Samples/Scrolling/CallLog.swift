@@ -103,7 +103,7 @@ final class CallLog: Sendable {
 }
 
 /// Counters of the events that a cache reports, in addition to its timeline.
-final class EventTally: Sendable {
+final class EventTally: EventSink {
     struct Counts: Sendable {
         var pauses = 0
         var promotions = 0
@@ -114,7 +114,9 @@ final class EventTally: Sendable {
 
     var counts: Counts { state.withLock { $0 } }
 
-    func record(_ event: CacheEvent) {
+    var topics: CacheEvent.Topics { .jobs }
+
+    func receive(_ event: CacheEvent) {
         state.withLock { counts in
             switch event.kind {
             case .paused: counts.pauses += 1

@@ -22,10 +22,7 @@ struct Sample {
 
         let timeline = Timeline()
         let tally = EventTally()
-        let cache = makeCache(folder) { event in
-            timeline.record(event)
-            tally.record(event)
-        }
+        let cache = makeCache(folder, sinks: [timeline, tally])
         let clock = ContinuousClock()
         let start = clock.now
         let first = try await scrollThrough(cache, server.url)
@@ -35,7 +32,7 @@ struct Sample {
         let svg = timeline.svg()
 
         let requests = server.log.count
-        let again = makeCache(folder, observer: nil)
+        let again = makeCache(folder, sinks: [])
         let secondStart = clock.now
         let second = await fetchAll(again, first)
         let secondDuration = secondStart.duration(to: clock.now)
@@ -49,10 +46,10 @@ struct Sample {
         return report.isGood
     }
 
-    private func makeCache(_ folder: URL, observer: (@Sendable (CacheEvent) -> Void)?) -> ImageCache {
+    private func makeCache(_ folder: URL, sinks: [any EventSink]) -> ImageCache {
         var configuration = ImageCache.Configuration(directory: folder)
         configuration.data.name = "scrolling"
-        configuration.data.observer = observer
+        configuration.data.eventSinks = sinks
         // The server is on this machine: ignore proxies that the environment names.
         configuration.data.network.proxy = ""
         configuration.options.processors = [Thumbnails.downsample]

@@ -17,19 +17,19 @@ extension ImageCache {
     func keepsPrefetched(_ request: ImageRequest, _ byDefault: Bool) -> Bool {
         let options = request.resolved(defaults)
         return options.options.prefetchesToMemory
-            ?? (byDefault || !loader.originals(of: options).keepsOnDisk(request.data))
+            ?? (byDefault || !originals(of: options).keepsOnDisk(request.data))
     }
 
     /// Returns whether the cache would answer a request without the network, with its processors applied. Decodes
     /// nothing.
     func answers(_ request: ImageRequest, keepsInMemory: Bool) -> Bool {
         let options = request.resolved(defaults)
-        let originals = loader.originals(of: options)
+        let originals = originals(of: options)
         let key = request.data.cacheKey
         let policy = originals.policy(of: request.data)
         guard policy != .ignoreCache, policy != .bypass else { return false }
         if let entry = memory.entry(for: options.inMemory(options.key(key))),
-            originals.mayShow(entry.info, request.data),
+            entry.info.mayBeShown(to: request.data.headers),
             originals.use(of: entry.info, for: request.data) == .fresh
         {
             return true

@@ -28,31 +28,11 @@ extension ImageCache {
     /// ```
     public func image(for request: ImageRequest) -> Image? {
         let options = request.resolved(defaults)
-        let originals = loader.originals(of: options)
-        let key = request.data.cacheKey
-        let imageKey = options.key(key)
-        if let entry = memory.entry(for: options.inMemory(imageKey)), originals.mayShow(entry.info, request.data) {
-            return options.handOut(entry.kept.image)
+        let key = options.inMemory(options.key(request.data.cacheKey))
+        if let entry = memory.entry(for: key), entry.info.mayBeShown(to: request.data.headers) {
+            return options.handOut(entry.kept(Image.self).product)
         }
-        return loader.readers.read(for: options.inMemory(imageKey)) { removals in
-            if let added = loader.added(key, options) {
-                let context = ProcessingContext(limits: configuration.limits)
-                guard let image = try? options.chain.process(added.image, context) else { return nil }
-                return keep(image, added.digest, added.info, request, options, unless: removals)
-            }
-            if !options.chain.processors.isEmpty,
-                let (stored, _) = originals.peekEntry(imageKey, for: request.data),
-                originals.mayShow(stored.info, request.data),
-                let image = try? loader.plain(stored.data, options.decodeOptions(configuration.limits) { false })
-            {
-                return keep(
-                    image, stored.info.digestOfOriginal ?? 0, stored.info, request, options, unless: removals)
-            }
-            guard let (stored, _) = originals.peekEntry(key, for: request.data),
-                originals.mayShow(stored.info, request.data)
-            else { return nil }
-            return make(stored.data, stored.info, request, options, unless: removals)
-        }
+        return objects.find(origin(of: request, options), options.path).map(options.handOut)
     }
 
     /// Returns whether the cache has a picture of a URL, which ``image(for:)-(URL)`` would return.
@@ -68,20 +48,23 @@ extension ImageCache {
     /// The method decodes nothing and does not count as a use. See ``hasProcessedImage(for:)``.
     public func hasImage(for request: ImageRequest) -> Bool { cachedTier(for: request) != nil }
 
-    /// Returns the tier that has the picture of a URL: `memory` or `disk`; `nil` if no tier has it.
+    /// Returns the tier that has a picture, or the original to make it from: `memory` or `disk`; `nil` if no tier has
+    /// either.
     ///
     /// ```swift
     /// if cache.cachedTier(for: url) == .memory { print("shown at once") }
     /// ```
-    public func cachedTier(for url: URL) -> ResponseSource? { cachedTier(for: ImageRequest(url)) }
-
-    /// Returns the tier that has the picture of a request, or the original to make it from: `memory` or `disk`; `nil`
-    /// if no tier has either. See ``cachedTier(for:)-(URL)``.
-    public func cachedTier(for request: ImageRequest) -> ResponseSource? {
+    /// - Parameter source: a URL or an ``ImageRequest``.
+    public func cachedTier(for source: some ImageRequestConvertible) -> ResponseSource? {
+        let request = source.imageRequest
         let options = request.resolved(defaults)
-        let originals = loader.originals(of: options)
+        let originals = originals(of: options)
         let key = request.data.cacheKey
-        if memory.contains(options.inMemory(options.key(key))) || loader.added(key, options) != nil { return .memory }
+        if memory.contains(options.inMemory(options.key(key)))
+            || objects.hasAdded(origin(of: request, options), options.path)
+        {
+            return .memory
+        }
         return originals.cachedSource(for: options.fileKey(key)) ?? originals.cachedSource(for: key)
     }
 
@@ -97,7 +80,7 @@ extension ImageCache {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
         return memory.contains(options.inMemory(options.key(key)))
-            || loader.originals(of: options).hasData(for: options.fileKey(key))
+            || originals(of: options).hasData(for: options.fileKey(key))
     }
 
     // MARK: Addition and removal
@@ -135,43 +118,13 @@ extension ImageCache {
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
         let options = request.resolved(defaults)
-        let originals = loader.originals(of: options)
-        let imageKey = options.key(request.data.cacheKey)
-        guard !imageKey.isEmpty, !request.data.cacheKey.isEmpty else { throw .emptyKey }
-        let info = originals.infoOfAdded(request.data)
-        // Pictures in progress that are made from other bytes must not replace the added picture, nor must fetches in
-        // progress.
         let key = request.data.cacheKey
-        let (own, origin) = (options.inMemory(imageKey), options.inMemory(key))
-        let fileKey = options.fileKey(key)
-        let isOriginal = options.chain.processors.isEmpty
-        loader.revoke(.replaced, of: key) { $0 == own || (isOriginal && ($0 == origin || $0.isDerived(of: origin))) }
-        if isOriginal { loader.forgetDerived(of: key, options) }
-        let keepsOnDisk = originals.hasDisk && originals.policy(of: request.data) != .memoryOnly
-        // The bytes that the picture replaces must not be read while the picture waits to be written.
-        originals.removeData(for: fileKey)
-        let digest = bytes.map(DataCache.digest) ?? 0
-        _ = keep(image, digest, isAdded: true, info, request, options)
-        guard keepsOnDisk else { return }
-        let (loader, data) = (loader, request.data.with(\.key, fileKey))
-        let write: @Sendable (Removals) -> Bool = { removals in
-            let serializer = options.options.serializer ?? .automatic
-            do {
-                let bytes = try bytes ?? serializer.data(for: image, madeOf: nil, loader.codecs)
-                // A removed picture must not replace one that was added after the removal.
-                guard !removals.tiers(for: info).contains(.disk) else { return false }
-                try originals.addData(bytes, for: data)
-                return true
-            } catch {
-                loader.logNotKept(fileKey, error)
-                return false
-            }
-        }
-        loader.writes.add(
-            .init(
-                write: write, undo: { originals.removeData(for: fileKey, from: $0) }, dropped: {}, info: info,
-                added: AddedPicture(image: image, digest: digest, info: info)),
-            for: options.inMemory(fileKey), atOnce: false)
+        guard !key.isEmpty, !options.key(key).isEmpty else { throw .emptyKey }
+        let info = originals(of: options).infoOfAdded(request.data)
+        // A picture is added to disk whatever the policy by which it is looked for.
+        let isInMemoryOnly = originals(of: options).policy(of: request.data) == .memoryOnly
+        let origin = origin(of: request, options, policy: isInMemoryOnly ? .memoryOnly : .useCache)
+        objects.add(image, info, form: bytes, for: origin, options.path, options)
     }
 
     /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested.
@@ -184,15 +137,15 @@ extension ImageCache {
     /// ```
     /// - Throws: `DipperError.emptyKey`; `DipperError.shutDown`.
     public func addImage(bytes: Data, for url: URL) throws(DipperError) {
-        let originals = loader.originals(of: defaults)
+        let originals = originals(of: defaults)
         let key = CacheKey(url)
-        let origin = defaults.inMemory(key)
-        loader.revoke(.replaced, of: key) { $0 == origin || $0.isDerived(of: origin) }
+        objects.remove(defaults.inMemory(key), from: .all)
         // A fetch in progress still answers its callers, but its bytes are not kept.
         originals.removeData(for: key)
+        originals.removeDerived(of: key)
         try originals.addData(bytes, for: url)
-        memory.remove(origin)
-        loader.forgetDerived(of: key, defaults)
+        // Readers may have made pictures of the earlier file meanwhile.
+        objects.remove(defaults.inMemory(key), from: .memory)
     }
 
     /// Removes all pictures of a URL, and its file, from both tiers or from one of them.
@@ -221,26 +174,23 @@ extension ImageCache {
     public func removeImage(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
-        let fileKey = options.fileKey(key)
-        let (own, file) = (options.inMemory(options.key(key)), options.inMemory(fileKey))
-        loader.revoke(Removed(tiers: tiers), of: key) { $0 == own || $0 == file }
-        loader.originals(of: options).removeData(for: fileKey, from: tiers)
-        if tiers.contains(.memory) { memory.remove(own) }
+        objects.remove(options.inMemory(key), options.path, from: tiers)
+        originals(of: options).removeData(for: options.fileKey(key), from: tiers)
+        // Somebody may have read the file before it was removed.
+        objects.remove(options.inMemory(key), options.path, from: tiers.intersection(.memory))
     }
 
     /// Removes the file of a request, and all pictures made from it, from both tiers or from one of them. See
     /// ``removeImage(for:from:)-(ImageRequest,_)``.
     public func removeImages(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let options = request.resolved(defaults)
-        let originals = loader.originals(of: options)
+        let originals = originals(of: options)
         let key = request.data.cacheKey
-        let origin = options.inMemory(key)
-        loader.revoke(Removed(tiers: tiers), of: key) { $0 == origin || $0.isDerived(of: origin) }
+        objects.remove(options.inMemory(key), from: tiers)
         originals.removeData(for: key, from: tiers)
         originals.removeDerived(of: key, from: tiers)
-        guard tiers.contains(.memory) else { return }
-        memory.remove(origin)
-        memory.removeDerived(of: origin)
+        // Somebody may have read a file before it was removed.
+        objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
     }
 
     // MARK: Limits and sizes
@@ -256,7 +206,7 @@ extension ImageCache {
         let limit = data.now.timeIntervalSince1970 - (age / .seconds(1))
         // Calls that are reading such bytes, or making pictures from them, still receive their pictures, which are not
         // kept.
-        loader.revoke(Removed(flushedBefore: limit), of: nil)
+        objects.removeAll(storedBefore: limit)
         data.flush(olderThan: age)
         memory.removeExpired(storedBefore: limit)
     }
@@ -267,7 +217,7 @@ extension ImageCache {
     /// clears a data cache that was given to this cache (``Configuration/originals``), even if others use it. Calls in
     /// progress still receive their pictures, which are not kept; ``cancelAll()`` ends these calls.
     public func clear() {
-        loader.revoke(Removed(tiers: .all), of: nil)
+        objects.removeAll(from: .all)
         data.clear()
         memory.removeAll()
     }
@@ -284,7 +234,7 @@ extension ImageCache {
         PixelMemory.trim()
     }
 
-    /// Removes the least recently used pictures until memory holds no more than a number of bytes.
+    /// Removes pictures, in the order of eviction, until memory holds no more than a number of bytes.
     ///
     /// The memory limit stays as it is. Memory that is kept for the pixels of later pictures is released too.
     ///
@@ -340,9 +290,9 @@ extension ImageCache {
     /// Returns the file on disk with the bytes of a request's picture, or `nil` if there is none.
     ///
     /// If the request has processors, this is the file of the processed picture. The method also returns `nil` for
-    /// small entries, which have no file of their own, and for compressed entries. The file belongs to the cache: it
-    /// must not be changed. After the picture's bytes it has a trailer of the cache, which viewers of pictures ignore;
-    /// `DataCache.file(for:)` describes it.
+    /// small entries, which have no file of their own, and for compressed or encoded entries. The file belongs to the
+    /// cache: it must not be changed. After the picture's bytes it has a trailer of the cache, which viewers of pictures
+    /// ignore; `DataCache.file(for:)` describes it.
     ///
     /// ```swift
     /// if let file = cache.file(for: ImageRequest(url)) {
@@ -351,7 +301,7 @@ extension ImageCache {
     /// ```
     public func file(for request: ImageRequest) -> URL? {
         let options = request.resolved(defaults)
-        return loader.originals(of: options).file(for: options.fileKey(request.data.cacheKey))
+        return originals(of: options).file(for: options.fileKey(request.data.cacheKey))
     }
 
     /// Returns when the disk has carried out everything that was requested of it before.
@@ -361,7 +311,7 @@ extension ImageCache {
     /// await cache.synchronize()           // the picture is on disk, and other processes find it
     /// ```
     public func synchronize() async {
-        await loader.writes.finish()
+        await objects.finishWrites()
         await data.synchronize()
     }
 
@@ -370,29 +320,7 @@ extension ImageCache {
     /// Decodes the bytes of a file on the caller's thread, keeps the picture in memory and returns it.
     func store(_ bytes: Data, for request: ImageRequest) -> Image? {
         let options = request.resolved(defaults)
-        let info = loader.originals(of: options).infoOfAdded(request.data)
-        return loader.readers.read(for: options.inMemory(options.key(request.data.cacheKey))) { removals in
-            make(bytes, info, request, options, unless: removals)
-        }
-    }
-
-    private func make(
-        _ bytes: Data, _ info: EntryInfo, _ request: ImageRequest, _ options: ResolvedOptions, unless removals: Removals
-    ) -> Image? {
-        let decode = options.decodeOptions(configuration.limits) { false }
-        guard let plain = try? loader.codecs.decode(bytes, decode),
-            let image = try? options.chain.process(plain, ProcessingContext(limits: configuration.limits))
-        else { return nil }
-        return keep(image, DataCache.digest(of: bytes), info, request, options, unless: removals)
-    }
-
-    private func keep(
-        _ image: Image, _ digest: UInt64, isAdded: Bool = false, _ info: EntryInfo, _ request: ImageRequest,
-        _ options: ResolvedOptions, unless removals: Removals? = nil
-    ) -> Image {
-        loader.keep(
-            image, digest: digest, isAdded: isAdded, info, for: options.inMemory(options.key(request.data.cacheKey)),
-            loader.originals(of: options).memoryLifetime(of: request.data, madeOf: info), unless: removals)
-        return options.handOut(image)
+        let info = originals(of: options).infoOfAdded(request.data)
+        return objects.make(bytes, info, for: origin(of: request, options), options.path).map(options.handOut)
     }
 }

@@ -1,3 +1,4 @@
+import DipperData
 import Foundation
 import Logging
 import Synchronization
@@ -11,8 +12,8 @@ import Synchronization
 /// let image = try await task.value
 /// ```
 ///
-/// Use ``getImage(_:)-(URL)`` for pictures that the user is looking at: many of these calls run at once. Use
-/// ``slowGetImage(_:)-(URL)`` for pictures that the user may look at later: these prefetches run one at a time, and
+/// Use ``getImage(_:)`` for pictures that the user is looking at: many of these calls run at once. Use
+/// ``slowGetImage(_:)`` for pictures that the user may look at later: these prefetches run one at a time, and
 /// only while no urgent call waits or runs. The cache fetches the bytes of a URL once, whatever pictures are made from
 /// them, and decodes equal pictures once. It decodes on threads of its own, urgent pictures first.
 ///
@@ -33,14 +34,17 @@ public final class ImageCache: Sendable {
     /// let file = try await cache.data.getData(url).value          // the picture's file, byte for byte
     /// ```
     public let data: DataCache
-    let loader: ImageLoader
+    let objects: ImageObjects
+    /// The interface of the data cache for pictures.
+    let source: DataCacheSource
+    let backlog: DecodeBacklog
     let memory: ObjectTier
     let configuration: Configuration
     let defaults: ResolvedOptions
     private let pixelsFollowPressure: ChangeObservation
     private let ownsData: Bool
     private let isShutDown = Atomic(false)
-    private let ending = Mutex<Task<Void, Never>?>(nil)
+    private let ending = OnceTask()
 
     /// Creates a cache, opens its folder if it has one, and starts its threads.
     ///
@@ -63,19 +67,27 @@ public final class ImageCache: Sendable {
         defaults = ResolvedOptions(configuration.options, home: data.number)
         var logger = configuration.data.logger
         logger[metadataKey: "category"] = "images"
-        loader = ImageLoader(
-            data: data, memory: memory,
-            queue: DecodeQueue(
-                name: configuration.data.name, threads: configuration.decodingThreads,
-                budget: configuration.decodingMemory),
-            codecs: configuration.codecs, limits: configuration.limits, undecodedBytes: configuration.undecodedBytes,
-            logger: logger, redaction: configuration.data.redaction)
+        source = DataCacheSource(data)
+        backlog = DecodeBacklog(limit: configuration.undecodedBytes)
+        backlog.follow(data)
+        objects = ImageObjects(
+            ImageMaker(
+                codecs: configuration.codecs, limits: configuration.limits, backlog: backlog, logger: logger,
+                redaction: configuration.data.redaction, plain: ResolvedOptions(ImageOptions(), home: data.number)),
+            memory: memory,
+            queue: MakingQueue(
+                name: JoinableThread.name(configuration.data.name, "decode"), threads: configuration.decodingThreads,
+                budget: configuration.decodingMemory)
+        ) { [weak data] queue in
+            // The order can be changed at any time.
+            (queue == .fast ? data?.fastQueue : data?.slowQueue)?.order == .lifo
+        }
     }
 
     deinit {
         guard !isShutDown.load(ordering: .acquiring) else { return }
-        let (loader, data, ownsData) = (loader, data, ownsData)
-        Task.detached { await Self.shutdown(loader, data, ownsData) }
+        let (objects, data, ownsData) = (objects, data, ownsData)
+        Task.detached { await Self.shutdown(objects, data, ownsData) }
     }
 
     /// Ends all tasks with `DipperError.cancelled`, writes staged entries to disk and joins the cache's threads.
@@ -89,157 +101,169 @@ public final class ImageCache: Sendable {
     /// ```
     public func shutdown() async {
         isShutDown.store(true, ordering: .releasing)
-        let ending = ending.withLock { [loader, data, ownsData] ending in
-            let task = ending ?? Task { await Self.shutdown(loader, data, ownsData) }
-            ending = task
-            return task
-        }
-        await ending.value
+        await ending.run { [objects, data, ownsData] in await Self.shutdown(objects, data, ownsData) }
     }
 
-    private static func shutdown(_ loader: ImageLoader, _ data: DataCache, _ ownsData: Bool) async {
-        for task in loader.live.all { task.cancel() }
+    private static func shutdown(_ objects: ImageObjects, _ data: DataCache, _ ownsData: Bool) async {
         // Processed pictures are written before the disk is closed.
-        await loader.queue.shutdown()
-        // Other threads may be writing, such as those of a program's own queue.
-        await loader.writes.finish()
+        await objects.shutdown()
         if ownsData { await data.shutdown() }
     }
 
     // MARK: Requests
 
-    /// Loads the picture of a request urgently, from memory, the disk or the network.
+    /// Loads a picture urgently, from memory, the disk or the network.
     ///
-    /// The call runs in `fastQueue`. Use it for pictures that the user is looking at.
-    ///
-    /// ```swift
-    /// let request = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
-    /// let thumbnail = try await cache.getImage(request).value
-    /// ```
-    @discardableResult
-    public func getImage(_ request: ImageRequest) -> ImageTask { get(request, .fast) }
-
-    /// Loads the picture of a URL urgently, with the cache's default options.
+    /// The call runs in `fastQueue`. Use it for pictures that the user is looking at. A picture of a URL is loaded with
+    /// the cache's default options.
     ///
     /// ```swift
     /// let image = try await cache.getImage(url).value
+    /// let request = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
+    /// let thumbnail = try await cache.getImage(request).value
     /// ```
+    /// - Parameter source: a URL or an ``ImageRequest``.
+    @inlinable
     @discardableResult
-    public func getImage(_ url: URL) -> ImageTask { get(ImageRequest(url), .fast) }
+    public func getImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .fast) }
 
-    /// Loads the picture of a request urgently, and calls a closure with the picture when it is loaded. See
-    /// ``getImage(_:_:)-(URL,_)``.
-    @discardableResult
-    public func getImage(_ request: ImageRequest, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        get(request, .fast).then(body)
-    }
-
-    /// Loads the picture of a URL urgently, and calls a closure with the picture when it is loaded.
+    /// Loads a picture urgently, and calls a closure with the picture when it is loaded.
     ///
-    /// If the picture cannot be loaded, the closure is not called; ``ImageTask/onFail(_:)`` adds a closure for that
+    /// If the picture cannot be loaded, the closure is not called; `onFail` of ``ImageTask`` adds a closure for that
     /// case.
     ///
     /// ```swift
     /// cache.getImage(url) { image in view.show(image) }
     ///     .onFail { error, isFatal in if isFatal { print(error) } }
     /// ```
+    /// - Parameters:
+    ///   - source: a URL or an ``ImageRequest``.
+    ///   - body: the closure.
     @discardableResult
-    public func getImage(_ url: URL, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        get(ImageRequest(url), .fast).then(body)
+    public func getImage(
+        _ source: some ImageRequestConvertible, _ body: @escaping @Sendable (Image) -> Void
+    ) -> ImageTask {
+        getImage(source).then(body)
     }
 
-    /// Prefetches the picture of a request, with the bandwidth that urgent calls leave.
+    /// Prefetches a picture, with the bandwidth that urgent calls leave.
     ///
     /// The call runs in `slowQueue`. Use it for pictures that the user may look at later.
     ///
     /// ```swift
+    /// cache.slowGetImage(url)             // the row is below the screen
+    /// cache.getImage(url)                 // the row comes into view: the same fetch, now urgent
+    ///
     /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
     /// cache.slowGetImage(thumbnail)       // fetches the file, and makes and keeps the thumbnail
     /// ```
+    /// - Parameter source: a URL or an ``ImageRequest``.
     @discardableResult
-    public func slowGetImage(_ request: ImageRequest) -> ImageTask { get(request, .slow) }
+    public func slowGetImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .slow) }
 
-    /// Prefetches the picture of a URL, with the cache's default options.
-    ///
-    /// ```swift
-    /// cache.slowGetImage(url)             // the row is below the screen
-    /// cache.getImage(url)                 // the row comes into view: the same fetch, now urgent
-    /// ```
+    /// Prefetches a picture, and calls a closure with the picture when it is loaded. See ``getImage(_:_:)``.
     @discardableResult
-    public func slowGetImage(_ url: URL) -> ImageTask { get(ImageRequest(url), .slow) }
-
-    /// Prefetches the picture of a request, and calls a closure with the picture when it is loaded. See
-    /// ``getImage(_:_:)-(URL,_)``.
-    @discardableResult
-    public func slowGetImage(_ request: ImageRequest, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        get(request, .slow).then(body)
+    public func slowGetImage(
+        _ source: some ImageRequestConvertible, _ body: @escaping @Sendable (Image) -> Void
+    ) -> ImageTask {
+        slowGetImage(source).then(body)
     }
 
-    /// Prefetches the picture of a URL, and calls a closure with the picture when it is loaded. See
-    /// ``getImage(_:_:)-(URL,_)``.
-    @discardableResult
-    public func slowGetImage(_ url: URL, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        get(ImageRequest(url), .slow).then(body)
-    }
-
-    /// Loads the picture of a request urgently from the network, whatever the cache has, and caches the answer. See
-    /// ``getRemoteImage(_:)-(URL)``.
-    @discardableResult
-    public func getRemoteImage(_ request: ImageRequest) -> ImageTask {
-        get(request.with(\.cachePolicy, .ignoreCache), .fast)
-    }
-
-    /// Loads the picture of a URL urgently from the network, whatever the cache has, with the cache's default options.
+    /// Loads a picture urgently from the network, whatever the cache has, and caches the answer.
     ///
     /// ```swift
     /// let image = try await cache.getRemoteImage(url).value           // the user has asked for a reload
     /// ```
+    /// - Parameter source: a URL or an ``ImageRequest``.
     @discardableResult
-    public func getRemoteImage(_ url: URL) -> ImageTask { getRemoteImage(ImageRequest(url)) }
-
-    /// Loads the picture of a request urgently from the network, and calls a closure with the picture when it is
-    /// loaded. See ``getRemoteImage(_:)-(URL)``.
-    @discardableResult
-    public func getRemoteImage(_ request: ImageRequest, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        getRemoteImage(request).then(body)
+    public func getRemoteImage(_ source: some ImageRequestConvertible) -> ImageTask {
+        get(source.imageRequest.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
-    /// Loads the picture of a URL urgently from the network, and calls a closure with the picture when it is loaded.
-    /// See ``getRemoteImage(_:)-(URL)``.
+    /// Loads a picture urgently from the network, and calls a closure with the picture when it is loaded. See
+    /// ``getRemoteImage(_:)``.
     @discardableResult
-    public func getRemoteImage(_ url: URL, _ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        getRemoteImage(ImageRequest(url)).then(body)
+    public func getRemoteImage(
+        _ source: some ImageRequestConvertible, _ body: @escaping @Sendable (Image) -> Void
+    ) -> ImageTask {
+        getRemoteImage(source).then(body)
     }
 
-    private func get(_ request: ImageRequest, _ queue: FetchQueue) -> ImageTask {
+    // For inlined calls: no generic call delays an answer from memory.
+    @usableFromInline
+    func get(_ request: ImageRequest, _ queue: FetchQueue) -> ImageTask {
         let options = request.resolved(defaults)
-        let originals = options.options.originals ?? data
+        let originals = originals(of: options)
         var request = request
         let askedKey = request.data.cacheKey
-        var key = askedKey
         var isDecided = true
         if request.data.hasHooks, request.data.lowDataSource != nil {
             let isThere = memory.contains(options.inMemory(options.key(askedKey)))
             let effective =
-                isThere ? originals.effective(request.data, isThere: true) : originals.effective(request.data)
+                isThere ? request.data.effective(isThere: true) : originals.effective(request.data)
             if let effective { request.data = effective } else { isDecided = false }
-            key = request.data.cacheKey
         }
         let task = ImageTask(
-            request, askedKey: askedKey, key: key, imageKey: options.key(key), options: options, queue: queue,
+            request, key: request.data.cacheKey, options: options, queue: queue,
             callbackQueue: originals.callbackQueue(of: request.data))
-        if let defect = originals.defect(of: request.data) {
-            task.finish(.failure(isShutDown.load(ordering: .acquiring) ? .shutDown : defect))
-            return task
-        }
         if isShutDown.load(ordering: .acquiring) {
             task.finish(.failure(.shutDown))
-            return task
+        } else if let defect = originals.defect(of: request.data) {
+            task.finish(.failure(defect))
+        } else if !isDecided || !answer(task, originals) {
+            if originals !== data { backlog.follow(originals) }
+            let origin = origin(of: request, options, askedKey: askedKey, isDecided: isDecided)
+            task.start(objects, origin, options.path)
         }
-        if isDecided, loader.answer(task, originals) { return task }
-        task.attach(loader)
-        if isDecided { loader.start(task) } else { loader.decide(task) }
         return task
+    }
+
+    /// Answers a task with the picture in memory, if that is good enough. Returns whether the task was answered.
+    @inline(__always)
+    private func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
+        let (request, options) = (task.request.data, task.options)
+        let policy = originals.policy(of: request)
+        guard policy != .ignoreCache, policy != .bypass,
+            let entry = memory.entry(for: options.inMemory(task.imageKey))
+        else { return false }
+        // A picture in memory does not tell whether its entry is on disk.
+        if originals.waitsForDisk(request) { return false }
+        let image = entry.kept(Image.self).product
+        switch originals.use(of: entry.info, for: request) {
+        case .fresh:
+            originals.noteMemoryHit(task.key, task.requestedQueue)
+            task.finish(.success(ImageResponse(options.handOut(image), source: .memory, info: entry.info)))
+        case .stale:
+            task.finish(.success(ImageResponse(options.handOut(image), source: .stale, info: entry.info)))
+        case .staleWhileRevalidating:
+            if originals !== data { backlog.follow(originals) }
+            let newer = Revalidation(task, objects, origin(of: task.request, options), options.path) {
+                originals.revalidate(request.with(\.callbackQueue, .inPlace))
+            }
+            task.finish(
+                .success(
+                    ImageResponse(
+                        options.handOut(image), source: .stale, info: entry.info, revalidation: newer)))
+        case .revalidate:
+            return false
+        }
+        return true
+    }
+
+    func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
+
+    /// Returns a request as the origin of a picture.
+    /// - Parameters:
+    ///   - askedKey: the key that the caller has asked for, if a smaller source has taken its place.
+    ///   - isDecided: whether it is known which source is asked for.
+    ///   - policy: the policy; `nil` for that of the request.
+    func origin(
+        of request: ImageRequest, _ options: ResolvedOptions, askedKey: CacheKey? = nil, isDecided: Bool = true,
+        policy: DataRequest.CachePolicy? = nil
+    ) -> FetchOrigin {
+        FetchOrigin(
+            request.data, policy ?? originals(of: options).policy(of: request.data), options.source ?? source,
+            prefix: options.prefix, askedKey: askedKey, isDecided: isDecided)
     }
 
     // MARK: Local pictures
@@ -280,44 +304,41 @@ public final class ImageCache: Sendable {
 
     // MARK: Queues and cancellation
 
-    /// Moves every urgent call for a URL to `slowQueue`, where it continues as a prefetch.
+    /// Moves every urgent call for a URL, or with the key of a request, to `slowQueue`, where it continues as a
+    /// prefetch, whatever picture the call makes from the bytes.
     ///
     /// A transfer in progress is not restarted. The method has no effect if there is no such call.
     ///
     /// ```swift
     /// cache.getImage(url) { image in view.show(image) }
     /// cache.moveTaskToSlowQueue(url)      // the row has left the screen
-    /// ```
-    public func moveTaskToSlowQueue(_ url: URL) { moveTaskToSlowQueue(key: CacheKey(url)) }
-
-    /// Moves every urgent call with the key of a request to `slowQueue`, whatever pictures the calls make from the
-    /// bytes.
     ///
-    /// ```swift
     /// let request = ImageRequest(url).with(\.headers, ["Accept": "image/webp"])
     /// cache.getImage(request)
     /// cache.moveTaskToSlowQueue(request)  // the URL alone is another key, because headers are part of the key
     /// ```
-    public func moveTaskToSlowQueue(_ request: ImageRequest) { moveTaskToSlowQueue(key: request.data.cacheKey) }
-    /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)-(ImageRequest)``.
+    /// - Parameter source: a URL or an ``ImageRequest``.
+    public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
+        moveTaskToSlowQueue(key: source.imageRequest.data.cacheKey)
+    }
+    /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
-        for task in loader.live[key] { task.moveToSlowQueue() }
+        objects.demote(key)
     }
 
-    /// Ends every call for a URL with `DipperError.cancelled`.
+    /// Ends every call for a URL, or with the key of a request, with `DipperError.cancelled`, whatever picture the call
+    /// makes from the bytes.
     ///
     /// ```swift
     /// cache.getImage(url)
     /// cache.getImage(ImageRequest(url).processed(by: .circle))
     /// cache.cancel(url)                   // ends both calls
     /// ```
-    public func cancel(_ url: URL) { cancel(key: CacheKey(url)) }
-    /// Ends every call with the key of a request with `DipperError.cancelled`, whatever pictures the calls make from
-    /// the bytes. See ``cancel(_:)-(URL)``.
-    public func cancel(_ request: ImageRequest) { cancel(key: request.data.cacheKey) }
-    /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)-(URL)``.
+    /// - Parameter source: a URL or an ``ImageRequest``.
+    public func cancel(_ source: some ImageRequestConvertible) { cancel(key: source.imageRequest.data.cacheKey) }
+    /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
     public func cancel(key: CacheKey) {
-        for task in loader.live[key] { task.cancel() }
+        objects.cancel(key: key)
     }
 
     /// Ends all calls of the cache with `DipperError.cancelled`.
@@ -327,6 +348,6 @@ public final class ImageCache: Sendable {
     /// cache.clear()
     /// ```
     public func cancelAll() {
-        for task in loader.live.all { task.cancel() }
+        objects.cancelAll()
     }
 }

@@ -29,7 +29,7 @@ final class FetchSession: Sendable {
         isJSON = store.json
         var configuration = options.requests.configuration(store)
         timeline = options.timeline.map { _ in Timeline() }
-        configuration.observer = timeline?.record
+        configuration.eventSinks = timeline.map { [$0] } ?? []
         // The bytes of a picture are read once more, soon after the fetch, and then not again.
         if options.pictures.isUsed { configuration.memoryLimit = min(configuration.memoryLimit, 32 << 20) }
         state = Mutex(State(files: try options.out.map(BodyFiles.init)))
@@ -137,6 +137,7 @@ final class FetchSession: Sendable {
 
     /// Runs commands to their end, even if interrupted, and returns the exit status.
     func run(_ body: @escaping @Sendable (FetchSession) async throws -> Void) async throws -> ExitCode {
+        let changes = terminal.isShown ? cache.events(about: [.jobs, .attempts, .requests], limit: 1) : nil
         let work = Task {
             // A call that is made only once must find the entries on disk.
             await cache.indexOpened()
@@ -147,7 +148,8 @@ final class FetchSession: Sendable {
             work.cancel()
         }
         let ticker = Task {
-            while terminal.isShown, !Task.isCancelled {
+            guard let changes else { return }
+            for await _ in changes {
                 showProgress()
                 try await Task.sleep(for: .milliseconds(200))
             }

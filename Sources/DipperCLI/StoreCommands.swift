@@ -174,12 +174,14 @@ struct VerifyCommand: AsyncParsableCommand {
             line.add("entries", .int(report.sound))
             line.add("bytes", .int(report.bytes))
             line.add("damaged", .int(report.damaged))
+            line.add("unreadable", .int(report.unreadable))
             line.add("unfinished", .int(report.unfinished))
             line.add("unlisted", .int(report.unlisted))
             line.add("problems", .strings(report.indexProblems))
             tell(line.text)
         } else {
             tell("\(report.sound) entries are sound, \(ByteCount.describe(report.bytes))")
+            if report.unreadable > 0 { tell("\(report.unreadable) entries need a codec and have been left alone") }
             if report.unfinished > 0 { tell("\(report.unfinished) unfinished writes were removed") }
             if report.unlisted > 0 { tell("\(report.unlisted) entries were listed again") }
             if report.damaged > 0 { tell("\(report.damaged) damaged entries were removed") }

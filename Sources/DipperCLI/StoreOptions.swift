@@ -15,11 +15,7 @@ struct StoreOptions: ParsableArguments {
 
     var directory: URL {
         if let cacheDir { return URL(fileURLWithPath: cacheDir, isDirectory: true) }
-        let environment = ProcessInfo.processInfo.environment
-        if let base = environment["XDG_CACHE_HOME"], base.hasPrefix("/") {
-            return URL(fileURLWithPath: base, isDirectory: true).appendingPathComponent("dipper")
-        }
-        return FileManager.default.homeDirectoryForCurrentUser.appendingPathComponent(".cache/dipper")
+        return DataCache.Configuration.usersCaches.appendingPathComponent("dipper")
     }
 
     func configuration() -> DataCache.Configuration {

@@ -28,8 +28,19 @@ extension DataCache {
         public var memoryLimit = Configuration.defaultMemoryLimit
         /// The largest number of entries in memory; `nil` for no limit.
         public var memoryCountLimit: Int?
+        /// The largest total size of the typed values in memory, in bytes; by default a quarter of
+        /// ``defaultMemoryLimit``, at most 64 MiB. A value larger than a tenth of the limit is not kept. See
+        /// ``DataCache/getValue(_:from:decoder:)``.
+        public var valueMemoryLimit = min(Configuration.defaultMemoryLimit / 4, 64 << 20)
         /// The largest total size of the entries on disk, in bytes; `nil` for no limit.
         public var diskLimit: Int? = 512 << 20
+        /// The rule that decides which entries leave first when memory or disk is full. It also holds for the decoded
+        /// pictures of an image cache.
+        ///
+        /// ```swift
+        /// configuration.evictionOrder = .leastFrequentlyUsed
+        /// ```
+        public var evictionOrder = EvictionOrder.leastRecentlyUsed
         /// The number of bytes that may wait to be written to disk before prefetching pauses. At twice this number no
         /// fetch is started.
         public var stagingLimit = 8 << 20
@@ -53,6 +64,23 @@ extension DataCache {
         /// configuration.compression = .gzip
         /// ```
         public var compression = StorageCompression.off
+        /// The transformation of everything that is written to disk and to the ``tiers``, such as encryption; `nil` for
+        /// none.
+        ///
+        /// ```swift
+        /// configuration.recordCodec = AESCodec(key: key, identifier: "aes-gcm, key of 2026")
+        /// ```
+        public var recordCodec: (any RecordCodec)?
+
+        /// The tiers that are asked, in this order, for what neither memory nor disk has; see ``Tier``.
+        ///
+        /// ```swift
+        /// configuration.tiers = [Shelf()]
+        /// ```
+        public var tiers: [any Tier] = []
+        /// The longest that a look-up in one of the ``tiers`` may take. The next tier is asked afterwards, and the
+        /// network after the last tier.
+        public var tierTimeLimit = Duration.milliseconds(20)
 
         /// The cache policy of requests that have none of their own.
         ///
@@ -131,8 +159,8 @@ extension DataCache {
         public var clock: any Clock<Duration> = ContinuousClock()
         /// The time that expirations are measured by: a closure that returns the date now.
         public var now: @Sendable () -> Date = WallClock.coarse
-        /// The logger for requests, responses, the store, the queues and memory. Each message has its topic as
-        /// `category` in the metadata.
+        /// The logger for requests, responses, the store, the queues, decoding and memory. Each message has its topic
+        /// as `category` in the metadata.
         ///
         /// ```swift
         /// configuration.logger.logLevel = .debug
@@ -144,9 +172,13 @@ extension DataCache {
         /// configuration.redaction = Redaction(secretNames: ["ticket", "invitation"])
         /// ```
         public var redaction = Redaction.standard
-        /// A closure that is called with everything that happens, from any thread. It must return at once. See
-        /// ``Timeline``.
-        public var observer: (@Sendable (CacheEvent) -> Void)?
+        /// The sinks that receive the cache's events from the beginning, on the threads that do the work, such as a
+        /// ``Timeline``. See ``DataCache/events`` for listeners that take their time.
+        ///
+        /// ```swift
+        /// configuration.eventSinks = [timeline]
+        /// ```
+        public var eventSinks: [any EventSink] = []
 
         /// Creates the configuration of a cache in memory only, with defaults.
         public init() {}
@@ -177,15 +209,36 @@ extension DataCache {
         /// The folder of the shared cache: `$XDG_CACHE_HOME`, or else `~/.cache`, followed by the program's name and
         /// `dipper`.
         public static var defaultDirectory: URL {
-            let environment = ProcessInfo.processInfo.environment
-            let base: URL
-            if let path = environment["XDG_CACHE_HOME"], path.hasPrefix("/") {
-                base = URL(fileURLWithPath: path, isDirectory: true)
-            } else {
-                base = FileManager.default.homeDirectoryForCurrentUser.appendingPathComponent(".cache")
-            }
-            return base.appendingPathComponent(ProcessInfo.processInfo.processName)
-                .appendingPathComponent("dipper")
+            usersCaches.appendingPathComponent(ProcessInfo.processInfo.processName).appendingPathComponent("dipper")
         }
+
+        /// The folder of the user's caches: `$XDG_CACHE_HOME`, or else `~/.cache`.
+        package static var usersCaches: URL {
+            if let path = ProcessInfo.processInfo.environment["XDG_CACHE_HOME"], path.hasPrefix("/") {
+                return URL(fileURLWithPath: path, isDirectory: true)
+            }
+            return FileManager.default.homeDirectoryForCurrentUser.appendingPathComponent(".cache")
+        }
+    }
+}
+
+extension TierStack {
+    /// Creates the stack of a cache; `nil` if the cache has no tiers of the program's own.
+    convenience init?(_ configuration: DataCache.Configuration, _ history: StoreHistory, _ time: TimeSource) {
+        guard !configuration.tiers.isEmpty else { return nil }
+        self.init(
+            configuration.tiers,
+            Options(timeLimit: configuration.tierTimeLimit, format: RecordFormat(codec: configuration.recordCodec)),
+            history: history, time: time, now: configuration.now, logger: configuration.logger.category("cache"))
+    }
+}
+
+extension DiskTier.Options {
+    init(_ configuration: DataCache.Configuration, folder: URL) {
+        self.init(
+            folder: folder.path, sizeLimit: configuration.diskLimit, stagingLimit: configuration.stagingLimit,
+            partialLimit: configuration.partialLimit, naming: configuration.fileNaming,
+            compression: configuration.compression, recordCodec: configuration.recordCodec,
+            evictionOrder: configuration.evictionOrder, boot: configuration.boot, name: configuration.name)
     }
 }

@@ -1,4 +1,3 @@
-import CXXHash
 import Foundation
 
 /// The interface that image loading uses: cache policies, freshness, derived entries. A derived entry is made from the
@@ -10,25 +9,9 @@ extension DataCache {
     /// The result has no ``DataRequest/lowDataSource``, so that a later fetch with it asks for the same source.
     package func effective(_ request: DataRequest) -> DataRequest? {
         guard request.hasHooks, request.lowDataSource != nil else { return request }
-        guard configuration.networkMonitor.conditions.isConstrained else { return effective(request, isThere: true) }
-        if store.memory.contains(request.cacheKey) { return effective(request, isThere: true) }
-        return store.disk == nil ? effective(request, isThere: false) : nil
-    }
-
-    /// Returns the request that is made in place of this one while the network is constrained.
-    /// - Parameter isThere: whether the tiers have the bytes that the request asks for.
-    package func effective(_ request: DataRequest, isThere: Bool) -> DataRequest {
-        guard let small = request.lowDataSource, !isThere else { return request.with(\.lowDataSource, nil) }
-        return request.replacing(with: small)
-    }
-
-    /// Finds out whether memory or disk has an entry for a key, on a reader's thread and in the order of urgency.
-    /// - Returns: the look-up, which can be cancelled, so that it is never answered, or moved; `nil` if it has been
-    ///   answered.
-    package func hasEntry(
-        _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (Bool) -> Void
-    ) -> LookUp? {
-        store.hasEntry(key, place, answer)
+        guard configuration.networkMonitor.conditions.isConstrained else { return request.effective(isThere: true) }
+        if store.memory.contains(request.cacheKey) { return request.effective(isThere: true) }
+        return store.disk == nil ? request.effective(isThere: false) : nil
     }
 
     /// Returns the cache policy that applies to a request.
@@ -49,11 +32,6 @@ extension DataCache {
     /// The present time, which expirations are measured by.
     package var now: Date { configuration.now() }
 
-    /// Returns whether an object made from an answer may be shown without asking the server, however old the answer is.
-    package func mayShow(_ info: EntryInfo, _ request: DataRequest) -> Bool {
-        (200...299).contains(info.status) && info.isChosen(by: request.headers)
-    }
-
     /// Returns the metadata of an entry that the caller adds.
     package func infoOfAdded(_ request: DataRequest) -> EntryInfo {
         EntryInfo(url: request.address, stored: now.timeIntervalSince1970)
@@ -63,8 +41,9 @@ extension DataCache {
     /// memory pressure.
     package func makeObjectTier(limit: Int, count: Int?) -> ObjectTier {
         ObjectTier(
-            limit: limit, count: count, history: store.history, now: configuration.now, pressure: pressure
-        ) { [reporter = engine.reporter] in reporter.cleaned($0) }
+            limit: limit, count: count, order: configuration.evictionOrder, history: store.history,
+            now: configuration.now, pressure: pressure
+        ) { [events = engine.events] in events.cleaned($0) }
     }
 
     /// Calls a closure with the present memory pressure, unless that is `normal`, and with each later one, until the
@@ -96,28 +75,9 @@ extension DataCache {
         }
     }
 
-    /// Returns whether an object made from an answer may be kept.
-    package func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool {
-        store.mayKeep(info, Call(request, key: request.cacheKey, defaults: defaults))
-    }
-
-    /// Returns how long an object made from a request's answer is kept in memory.
-    ///
-    /// The request or the cache decides (``DataRequest/memoryExpiration``), even if the bytes expire earlier on disk.
-    /// If neither has an expiration, the object is kept as long as the bytes.
-    package func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
-        store.memoryLifetime(Call(request, key: request.cacheKey, defaults: defaults), stored: info.storedDate)
-    }
-
-    /// Returns whether an object made from an entry's bytes may still be kept: not if the entry has been flushed since,
-    /// or if everything was cleared after the entry was asked for. The tiers make this check themselves.
-    package func mayStillKeep(_ info: EntryInfo) -> Bool { store.history.admits(info) }
-
-    /// Counts a memory hit of a cache that is built on this one, and tells the observer. This cache was not asked for
-    /// it.
+    /// Counts a memory hit of a cache that is built on this one, and tells the call. This cache was not asked for it.
     package func noteMemoryHit(_ key: CacheKey, _ queue: FetchQueue) {
-        engine.reporter.asked(key, queue)
-        engine.reporter.memoryHit(key)
+        engine.events.memoryHit(key, queue)
     }
 
     /// Returns whether the answer of the network or of a provider to a request is kept on disk.
@@ -130,9 +90,6 @@ extension DataCache {
         request.waitsForDiskWrite && keepsOnDisk(request)
     }
 
-    /// Creates a reservation that holds prefetches back until it is known whether an urgent call follows.
-    package func reserveFast() -> FastReservation { FastReservation(engine) }
-
     /// Fetches a newer version of what the tiers have, in `slowQueue` and with its validators. While such a fetch for a
     /// request is under way, further calls return its task.
     package func revalidate(_ request: DataRequest) -> DataTask {
@@ -140,23 +97,9 @@ extension DataCache {
         var headers = request.headers
         headers.append("Cache-Control", "no-cache")
         let request = request.withoutStandIns.with(\.headers, headers).with(\.key, request.cacheKey)
-        let (task, isNew) = engine.revalidation(for: Call(request, key: request.cacheKey, defaults: defaults))
+        let (task, isNew) = engine.revalidations.task(for: Call(request, key: request.cacheKey, defaults: defaults))
         if isNew { start(task) }
         return task
-    }
-
-    /// Whether the cache has a disk tier.
-    package var hasDisk: Bool { store.disk != nil }
-
-    /// Reads the entry of a key from memory or disk, on a reader's thread and in the order of urgency. Fetches nothing.
-    /// - Returns: the look-up, which can be cancelled, so that it is never answered, or moved; `nil` if it has been
-    ///   answered.
-    @discardableResult
-    package func readEntry(
-        _ key: CacheKey, _ place: LookUpQueue.Place = .init(.fast, .normal),
-        _ answer: @escaping @Sendable (StoredData?) -> Void
-    ) -> LookUp? {
-        store.read(key, place, answer)
     }
 
     /// Creates a hold for a consumer of fetched bytes that cannot always take more.
@@ -173,29 +116,14 @@ extension DataCache {
             $0.value.info.isChosen(by: request.headers) ? ($0.value, $0.source) : nil
         }
     }
+}
 
-    /// Keeps what was made from an answer in memory and, unless the request is for this process alone, on disk, where
-    /// it expires with the answer's bytes.
-    /// - Parameters:
-    ///   - info: the metadata of the answer.
-    ///   - digest: the digest of the bytes that it was made from, which is kept with it.
-    ///   - whenWritten: called once, with whether it is on disk.
-    package func keepDerived(
-        _ data: Data, for key: CacheKey, madeOf info: EntryInfo, digest: UInt64, _ request: DataRequest,
-        whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)? = nil
-    ) {
-        let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
-        var headers = Storing.fields(of: info.headers).removing(own.contains)
-        headers.append(EntryInfo.digestField, String(digest, radix: 16))
-        store.add(
-            StoredData(data: data, info: info.with(headers, family: info.family)), for: key,
-            Call(request, key: key, defaults: defaults), onDisk: !request.isForThisProcess, request.durability,
-            stored: info.storedDate, whenWritten: whenWritten)
-    }
-
-    /// Returns a digest by which bytes are told apart. It is the same in every process.
-    package static func digest(of data: Data) -> UInt64 {
-        data.withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
+extension DataRequest {
+    /// Returns the request that is made in place of this one while the network is constrained.
+    /// - Parameter isThere: whether the tiers have the bytes that the request asks for.
+    package func effective(isThere: Bool) -> DataRequest {
+        guard let small = lowDataSource, !isThere else { return with(\.lowDataSource, nil) }
+        return replacing(with: small)
     }
 }
 

@@ -14,7 +14,7 @@ extension DataCache {
         guard
             let info = store.memory.part(of: key, { $0.info }) ?? (readsDisk ? store.disk?.info(of: key) : nil)
         else { return false }
-        return mayShow(info, request) && use(of: info, for: request) == .fresh
+        return info.mayBeShown(to: request.headers) && use(of: info, for: request) == .fresh
     }
 }
 

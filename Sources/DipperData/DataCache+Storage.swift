@@ -154,9 +154,10 @@ extension DataCache {
             StoredData(data: data, info: info), for: key, call,
             // The caller wants the bytes kept, so every policy but `memoryOnly` stores them on disk.
             onDisk: call.cachePolicy != .memoryOnly, request.durability, whenWritten: whenWritten)
+        values.load()?.remove(key, from: .all)
     }
 
-    /// Removes the entry of a URL from both tiers or from one of them.
+    /// Removes the entry of a URL from all tiers or from some of them.
     ///
     /// A fetch in progress still answers its callers, but its result is not kept in these tiers.
     ///
@@ -165,12 +166,15 @@ extension DataCache {
     /// cache.removeData(for: feedURL, from: .memory)       // the disk keeps its entry
     /// ```
     public func removeData(for url: URL, from tiers: CacheTiers = .all) { removeData(for: CacheKey(url), from: tiers) }
-    /// Removes the entry of a request's key from both tiers or from one of them; see ``removeData(for:from:)-(URL,_)``.
+    /// Removes the entry of a request's key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
     public func removeData(for request: DataRequest, from tiers: CacheTiers = .all) {
         removeData(for: request.cacheKey, from: tiers)
     }
-    /// Removes the entry of a key from both tiers or from one of them; see ``removeData(for:from:)-(URL,_)``.
-    public func removeData(for key: CacheKey, from tiers: CacheTiers = .all) { store.remove(key, from: tiers) }
+    /// Removes the entry of a key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
+    public func removeData(for key: CacheKey, from tiers: CacheTiers = .all) {
+        store.remove(key, from: tiers)
+        values.load()?.remove(key, from: tiers)
+    }
 
     /// Removes what was made from an entry and is kept under keys that begin with the entry's own, from both tiers or
     /// from one of them; see ``CacheKey/isDerived(of:)``. The entry itself stays.
@@ -212,6 +216,7 @@ extension DataCache {
     public func flush(olderThan age: Duration) {
         let limit = store.now().timeIntervalSince1970 - age.timeInterval
         store.flush(storedBefore: limit)
+        values.load()?.removeAll(storedBefore: limit)
     }
 
     /// Removes expired entries to make room; readers do not see them in any case. Returns at once; the files are
@@ -222,18 +227,19 @@ extension DataCache {
     /// ```
     public func removeExpired() {
         store.memory.removeExpired()
+        values.load()?.removeExpired()
         store.disk?.removeExpiredLater()
     }
 
-    /// Removes the least recently used entries from disk until no more than a given number of bytes is left. Returns at
-    /// once; the files are deleted in the background.
+    /// Removes entries from disk, in the order of eviction, until no more than a given number of bytes is left. Returns
+    /// at once; the files are deleted in the background.
     ///
     /// ```swift
     /// cache.trim(toDiskSize: 100 << 20)
     /// ```
     public func trim(toDiskSize size: Int) { store.disk?.trim(toSize: size) }
 
-    /// Removes the least recently used entries from memory until no more than a given number of bytes is left. The
+    /// Removes entries from memory, in the order of eviction, until no more than a given number of bytes is left. The
     /// memory tier's limit does not change.
     ///
     /// ```swift
@@ -247,18 +253,25 @@ extension DataCache {
     /// ```swift
     /// cache.clear()
     /// ```
-    public func clear() { store.clear() }
+    public func clear() {
+        store.clear()
+        values.load()?.removeAll(from: .all)
+    }
 
     /// Removes all entries from memory. The disk keeps its entries.
-    public func clearMemory() { store.memory.removeAll() }
+    public func clearMemory() {
+        store.memory.removeAll()
+        values.load()?.removeAll(from: .memory)
+    }
 
-    /// Returns when the disk tier has carried out all changes that were asked for before.
+    /// Returns when the disk tier, and the tiers of ``Configuration/tiers`` that work, have carried out all changes
+    /// that were asked for before.
     ///
     /// ```swift
     /// cache.clear()
     /// await cache.synchronize()       // the files are gone
     /// ```
-    public func synchronize() async { await store.disk?.synchronize() }
+    public func synchronize() async { await store.synchronize() }
 
     /// Returns when the disk tier has carried out all changes that were asked for before, and has compared its files
     /// with its index if that is due, as after a power cut.
@@ -284,7 +297,7 @@ extension DataCache {
     /// The present memory pressure, as ``Configuration/memoryPressure`` tells it.
     public var memoryPressure: MemoryPressure { pressure.level }
 
-    /// Changes the memory tier's limits, and removes the least recently used entries above them at once.
+    /// Changes the memory tier's limits, and removes excess entries at once.
     ///
     /// Under moderate memory pressure half of the limits holds, and under severe pressure nothing is kept. Afterwards
     /// the limits hold in full again.
@@ -300,7 +313,7 @@ extension DataCache {
     }
 
     /// Changes the disk tier's limit, in bytes; `nil` for no limit. Entries above the limit are removed in the
-    /// background, the least recently used ones first.
+    /// background, in the order of eviction.
     ///
     /// ```swift
     /// cache.setDiskLimit(200 << 20)
@@ -330,8 +343,8 @@ extension DataCache {
     /// ```
     public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
 
-    /// Returns the file of an entry; `nil` if there is no entry, for small entries, which have no file, and for
-    /// compressed ones.
+    /// Returns the file of an entry; `nil` if there is no entry, for small entries, which have no file, for compressed
+    /// ones, and for those that a ``RecordCodec`` has encoded.
     ///
     /// The file begins with the entry's bytes and ends with a short trailer of the cache, which picture and document
     /// viewers ignore. Its name ends with an extension if ``FileNaming/sha256(extension:)`` adds one.

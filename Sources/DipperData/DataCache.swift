@@ -10,8 +10,8 @@ import Synchronization
 /// cache.slowGetData(nextURL)
 /// ```
 ///
-/// ``getData(_:)-(URL)`` fetches what someone is looking at: ``fastQueue`` runs many fetches at once.
-/// ``slowGetData(_:)-(URL)`` prefetches what someone may look at later: ``slowQueue`` runs one fetch at a time, and
+/// ``getData(_:)`` fetches what someone is looking at: ``fastQueue`` runs many fetches at once.
+/// ``slowGetData(_:)`` prefetches what someone may look at later: ``slowQueue`` runs one fetch at a time, and
 /// only while no urgent fetch waits or runs. All calls for a key share one fetch, whichever queue they are made in. An
 /// urgent call promotes a prefetch that waits or runs.
 ///
@@ -30,10 +30,12 @@ public final class DataCache: Sendable {
     let configuration: Configuration
     let defaults: Call.Defaults
     let pressure: PressureRelay
+    /// The cache of typed values, once there are any.
+    let values = AtomicLazyReference<ObjectCache<ValueMaker>>()
     /// The observation that adapts the memory tier's limits to the memory pressure.
     private let followsPressure: ChangeObservation
     let isShutDown = Atomic(false)
-    private let ending = Mutex<Task<Void, Never>?>(nil)
+    private let ending = OnceTask()
 
     /// Creates a cache, opens its folder, if it has one, and starts its threads.
     ///
@@ -49,45 +51,42 @@ public final class DataCache: Sendable {
         defaults = Call.Defaults(configuration)
         let backlog = BacklogRelay()
         let time = TimeSource(configuration.clock)
-        let reporter = FetchReporter(
-            name: configuration.name, logger: configuration.logger, redaction: configuration.redaction, time: time,
-            observer: configuration.observer)
+        let log = EventLog(configuration.logger, configuration.redaction)
+        let events = EventHub(name: configuration.name, time: time, sinks: [log] + configuration.eventSinks)
         let history = StoreHistory()
-        let onCleaned = configuration.observer == nil ? nil : reporter.cleaned
         let disk = configuration.directory.map { directory in
             DiskTier(
-                .init(
-                    folder: directory.path, sizeLimit: configuration.diskLimit,
-                    stagingLimit: configuration.stagingLimit, partialLimit: configuration.partialLimit,
-                    naming: configuration.fileNaming, compression: configuration.compression,
-                    boot: configuration.boot, name: configuration.name),
+                DiskTier.Options(configuration, folder: directory),
                 logger: configuration.logger.category("cache"), history: history, now: configuration.now,
-                onBacklog: backlog.send, onCleaned: onCleaned)
+                onBacklog: backlog.send, events: events)
         }
         store = DataStore(
             memory: MemoryTier(
                 limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
-                history: history, now: configuration.now, onCleaned: reporter.cleaned),
-            disk: disk, history: history, defaults: StoreDefaults(configuration), now: configuration.now)
-        var scheduler = FetchEngine.Scheduler(fast: configuration.fastQueue, slow: configuration.slowQueue)
-        scheduler.makesNotes = reporter.wantsNotes
+                order: configuration.evictionOrder, history: history, now: configuration.now,
+                onCleaned: events.cleaned),
+            disk: disk, tiers: TierStack(configuration, history, time), history: history,
+            defaults: StoreDefaults(configuration), now: configuration.now)
         engine = FetchEngine(
-            scheduler: scheduler, store: store,
+            scheduler: .init(fast: configuration.fastQueue, slow: configuration.slowQueue), store: store,
             transport: configuration.transport ?? CurlTransport(configuration.network, name: configuration.name),
             network: configuration.networkMonitor, time: time, now: configuration.now,
             options: .init(
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
                 inFlightLimit: configuration.inFlightLimit),
-            reporter: reporter)
+            events: events)
         backlog.connect(engine)
-        pressure = PressureRelay(configuration.memoryPressure, onChange: reporter.pressed)
+        pressure = PressureRelay(configuration.memoryPressure, onChange: events.pressed)
         followsPressure = pressure.follow { [weak memory = store.memory] in memory?.setPressure($0) }
     }
 
     deinit {
         guard !isShutDown.load(ordering: .acquiring) else { return }
         let engine = engine
-        Task.detached { await engine.shutdown() }
+        Task.detached {
+            await engine.shutdown()
+            engine.events.end()
+        }
     }
 
     /// Cancels all tasks, writes to disk what waits to be written, and ends the cache's threads.
@@ -100,127 +99,96 @@ public final class DataCache: Sendable {
     public func shutdown() async {
         isShutDown.store(true, ordering: .releasing)
         pressure.end()
-        let ending = ending.withLock { [engine] ending in
-            let task = ending ?? Task { await engine.shutdown() }
-            ending = task
-            return task
+        let values = values.load()
+        await ending.run { [engine] in
+            await engine.shutdown()
+            await values?.shutdown()
+            engine.events.end()
         }
-        await ending.value
     }
 
     // MARK: Fetching
 
-    /// Fetches the bytes of a request at once: from memory, from disk or from the network.
+    /// Fetches bytes at once: from memory, from disk or from the network.
     ///
-    /// The call is made in ``fastQueue``, for what someone is looking at. The request's ``DataRequest/cachePolicy``
-    /// says which of the three may answer.
+    /// The call is made in ``fastQueue``, for what someone is looking at. The ``DataRequest/cachePolicy`` of a request
+    /// says which of the three may answer; bytes of a URL are fetched with the cache's defaults.
     ///
     /// ```swift
+    /// let page = try await cache.getData(url).value
     /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"])
-    /// let data = try await cache.getData(request).value
+    /// let feed = try await cache.getData(request).value
     /// ```
+    /// - Parameter source: a URL or a ``DataRequest``.
+    @inlinable
     @discardableResult
-    public func getData(_ request: DataRequest) -> DataTask { get(request, .fast) }
+    public func getData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .fast) }
 
-    /// Fetches the bytes of a URL at once, with the cache's defaults: from memory, from disk or from the network.
+    /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``.
     ///
-    /// The call is made in ``fastQueue``, for what someone is looking at.
-    ///
-    /// ```swift
-    /// let data = try await cache.getData(url).value
-    /// ```
-    @discardableResult
-    public func getData(_ url: URL) -> DataTask { get(DataRequest(url), .fast) }
-
-    /// Fetches the bytes of a request at once and calls a closure with them; see ``getData(_:)-(DataRequest)``.
-    ///
-    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
-    @discardableResult
-    public func getData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
-        get(request, .fast).then(body)
-    }
-
-    /// Fetches the bytes of a URL at once and calls a closure with them; see ``getData(_:)-(URL)``.
-    ///
-    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
+    /// The closure is not called if the call fails; see ``FetchTask/onFail(_:)``.
     ///
     /// ```swift
     /// cache.getData(url) { data in print(data.count) }
     ///     .onFail { error, isFatal in if isFatal { print(error) } }
     /// ```
+    /// - Parameters:
+    ///   - source: a URL or a ``DataRequest``.
+    ///   - body: the closure.
     @discardableResult
-    public func getData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
-        get(DataRequest(url), .fast).then(body)
+    public func getData(
+        _ source: some DataRequestConvertible, _ body: @escaping @Sendable (Data) -> Void
+    ) -> DataTask {
+        getData(source).then(body)
     }
 
-    /// Prefetches the bytes of a request, with what urgent work leaves of the link.
-    ///
-    /// The call is made in ``slowQueue``, for what someone may look at later.
-    @discardableResult
-    public func slowGetData(_ request: DataRequest) -> DataTask { get(request, .slow) }
-
-    /// Prefetches the bytes of a URL, with the cache's defaults and with what urgent work leaves of the link.
+    /// Prefetches bytes, with what urgent work leaves of the link.
     ///
     /// The call is made in ``slowQueue``, for what someone may look at later.
     ///
     /// ```swift
     /// cache.slowGetData(nextURL)      // the page after the one on screen
     /// ```
+    /// - Parameter source: a URL or a ``DataRequest``.
     @discardableResult
-    public func slowGetData(_ url: URL) -> DataTask { get(DataRequest(url), .slow) }
+    public func slowGetData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .slow) }
 
-    /// Prefetches the bytes of a request and calls a closure with them; see ``slowGetData(_:)-(DataRequest)``.
+    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)``.
     ///
-    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
+    /// The closure is not called if the call fails; see ``FetchTask/onFail(_:)``.
     @discardableResult
-    public func slowGetData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
-        get(request, .slow).then(body)
+    public func slowGetData(
+        _ source: some DataRequestConvertible, _ body: @escaping @Sendable (Data) -> Void
+    ) -> DataTask {
+        slowGetData(source).then(body)
     }
 
-    /// Prefetches the bytes of a URL and calls a closure with them; see ``slowGetData(_:)-(URL)``.
-    ///
-    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
-    @discardableResult
-    public func slowGetData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
-        get(DataRequest(url), .slow).then(body)
-    }
-
-    /// Fetches the bytes of a request from the network, even if the cache has them, and keeps the answer.
+    /// Fetches bytes from the network, even if the cache has them, and keeps the answer.
     ///
     /// The call is made in ``fastQueue``, with the policy ``DataRequest/CachePolicy/ignoreCache``.
-    @discardableResult
-    public func getRemoteData(_ request: DataRequest) -> DataTask {
-        get(request.with(\.cachePolicy, .ignoreCache), .fast)
-    }
-
-    /// Fetches the bytes of a URL from the network, even if the cache has them, and keeps the answer.
-    ///
-    /// The call is made in ``fastQueue``, with the policy ``DataRequest/CachePolicy/ignoreCache`` and the cache's other
-    /// defaults.
     ///
     /// ```swift
     /// let data = try await cache.getRemoteData(feedURL).value     // the user has asked for news
     /// ```
+    /// - Parameter source: a URL or a ``DataRequest``.
     @discardableResult
-    public func getRemoteData(_ url: URL) -> DataTask { getRemoteData(DataRequest(url)) }
-
-    /// Fetches the bytes of a request from the network, even if the cache has them, and calls a closure with them.
-    ///
-    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
-    @discardableResult
-    public func getRemoteData(_ request: DataRequest, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
-        getRemoteData(request).then(body)
+    public func getRemoteData(_ source: some DataRequestConvertible) -> DataTask {
+        get(source.dataRequest.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
-    /// Fetches the bytes of a URL from the network, even if the cache has them, and calls a closure with them.
+    /// Fetches bytes from the network, even if the cache has them, and calls a closure with them.
     ///
-    /// The closure is not called if the call fails; see ``DataTask/onFail(_:)``.
+    /// The closure is not called if the call fails; see ``FetchTask/onFail(_:)``.
     @discardableResult
-    public func getRemoteData(_ url: URL, _ body: @escaping @Sendable (Data) -> Void) -> DataTask {
-        getRemoteData(DataRequest(url)).then(body)
+    public func getRemoteData(
+        _ source: some DataRequestConvertible, _ body: @escaping @Sendable (Data) -> Void
+    ) -> DataTask {
+        getRemoteData(source).then(body)
     }
 
-    private func get(_ request: DataRequest, _ queue: FetchQueue) -> DataTask {
+    // For inlined calls: no generic call delays an answer from memory.
+    @usableFromInline
+    func get(_ request: DataRequest, _ queue: FetchQueue) -> DataTask {
         let call = Call(request, key: request.cacheKey, defaults: defaults)
         let task = DataTask(call, queue: queue, orElse: request.hasHooks ? substitute(for: request) : nil)
         start(task)
@@ -230,16 +198,16 @@ public final class DataCache: Sendable {
     @inline(__always)
     func start(_ task: DataTask) {
         // Where the disk may have the larger source, a reader's thread finds out; see `FetchEngine.lookedUp`.
-        if task.isUndecided, !store.memory.contains(task.key), !task.call.readsDisk(of: store) {
+        if task.isUndecided, !store.memory.contains(task.key), !task.call.looksUp(in: store) {
             task.turnToSubstitute()
         }
         let call = task.call
         let policy = call.cachePolicy
-        engine.reporter.asked(call.key, task.requestedQueue)
-        if let defect = call.request.defect { return engine.finish(task, nil, .failure(defect)) }
-        if isShutDown.load(ordering: .acquiring) { return engine.finish(task, nil, .failure(.shutDown)) }
+        engine.events.began(task)
+        if let defect = call.request.defect { return engine.finish(task, .failure(defect)) }
+        if isShutDown.load(ordering: .acquiring) { return engine.finish(task, .failure(.shutDown)) }
         if policy != .ignoreCache, let value = store.kept(for: call.key, call), answer(task, with: value) { return }
-        guard call.readsDisk(of: store) || call.mayFetch else { return engine.finish(task, nil, .failure(.notCached)) }
+        guard call.looksUp(in: store) || call.mayFetch else { return engine.finish(task, .failure(.notCached)) }
         engine.submit(task)
     }
 
@@ -252,26 +220,21 @@ public final class DataCache: Sendable {
         switch task.call.use(of: value, at: now) {
         case .fresh:
             if task.call.request.waitsForDiskWrite {
-                engine.finish(
-                    task, whenOnDisk: store.place(of: value, for: task.call),
-                    .success(DataResponse(value, source: .memory)))
+                let place = store.place(of: value, for: task.call)
+                engine.finish(task, .kept(place), .success(DataResponse(value, source: .memory)))
                 return true
             }
-            engine.forgetRevalidation(task)
-            engine.reporter.memoryHit(task.key)
+            engine.revalidations.forget(task)
+            engine.events.ended(task, .success(.memory))
             _ = task.end(.success(DataResponse(value, source: .memory)))
             return true
         case .staleWhileRevalidating where task.call.mayFetch:
-            engine.answerWhileRevalidating(task, with: value)
+            engine.revalidations.answer(task, with: value)
             return true
         case .staleWhileRevalidating, .stale, .revalidate:
             guard task.call.isAnswered(by: value, at: now) else { return false }
-            let result = Result<DataResponse, DipperError>.success(DataResponse(value, source: .stale))
-            if task.request.waitsForDiskWrite {
-                engine.finish(task, whenOnDisk: store.place(of: value, for: task.call), result)
-            } else {
-                engine.finish(task, nil, result)
-            }
+            engine.finish(
+                task, .kept(store.place(of: value, for: task.call)), .success(DataResponse(value, source: .stale)))
             return true
         }
     }
@@ -288,29 +251,31 @@ public final class DataCache: Sendable {
 
     // MARK: Cancelling and moving
 
-    /// Moves the urgent calls for a URL to ``slowQueue`` without starting their fetch anew. Does nothing if there are
-    /// none.
+    /// Moves the urgent calls for a URL, or with the key of a request, to ``slowQueue`` without starting their fetch
+    /// anew. Does nothing if there are none.
     ///
     /// ```swift
     /// cache.getData(url)
     /// cache.moveTaskToSlowQueue(url)      // it has scrolled out of sight
     /// ```
-    public func moveTaskToSlowQueue(_ url: URL) { engine.demote(CacheKey(url)) }
-    /// Moves the urgent calls for a request's key to ``slowQueue`` without starting their fetch anew. Does nothing if
-    /// there are none.
-    public func moveTaskToSlowQueue(_ request: DataRequest) { engine.demote(request.cacheKey) }
+    /// - Parameter source: a URL or a ``DataRequest``.
+    public func moveTaskToSlowQueue(_ source: some DataRequestConvertible) {
+        moveTaskToSlowQueue(key: source.dataRequest.cacheKey)
+    }
     /// Moves the urgent calls for a key to ``slowQueue`` without starting their fetch anew. Does nothing if there are
     /// none.
-    public func moveTaskToSlowQueue(key: CacheKey) { engine.demote(key) }
+    public func moveTaskToSlowQueue(key: CacheKey) {
+        engine.demote(key)
+        values.load()?.demote(key)
+    }
 
-    /// Cancels every call for a URL: each ends with ``DipperError/cancelled``.
+    /// Cancels every call for a URL, or with the key of a request: each ends with ``DipperError/cancelled``.
     ///
     /// ```swift
     /// cache.cancel(url)
     /// ```
-    public func cancel(_ url: URL) { engine.cancel(CacheKey(url)) }
-    /// Cancels every call for a request's key: each ends with ``DipperError/cancelled``.
-    public func cancel(_ request: DataRequest) { engine.cancel(request.cacheKey) }
+    /// - Parameter source: a URL or a ``DataRequest``.
+    public func cancel(_ source: some DataRequestConvertible) { cancel(key: source.dataRequest.cacheKey) }
     /// Cancels every call for a key: each ends with ``DipperError/cancelled``.
     public func cancel(key: CacheKey) { engine.cancel(key) }
 
@@ -358,25 +323,7 @@ public final class DataCache: Sendable {
     /// let statistics = cache.statistics
     /// print("\(statistics.memoryHits + statistics.diskHits) hits, \(statistics.networkBytes) bytes fetched")
     /// ```
-    public var statistics: CacheStatistics { engine.reporter.statistics.snapshot }
-}
-
-/// A relay that passes notices of the disk tier's backlog on to the engine. The engine owns the disk tier and is
-/// created after it.
-private final class BacklogRelay: Sendable {
-    private struct Target {
-        weak var engine: FetchEngine?
-    }
-
-    private let target = Mutex(Target())
-
-    func connect(_ engine: FetchEngine) {
-        target.withLock { $0.engine = engine }
-    }
-
-    func send(_ notice: BacklogNotice) {
-        target.withLock { $0.engine }?.storageBacklogged(notice)
-    }
+    public var statistics: CacheStatistics { engine.events.statistics.snapshot }
 }
 
 extension Call.Defaults {

@@ -22,8 +22,9 @@ struct CommandLineTests {
             #expect(call["status"] as? Int == 200)
             #expect(call["bytes"] as? Int == 3_000)
             #expect(call["attempts"] as? Int == 1)
-            #expect((call["milliseconds"] as? Int ?? 0) >= 50)
         }
+        // The others may have joined the request a little later.
+        #expect((output.calls[0]["milliseconds"] as? Int ?? 0) >= 50)
         #expect(Set(output.summary.keys) == ["requests", "networkRequests", "bytes", "failed", "milliseconds"])
         #expect(output.summary["requests"] as? Int == 5)
         #expect(output.summary["networkRequests"] as? Int == 1)

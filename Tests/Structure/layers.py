@@ -2,7 +2,8 @@
 """Checks that the folders of a module depend on each other in one direction.
 
 A file depends on a folder if it names a type or a function that is declared there at the top level, or a member that an
-extension there adds to a type of another module. A file may use its own folder and the folders further down in the list.
+extension there adds to a type of another module; in the file of a nested type, the type's name means the nested one. A
+file may use its own folder and the folders further down in the list.
 The folder "." holds the files at the root of the module. Types that a file uses without naming them are not seen.
 """
 
@@ -14,8 +15,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2]
 LAYERS = {
     "Sources/DipperData": [
-        ".", "Prefetching", "Jobs", "Scheduling", "Tiers", "Storage", "Transport", "Network", "Pressure", "Observing",
-        "Requests", "HTTP", "Support", "Model", "Redaction",
+        ".", "Prefetching", "Objects", "Jobs", "Scheduling", "Tiers", "Storage", "Transport", "Network", "Pressure",
+        "Observing", "Requests", "HTTP", "Support", "Model", "Redaction",
     ],
     "Sources/Dipper": [
         "Display", ".", "Loading", "Video", "Requests", "Serializing", "Animation", "Codecs", "Processing",
@@ -26,6 +27,7 @@ LAYERS = {
 
 MODIFIERS = r"(?P<modifiers>(?:@\w+(?:\([^)]*\))?\s+|\w+\s+)*?)"
 TYPE = re.compile(r"^" + MODIFIERS + r"(?:struct|class|enum|protocol|actor|typealias)\s+(?P<name>[A-Z]\w*)", re.MULTILINE)
+NESTED = re.compile(r"^ +" + MODIFIERS + r"(?:struct|class|enum|protocol|actor|typealias)\s+([A-Z]\w*)", re.MULTILINE)
 FUNCTION = re.compile(r"^" + MODIFIERS + r"func\s+(?P<name>\w+)", re.MULTILINE)
 EXTENSION = re.compile(r"^" + MODIFIERS + r"extension\s+(?P<type>\w+)[^{]*\{(?P<body>.*?)^\}", re.MULTILINE | re.DOTALL)
 MEMBER = re.compile(r"^    " + MODIFIERS + r"(?:func|var)\s+(?P<name>\w+)", re.MULTILINE)
@@ -100,7 +102,9 @@ class Module:
                 yield f"{path}: the folder {self.folder[path]} has no place in the order"
                 continue
             place = self.layers.index(self.folder[path])
-            used = [(name, self.types[name]) for name in set(re.findall(r"\b[A-Z]\w*", text)) & self.types.keys()]
+            nested = {match[2] for match in NESTED.finditer(text)}
+            named = set(re.findall(r"\b[A-Z]\w*", text)) - nested
+            used = [(name, self.types[name]) for name in named & self.types.keys()]
             used += [(name, self.functions[name])
                      for name in set(re.findall(r"(?<![.\w])(?<!func )(\w+)\(", text)) & self.functions.keys()]
             used += [(name, self.members[name]) for name in set(re.findall(r"\.(\w+)", text)) & self.members.keys()]

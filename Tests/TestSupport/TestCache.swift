@@ -33,17 +33,10 @@ package struct TestCache {
 /// Returns a URL whose host does not exist.
 package func url(_ path: String) -> URL { URL(string: "http://host.test/\(path)").unsafelyUnwrapped }
 
-extension DataTask {
+extension FetchTask {
     /// The error with which the task ends; `nil` if it succeeds.
     package var error: DipperError? {
-        get async {
-            do throws(DipperError) {
-                _ = try await value
-                return nil
-            } catch {
-                return error
-            }
-        }
+        get async { await result.error }
     }
 
     /// Waits for the first event of the task that meets the condition.

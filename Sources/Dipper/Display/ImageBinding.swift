@@ -22,7 +22,7 @@ public final class ImageBinding: Sendable {
         weak var display: (any ImageDisplay)?
     }
 
-    private struct Link {
+    private struct Link: Sendable {
         var state: DisplayState
         var request: ImageRequest?
         var options: DisplayOptions
@@ -33,9 +33,21 @@ public final class ImageBinding: Sendable {
         var token = 0
         /// The number of the latest picture that was set.
         var setting = 0
-        /// The actions to carry out, each with the setting that it belongs to.
-        var pending: [(action: DisplayState.Action, setting: Int)] = []
-        var isPerforming = false
+    }
+
+    /// An action, and the number of the picture that it is for.
+    private struct Step: Sendable {
+        let action: DisplayState.Action
+        let setting: Int
+    }
+
+    /// The performer of a binding's actions. What is left over from a turn goes to the display's queue, because the
+    /// display is called there and nowhere else.
+    private struct Performer: ActionPerformer {
+        let binding: ImageBinding
+
+        func perform(_ step: Step) { binding.perform(step) }
+        func handOver(_ rest: @escaping @Sendable () -> Void) { binding.queue.perform(rest) }
     }
 
     private let target: Target
@@ -43,8 +55,8 @@ public final class ImageBinding: Sendable {
     private let queue: CallbackQueue
     /// The options for pictures that are set without options.
     public let options: DisplayOptions
-    private let link: Mutex<Link>
-    private let pressure = Mutex<ChangeObservation?>(nil)
+    private let link: StateDriver<Link, Step>
+    private let pressure = AtomicLazyReference<ChangeObservation>()
 
     /// Creates a binding for a display that is on screen.
     /// - Parameters:
@@ -61,9 +73,9 @@ public final class ImageBinding: Sendable {
         self.cache = cache
         self.queue = queue
         self.options = options
-        link = Mutex(Link(state: DisplayState(), options: options))
+        link = StateDriver(Link(state: DisplayState(), options: options))
         let observation = cache.observeMemoryPressure { [weak self] in self?.press($0) }
-        pressure.withLock { $0 = observation }
+        _ = pressure.storeIfNil(observation)
     }
 
     deinit {
@@ -241,32 +253,20 @@ public final class ImageBinding: Sendable {
 
     // MARK: Actions
 
-    /// Takes note of an event and carries out the actions that follow from it.
+    /// Takes note of an event and has the actions performed that follow from it. Actions that a display or a completion
+    /// causes come after those that are being performed.
     /// - Parameter token: the number of the call that the event comes from; `nil` if the event does not come from a
     ///   call.
     private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
         guard target.display != nil else { return giveUp() }
-        let (isFirst, old) = link.withLock { link in
+        let old = link.apply(for: Performer(binding: self)) { link, steps -> DisplayState in
             // Kept until the end, because nothing must be freed while the lock is held.
             let old = link.state
-            guard token == nil || token == link.token else { return (false, old) }
-            link.pending += event(&link.state).map { ($0, link.setting) }
-            return (!exchange(&link.isPerforming, with: true), old)
+            guard token == nil || token == link.token else { return old }
+            steps += event(&link.state).map { Step(action: $0, setting: link.setting) }
+            return old
         }
         withExtendedLifetime(old) {}
-        // Actions that a display or a completion causes come after those that are being carried out.
-        guard isFirst else { return }
-        while let next = takePending() { perform(next.action, next.setting) }
-    }
-
-    private func takePending() -> (action: DisplayState.Action, setting: Int)? {
-        link.withLock { link in
-            if link.pending.isEmpty {
-                link.isPerforming = false
-                return nil
-            }
-            return link.pending.removeFirst()
-        }
     }
 
     /// Ends the call and the player, because the display is gone.
@@ -283,11 +283,10 @@ public final class ImageBinding: Sendable {
         completion?(.failure(.cancelled))
     }
 
-    /// Carries out an action.
-    /// - Parameter setting: the number of the picture that the action is for. A display or a completion may have set
-    ///   another one meanwhile.
-    private func perform(_ action: DisplayState.Action, _ setting: Int) {
-        switch action {
+    /// Performs an action. A display or a completion may have set another picture since the action was decided.
+    private func perform(_ step: Step) {
+        let setting = step.setting
+        switch step.action {
         case .complete(let result):
             let completion = link.withLock { link in
                 link.setting == setting ? exchange(&link.completion, with: nil) : nil

@@ -69,7 +69,7 @@ final class DecodeBacklog: Sendable {
         if let notices { holds.tell(notices) }
     }
 
-    /// Counts bytes that wait to be decoded from now on.
+    /// Counts bytes that wait to be decoded from now on, or wait no longer if the number is negative.
     func take(_ bytes: Int) {
         let (notices, holds) = state.withLock { state -> (Notices, [Holds]) in
             let before = state.notices
@@ -80,7 +80,4 @@ final class DecodeBacklog: Sendable {
         }
         for hold in holds { hold.tell(notices) }
     }
-
-    /// Counts bytes that no longer wait to be decoded.
-    func give(_ bytes: Int) { take(-bytes) }
 }

@@ -7,9 +7,16 @@ import Foundation
 /// print(response.source, response.attempts, response.headers["Last-Modified"] ?? "")
 /// view.show(response.image)
 /// ```
-public struct ImageResponse: Sendable {
+public struct ImageResponse: FetchResponse {
+    /// The task of the call.
+    public typealias Handle = ImageTask
+    /// The type of the picture.
+    public typealias Value = Image
+
     /// The picture, ready to draw.
     public let image: Image
+    /// The picture, by the name that code for bytes and pictures uses.
+    public var value: Image { image }
     /// The tier that answered: `ResponseSource.memory` for pictures that were decoded before.
     public let source: ResponseSource
     /// The status the server answered with when the bytes were fetched.
@@ -27,8 +34,7 @@ public struct ImageResponse: Sendable {
 
     init(
         _ image: Image, source: ResponseSource, info: EntryInfo, attempts: Int = 0,
-        metrics: TransferMetrics? = nil,
-        revalidation: Revalidation? = nil
+        metrics: TransferMetrics? = nil, revalidation: Revalidation? = nil
     ) {
         self.image = image
         self.source = source

@@ -3,29 +3,43 @@ final class ResolvedOptions: Sendable {
     let options: ImageOptions
     /// Distinguishes the pictures made from the same bytes; empty for the picture without changes.
     let keySuffix: String
+    /// Distinguishes the pictures that are decoded from the same bytes, before they are processed.
+    let decodingSuffix: String
     let chain: ImageProcessors.Chain
+    /// Whether the decoder makes the size that the first processor asks for.
+    let isDecodedSmaller: Bool
     /// The number of the image cache's own data cache.
     let home: UInt64
     /// Distinguishes pictures made from another data cache's bytes from those of the image cache's own. A key of the
     /// caller's own cannot begin like this.
-    private let place: String
+    let prefix: String
+    /// The other data cache; `nil` for the image cache's own.
+    let source: DataCacheSource?
 
     init(_ options: ImageOptions, home: UInt64) {
         self.options = options
         self.home = home
-        place = options.originals.flatMap { $0.number == home ? nil : "\n#originals \($0.number)\n" } ?? ""
+        prefix = options.originals.flatMap { $0.number == home ? nil : "\n#originals \($0.number)\n" } ?? ""
+        source = options.originals.map { DataCacheSource($0) }
         chain = ImageProcessors.Chain(options.processors ?? [])
+        isDecodedSmaller = chain.decodeTarget != nil
         var parts = chain.processors.map(\.identifier)
         if let scale = options.scale, scale != 1, chain.usesScale { parts.append("scale(\(scale))") }
-        if options.firstFrameOnly == true { parts.append("first frame") }
-        if options.allowsPartial == true { parts.append("partial") }
-        if options.preloadsFrames == true { parts.append("all frames") }
-        keySuffix = parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
+        var decoding: [String] = []
+        if options.firstFrameOnly == true { decoding.append("first frame") }
+        if options.allowsPartial == true { decoding.append("partial") }
+        if options.preloadsFrames == true { decoding.append("all frames") }
+        keySuffix = Self.suffix(parts + decoding)
+        decodingSuffix = Self.suffix(decoding)
+    }
+
+    private static func suffix(_ parts: [String]) -> String {
+        parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
     }
 
     /// Returns the key under which memory keeps a picture. Memory holds the pictures of all data caches, which may have
     /// different bytes under the same key.
-    func inMemory(_ key: CacheKey) -> CacheKey { place.isEmpty ? key : CacheKey(verbatim: place + key.string) }
+    func inMemory(_ key: CacheKey) -> CacheKey { prefix.isEmpty ? key : CacheKey(verbatim: prefix + key.string) }
 
     /// Returns the key of the picture made from the bytes of a key.
     func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(verbatim: data.string + keySuffix) }

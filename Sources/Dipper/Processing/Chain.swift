@@ -44,7 +44,7 @@ extension ImageProcessors {
             var image = image
             for processor in processors {
                 try context.checkCancelled()
-                image = try processor.process(image, context)
+                image = try context.apply(processor, to: image)
             }
             return image
         }

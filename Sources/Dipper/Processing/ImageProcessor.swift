@@ -48,6 +48,8 @@ public struct ProcessingContext: Sendable {
     public var limits: DecodeLimits
     /// A closure that processors call now and then: if it returns `true`, the work ends with `DipperError.cancelled`.
     public var isCancelled: @Sendable () -> Bool
+    /// Called at the begin of each step of a chain. The closure that it returns is called at the end.
+    var onStep: (@Sendable (any ImageProcessor) -> (@Sendable (DipperError?) -> Void)?)?
 
     /// Creates a context. The default closure never cancels the work.
     public init(limits: DecodeLimits = .init(), isCancelled: @escaping @Sendable () -> Bool = { false }) {
@@ -59,5 +61,18 @@ public struct ProcessingContext: Sendable {
     /// - Throws: `DipperError.cancelled`.
     public func checkCancelled() throws(DipperError) {
         if isCancelled() { throw .cancelled }
+    }
+
+    /// Applies one processor of a chain.
+    func apply(_ processor: any ImageProcessor, to image: Image) throws(DipperError) -> Image {
+        guard let end = onStep?(processor) else { return try processor.process(image, self) }
+        do throws(DipperError) {
+            let result = try processor.process(image, self)
+            end(nil)
+            return result
+        } catch {
+            end(error)
+            throw error
+        }
     }
 }

@@ -20,6 +20,13 @@ enum Storing {
         return Freshness.successes.contains(status) || !Validators(response).isEmpty
     }
 
+    /// Returns whether an answer that may be kept may also be stored where others read it. A stricter rule than that of
+    /// RFC 9111 for shared caches: an answer that sets cookies is not shared either.
+    static func mayShare(response: HTTPHeaders) -> Bool {
+        !CacheControl(response: response).isPrivate && !response.varying.contains { $0.lowercased() == "cookie" }
+            && !response.fields.contains { ["set-cookie", "set-cookie2"].contains($0.name.lowercased()) }
+    }
+
     /// Returns the fields to keep. Removes fields of the connection, of a proxy and those that `no-cache` names
     /// (section 3.1). Removes cookies as well: a cache does not need them, and other requests must not see them.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {

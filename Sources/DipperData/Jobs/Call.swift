@@ -54,9 +54,17 @@ final class Call: Sendable {
 
     /// Whether the network may answer.
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
-    /// Whether the disk may answer.
-    func readsDisk(of store: DataStore) -> Bool {
-        store.disk != nil && (cachePolicy == .useCache || cachePolicy == .cacheOnly)
+    /// Whether a tier below memory may answer.
+    func looksUp(in store: DataStore) -> Bool {
+        (store.disk != nil || store.tiers != nil) && (cachePolicy == .useCache || cachePolicy == .cacheOnly)
+    }
+    /// Whether tiers that others use may have the answer.
+    var mayBeShared: Bool {
+        guard request.url != nil, request.url?.user == nil else { return false }
+        let isPersonal = request.headers.fields.contains {
+            ["authorization", "cookie", "proxy-authorization"].contains($0.name.lowercased())
+        }
+        return !isPersonal && !request.isForThisProcess && !(request.hasHooks && request.hooks.changesRequests)
     }
     /// Whether what comes from the network is kept on disk.
     var keepsOnDisk: Bool {

@@ -6,9 +6,16 @@ import Foundation
 /// let response = try await cache.getData(url).response
 /// print(response.status, response.source, response.headers["Content-Type"] ?? "no type")
 /// ```
-public struct DataResponse: Sendable {
+public struct DataResponse: FetchResponse {
+    /// The task of the call.
+    public typealias Handle = DataTask
+    /// The type of the body.
+    public typealias Value = Data
+
     /// The body, byte for byte.
     public let data: Data
+    /// The body, byte for byte, by the name that code for bytes and pictures uses.
+    public var value: Data { data }
     /// The tier that answered.
     public let source: ResponseSource
     /// The metadata of the answer, as the tiers keep it.

@@ -1,23 +1,28 @@
 import Foundation
 import Logging
+import Synchronization
 
-/// The tiers that keep bytes: memory, and below it the disk tier, if there is one.
+/// The tiers that keep bytes: memory, the disk tier, if there is one, and the program's own tiers below them.
 final class DataStore: Sendable {
     let memory: MemoryTier<StoredData>
     let disk: DiskTier?
+    let tiers: TierStack?
     let history: StoreHistory
     let readers: LookUpQueue?
     /// Runs what the readers would, where there is no disk tier.
     private let thread = SeparateThread()
     private let defaults: StoreDefaults
     let now: @Sendable () -> Date
+    /// The listener that is told which entries are replaced.
+    let listener = AtomicLazyReference<StoreListener>()
 
     init(
-        memory: MemoryTier<StoredData>, disk: DiskTier?, history: StoreHistory, defaults: StoreDefaults,
-        now: @escaping @Sendable () -> Date
+        memory: MemoryTier<StoredData>, disk: DiskTier?, tiers: TierStack? = nil, history: StoreHistory,
+        defaults: StoreDefaults, now: @escaping @Sendable () -> Date
     ) {
         self.memory = memory
         self.disk = disk
+        self.tiers = tiers
         self.history = history
         self.defaults = defaults
         self.now = now
@@ -41,23 +46,64 @@ final class DataStore: Sendable {
         return record.value
     }
 
-    /// Looks up a call in memory and on disk, on a reader's thread: the entry, or the variant of it that the call's
-    /// fields choose. If there is neither, the partial body that an earlier attempt has left is read.
-    /// - Parameter answer: called with the result and a closure. Until the closure is called, nothing is read in place of
-    ///   this look-up, so that no more is read than callers take.
+    /// Looks up a call in memory and on disk, on a reader's thread, and then in the tiers below: the entry, or the
+    /// variant of it that the call's fields choose. If there is neither, the partial body that an earlier attempt has
+    /// left is read.
+    /// - Parameter answer: called with the result and a closure. Until the closure is called, nothing is read in place
+    ///   of this look-up, so that no more is read than callers take.
     /// - Returns: the look-up; `nil` if it has been answered from memory alone.
     func lookUp(
         _ key: CacheKey, _ call: Call, _ place: LookUpQueue.Place, wantsPartial: Bool,
         _ answer: @escaping @Sendable (FetchJob.Found?, PartialBody?, @escaping @Sendable () -> Void) -> Void
     ) -> LookUp? {
         let lookUp = readers?.add(place) { delivered in
-            let found = self.find(key, call.request.headers, for: call)
-            answer(found, found == nil && wantsPartial ? self.disk?.partial(of: key) : nil, delivered)
+            if let found = self.find(key, call.request.headers, for: call) { return answer(found, nil, delivered) }
+            let readPartial: @Sendable () -> PartialBody? = { wantsPartial ? self.disk?.partial(of: key) : nil }
+            guard let tiers = self.tiers, call.mayBeShared else { return answer(nil, readPartial(), delivered) }
+            // A tier may take its time, in which the disk answers others.
+            delivered()
+            self.lookBelow(tiers, key, call, place) { answer($0, $0 == nil ? readPartial() : nil, {}) }
         }
         if let lookUp { return lookUp }
-        let kept = kept(for: key, call)
-        answer(kept.map { .init(value: $0, source: .memory, place: self.place(of: $0, for: call)) }, nil, {})
+        let kept = kept(for: key, call).map {
+            FetchJob.Found(value: $0, source: .memory, place: self.place(of: $0, for: call))
+        }
+        guard kept == nil, let tiers, call.mayBeShared else {
+            answer(kept, nil, {})
+            return nil
+        }
+        lookBelow(tiers, key, call, place) { answer($0, nil, {}) }
         return nil
+    }
+
+    /// Looks up a call in the tiers below the disk. What they have is put into memory and on disk.
+    private func lookBelow(
+        _ tiers: TierStack, _ key: CacheKey, _ call: Call, _ place: LookUpQueue.Place,
+        _ answer: @escaping @Sendable (FetchJob.Found?) -> Void
+    ) {
+        tiers.run(isUrgent: place.rank == .urgent) {
+            guard let first = await self.take(key, call, from: tiers) else { return answer(nil) }
+            guard let variant = first.info.variant, !variant.matches(call.request.headers) else {
+                return answer(.init(value: first, source: .shared, place: key))
+            }
+            let other = key.variant(variant.selection(for: call.request.headers), family: first.info.family)
+            let chosen = await self.take(other, call, from: tiers)
+            answer(.init(value: chosen ?? first, source: .shared, place: chosen == nil ? key : other))
+        }
+    }
+
+    private func take(_ key: CacheKey, _ call: Call, from tiers: TierStack) async -> StoredData? {
+        // The claim comes first: what is removed or replaced from now on is not brought back.
+        let claim = history.claim(key)
+        guard let record = await tiers.record(of: key), history.admits(record.value.info) else { return nil }
+        let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: record.value.info.stored))
+        guard !lifetime.isExpired(at: now().timeIntervalSince1970) else { return nil }
+        // The disk comes first, as in `add`.
+        disk?.write(EntryRecord(key: key, value: record.value, lifetime: lifetime), claim: claim, isLatest: true)
+        memory.insert(
+            record.value, for: key, cost: record.value.cost(for: key), lifetime: memoryLifetime(call),
+            permit: Permit(record.value.info, claim, isLatest: true))
+        return record.value
     }
 
     /// Reads the partial body that an earlier attempt has left on disk, on a reader's thread.
@@ -155,10 +201,12 @@ final class DataStore: Sendable {
     ///     one.
     ///   - durability: the strongest durability that a waiting task wants.
     ///   - claim: the right to keep the answer, claimed before it was asked for.
+    ///   - job: the job that has fetched it.
     ///   - whenWritten: called once, with whether the answer is on disk.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, beside known: FetchJob.Found?, onDisk: Bool,
-        _ durability: Durability, claim: Claim?, whenWritten: @escaping @Sendable (Bool) -> Void
+        _ durability: Durability, claim: Claim?, by job: CacheEvent.ID?,
+        whenWritten: @escaping @Sendable (Bool) -> Void
     ) {
         let info = value.info
         let mayStore = mayKeep(info, call)
@@ -189,7 +237,11 @@ final class DataStore: Sendable {
         let kept = StoredData(
             data: value.data,
             info: info.with(Storing.fields(of: info.headers), family: info.variant == nil ? 0 : family))
-        add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, whenWritten: whenWritten)
+        add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: job, whenWritten: whenWritten)
+        if let tiers, call.keepsOnDisk, call.mayBeShared, Storing.mayShare(response: info.headers) {
+            tiers.store(
+                EntryRecord(key: place, value: kept, lifetime: diskLifetime(call, stored: now())), claim: claim)
+        }
     }
 
     /// Returns how long an answer, and each redirect that led to it, is fresh for this call.
@@ -212,11 +264,13 @@ final class DataStore: Sendable {
     /// Keeps a value in memory, and on disk if `onDisk` says so.
     /// - Parameters:
     ///   - claim: the right to keep the value, of work that began before.
+    ///   - job: the job that has fetched the value; `nil` if it comes from the program.
     ///   - stored: the time at which the bytes came; `nil` for now.
     ///   - whenWritten: called once, with whether the value is on disk.
     func add(
         _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
-        claim: Claim? = nil, stored: Date? = nil, whenWritten: (@Sendable (Bool) -> Void)? = nil
+        claim: Claim? = nil, by job: CacheEvent.ID? = nil, stored: Date? = nil,
+        whenWritten: (@Sendable (Bool) -> Void)? = nil
     ) {
         let now = now()
         history.store(at: now.timeIntervalSince1970)
@@ -230,7 +284,7 @@ final class DataStore: Sendable {
             } else {
                 disk.write(
                     EntryRecord(key: key, value: value, lifetime: lifetime), durability, claim: claim,
-                    whenDone: whenWritten)
+                    by: job, whenDone: whenWritten)
             }
         } else {
             whenWritten?(false)
@@ -238,6 +292,7 @@ final class DataStore: Sendable {
         memory.insert(
             value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call),
             permit: Permit(value.info, claim))
+        listener.load()?.replaced(key)
     }
 
     /// Waits until the entry that a call is answered with is on disk, as ``DataRequest/waitsForDiskWrite`` says; see
@@ -298,6 +353,7 @@ final class DataStore: Sendable {
             disk?.dropPartial(of: key)
         }
         if tiers.contains(.memory) { memory.remove(key) }
+        if tiers.contains(.shared) { self.tiers?.remove(key) }
     }
 
     /// Removes what was made from an entry.
@@ -311,6 +367,7 @@ final class DataStore: Sendable {
         history.clear()
         disk?.clear()
         memory.removeAll()
+        tiers?.hideAll()
     }
 
     /// Removes expired entries, and entries stored before a moment in seconds since 1970, at once for readers.
@@ -320,18 +377,16 @@ final class DataStore: Sendable {
         memory.removeExpired(storedBefore: limit)
     }
 
+    /// Returns when all changes that were asked for before have been carried out, apart from those that wait for a tier
+    /// that rests.
+    func synchronize() async {
+        await disk?.synchronize()
+        await tiers?.settle()
+    }
+
     func shutdown() async {
         await readers?.shutdown()
+        await tiers?.shutdown()
         await disk?.shutdown()
     }
-}
-
-/// The options of entries whose request has none of its own.
-struct StoreDefaults: Sendable {
-    /// `nil` if entries expire in memory as on disk.
-    var memoryExpiration: Expiration?
-    /// `nil` if the freshness policy decides.
-    var diskExpiration: Expiration?
-    var memoryAccessExtension: AccessExtension
-    var diskAccessExtension: AccessExtension
 }

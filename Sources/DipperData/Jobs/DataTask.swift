@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The handle of one call: await its ``value``, add hooks, cancel it, change its queue or priority.
+/// The handle of one call for bytes: await its ``value``, add hooks, cancel it, change its queue or priority.
 ///
 /// ```swift
 /// let task = cache.getData(url)
@@ -9,13 +9,14 @@ import Synchronization
 /// let data = try await task.value
 /// ```
 ///
-/// The call continues if the handle is released. A task ends exactly once, with a result or an error. Hooks that are
-/// added late, even after the end, receive the events that they missed; of many failures and retries only the latest
-/// 64.
-///
-/// Hooks are called in the order of the events, the end last. Code that awaits ``value`` may continue before or after
-/// the hooks are called, because a hook may wait for its queue. To continue after all hooks, use ``onEnd(_:)``.
-public final class DataTask: Sendable {
+/// ``FetchTask`` has the hooks, such as ``FetchTask/then(_:)`` and ``FetchTask/onFail(_:)``, and says when they are
+/// called. The call continues if the handle is released. A task ends exactly once, with a result or an error.
+public final class DataTask: FetchTask {
+    /// The bytes of the answer.
+    public typealias Value = Data
+    /// The bytes and where they came from.
+    public typealias Response = DataResponse
+
     /// The state of a task.
     public enum State: Sendable, Hashable {
         /// The task waits in its queue, or is being looked up on disk.
@@ -54,6 +55,8 @@ public final class DataTask: Sendable {
     let isRevalidation: Bool
     /// The queue the call was made in.
     public let requestedQueue: FetchQueue
+    /// The identity of the call in the events of the cache.
+    let identity = EventIdentity()
     private let feed = TaskFeed<Event>()
     private let link: Mutex<Link>
 
@@ -69,9 +72,7 @@ public final class DataTask: Sendable {
         var failure: DipperError?
         /// The network attempts of the job when the task ended.
         var attempts = 0
-        /// The failures that counted as attempts, and the time of the first failure.
-        var failures = 0
-        var firstFailure: Duration?
+        var failures = FailureCount()
         var isTimeoutArmed = false
         var timers: [Timer: TimerQueue.ID] = [:]
         var hasEnded: Bool { queue != nil }
@@ -120,67 +121,7 @@ public final class DataTask: Sendable {
         }
     }
 
-    /// Calls a closure with the bytes when the task ends with success.
-    ///
-    /// ```swift
-    /// cache.getData(url).then { data in print(data.count) }
-    /// ```
-    @discardableResult
-    public func then(_ body: @escaping @Sendable (Data) -> Void) -> DataTask {
-        onEnd { result in
-            if case .success(let response) = result { body(response.data) }
-        }
-    }
-
-    /// Calls a closure once when the task ends, with its response or its error.
-    ///
-    /// ```swift
-    /// task.onEnd { result in
-    ///     if case .failure(let error) = result { print(error) }
-    /// }
-    /// ```
-    @discardableResult
-    public func onEnd(
-        _ body: @escaping @Sendable (Result<DataResponse, DipperError>) -> Void
-    ) -> DataTask {
-        add(.end(body))
-    }
-
-    // MARK: Hooks
-
-    /// Calls a closure just before each new attempt after a failure.
-    ///
-    /// ```swift
-    /// task.onRetry { print("trying again") }
-    /// ```
-    @discardableResult
-    public func onRetry(_ body: @escaping @Sendable () -> Void) -> DataTask {
-        add(.retry(body))
-    }
-
-    /// Calls a closure at each failure: with `false` if the call waits to try again, with `true` if the failure has
-    /// ended it.
-    ///
-    /// ```swift
-    /// task.onFail { error, isFatal in print(isFatal ? "failed:" : "waiting:", error) }
-    /// ```
-    @discardableResult
-    public func onFail(_ body: @escaping @Sendable (_ error: DipperError, _ isFatal: Bool) -> Void) -> DataTask {
-        add(.failure(body))
-    }
-
-    /// Calls a closure as bytes arrive, at most once in each ``DataCache/Configuration/progressInterval``, and when the
-    /// last of the expected bytes arrives.
-    ///
-    /// ```swift
-    /// task.onProgress { progress in print(progress.received, progress.expected ?? 0) }
-    /// ```
-    @discardableResult
-    public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> DataTask {
-        add(.progress(body))
-        wantProgress()
-        return self
-    }
+    // MARK: Events
 
     /// Calls a closure now and then with the bytes of the body received so far, in place: on a thread that moves bytes,
     /// or on the caller's thread.
@@ -191,7 +132,7 @@ public final class DataTask: Sendable {
         }
         guard let engine, let job else { return }
         job.wantsBytes.store(true, ordering: .relaxed)
-        engine.showBytes(of: job)
+        engine.show(.bytes, of: job)
     }
 
     /// The events of the task from now on, after its present state. The stream ends with the task.
@@ -213,20 +154,7 @@ public final class DataTask: Sendable {
         let (engine, job) = link.withLock { ($0.engine, $0.job) }
         guard let engine, let job else { return }
         job.wantsProgress.store(true, ordering: .relaxed)
-        engine.showProgress(of: job)
-    }
-
-    /// Calls a closure when newer bytes have been fetched, or could not be fetched, after the call was answered with
-    /// bytes that are out of date (`stale-while-revalidate`).
-    ///
-    /// The newer bytes are fetched in `slowQueue`; see ``DataResponse/revalidation``.
-    @discardableResult
-    public func onRevalidate(
-        _ body: @escaping @Sendable (Result<DataResponse, DipperError>) -> Void
-    ) -> DataTask {
-        onEnd { result in
-            if case .success(let response) = result { response.revalidation?.onEnd(body) }
-        }
+        engine.show(.progress, of: job)
     }
 
     // MARK: Cancelling and moving
@@ -240,6 +168,8 @@ public final class DataTask: Sendable {
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
     public func moveToSlowQueue() { tell { $0.demote($1) } }
+    /// Moves this call to `fastQueue`, as an urgent call that joins it would.
+    package func moveToFastQueue() { tell { $0.promote($1) } }
 
     /// Tells the engine something about this task, by the identifier that the task has there. A task that has turned to
     /// its substitute has another identifier than before.
@@ -276,7 +206,7 @@ public final class DataTask: Sendable {
     /// The number of network attempts made so far by the fetch that this call waits for.
     public var attempts: Int {
         let (job, attempts) = link.withLock { ($0.job, $0.attempts) }
-        return job?.withState { $0.attempts } ?? attempts
+        return job?.snapshot.attempts ?? attempts
     }
 
     /// The state of the task now.
@@ -296,6 +226,9 @@ public final class DataTask: Sendable {
         case .failure(let error): .failed(error)
         }
     }
+
+    /// The identifier of the call in the events of the cache.
+    package var eventID: CacheEvent.ID { identity.id }
 
     // MARK: Engine interface
 
@@ -318,9 +251,10 @@ public final class DataTask: Sendable {
     /// Lets go of engine and job, so that a task that is kept keeps no cache and no body alive. The caller releases
     /// them.
     /// - Returns: the engine and the job, and the timers that are no longer needed.
-    func detach(in queue: FetchQueue) -> (held: (FetchEngine?, FetchJob?), timers: [TimerQueue.ID]) {
-        let attempts = link.withLock { $0.job }?.withState { $0.attempts } ?? 0
-        return link.withLock { link in
+    func detach(
+        in queue: FetchQueue, attempts: Int
+    ) -> (held: (FetchEngine?, FetchJob?), timers: [TimerQueue.ID]) {
+        link.withLock { link in
             link.queue = queue
             link.attempts = attempts
             let timers = Array(exchange(&link.timers, with: [:]).values)
@@ -362,10 +296,10 @@ public final class DataTask: Sendable {
         feed.progress(progress, on: call.callbackQueue) { self.flush() }
     }
 
-    @discardableResult
-    private func add(_ hook: TaskHook<Event>) -> DataTask {
+    /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
+    public func add(_ hook: TaskHook<DataResponse>) {
         if feed.add(hook, on: call.callbackQueue, { self.flush() }) { flush() }
-        return self
+        if case .progress = hook { wantProgress() }
     }
 
     /// Calls the hooks that have news to hear, one after the other, without holding a lock.
@@ -391,7 +325,4 @@ extension DataTask.Event: TaskEvent {
     package typealias Preview = Never
 }
 
-extension DataTask: RedactedStringConvertible {
-    /// The key without secrets, the queue, and the state of the task.
-    public var description: String { "\(key) \(queue.rawValue) \(state)" }
-}
+extension DataTask: RedactedStringConvertible {}

@@ -2,46 +2,58 @@ import Foundation
 
 /// Ends tasks with the results of their jobs.
 extension FetchEngine {
-    func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending) {
-        let (found, fetched, failure) = job.withState { ($0.found, $0.fetched, $0.failure) }
+    func end(_ task: DataTask, _ job: FetchJob, _ ending: Ending, in queue: FetchQueue) {
+        let state = job.snapshot
+        let detached = task.detach(in: queue, attempts: state.attempts)
+        for timer in detached.timers { timers.cancel(timer) }
+        if state.findings.parked > 0 { dropParked(job) }
+        let (found, answer, failure) = (state.findings.found, state.answer, state.failure)
         let result: Result<DataResponse, DipperError> =
             switch ending {
-            case .cached: found.map { .success(keptAnswer(for: task, $0)) } ?? .failure(.notCached)
+            case .cached: found.map { .success(kept($0, for: task)) } ?? .failure(.notCached)
             case .keptAnswer:
                 found.map { .success(DataResponse($0.value, source: .stale)) } ?? .failure(failure ?? .transport)
-            case .fetched: fetched.map { .success($0) } ?? .failure(.transport)
+            case .fetched: answer.map { .success($0.response) } ?? .failure(.transport)
             case .failed: .failure(task.withLink { $0.failure } ?? failure ?? .transport)
             case .notCached: .failure(.notCached)
             case .cancelled: .failure(.cancelled)
             case .timedOut: .failure(.timedOut)
             }
-        if task.request.waitsForDiskWrite, case .success(let response) = result, response.source != .network,
-            response.source != .revalidated,
-            let place = ending == .fetched ? job.withState({ $0.keptPlace }) : found?.place
-        {
-            return finish(task, whenOnDisk: place, result)
-        }
-        if ending == .fetched, task.request.waitsForDiskWrite, let write = job.withState({ $0.write }) {
-            let isDurable = task.call.mustBeDurable
-            return write.whenEnded { isOnDisk in
-                self.finish(task, job, isOnDisk || !isDurable ? result : .failure(.notWritten))
-            }
-        }
-        finish(task, job, result)
+        finish(task, ending == .fetched ? answer?.keeping : found.map { .kept($0.place) }, result)
     }
 
-    /// Ends a task with an answer of a tier, once the entry is on disk.
-    func finish(_ task: DataTask, whenOnDisk place: CacheKey, _ result: Result<DataResponse, DipperError>) {
+    /// Returns the response of a task that is answered with what the tiers have.
+    private func kept(_ found: FetchJob.Found, for task: DataTask) -> DataResponse {
+        // The task's validation has accepted the answer at the look-up, and is not asked again.
+        switch task.call.use(of: found.value.info, at: now().timeIntervalSince1970) {
+        case .fresh: DataResponse(found.value, source: found.source)
+        case .staleWhileRevalidating:
+            DataResponse(found.value, source: .stale, revalidation: found.revalidation)
+        case .stale, .revalidate: DataResponse(found.value, source: .stale)
+        }
+    }
+
+    /// Ends a task with its result, once an answer is on disk if the task waits for that.
+    func finish(
+        _ task: DataTask, _ keeping: @autoclosure () -> JobAnswer.Keeping?, _ result: Result<DataResponse, DipperError>
+    ) {
+        guard task.request.waitsForDiskWrite, case .success = result, let keeping = keeping() else {
+            return finish(task, result)
+        }
         let isDurable = task.call.mustBeDurable
-        store.settle(place, task.call, isDurable ? .durable : .relaxed) { isOnDisk in
-            self.finish(task, nil, isOnDisk || !isDurable ? result : .failure(.notWritten))
+        let finish: @Sendable (Bool) -> Void = { isOnDisk in
+            self.finish(task, isOnDisk || !isDurable ? result : .failure(.notWritten))
+        }
+        switch keeping {
+        case .kept(let place): store.settle(place, task.call, isDurable ? .durable : .relaxed, whenDone: finish)
+        case .written(let write): write.whenEnded(finish)
         }
     }
 
     /// Ends a task with its result.
-    func finish(_ task: DataTask, _ job: FetchJob?, _ result: Result<DataResponse, DipperError>) {
-        forgetRevalidation(task)
-        reporter.ended(task.key, result)
+    func finish(_ task: DataTask, _ result: Result<DataResponse, DipperError>) {
+        revalidations.forget(task)
+        events.ended(task, result.map(\.source))
         if task.end(result) { Afterwards.run(task.flush) }
     }
 }

@@ -2,68 +2,60 @@ import Foundation
 
 /// The progress of transfers and the bytes received so far, for the tasks that want them.
 extension FetchEngine {
-    /// Reports the progress that the present transfer had made before a task asked for it.
-    func showProgress(of job: FetchJob) {
-        if job.progress != nil, let id = present(job) { report(id, job) }
+    /// Reports what the present transfer had brought before a task asked for it.
+    func show(_ news: JobPace.News, of job: FetchJob) {
+        if job.progress != nil, let id = id(of: job) { report(news, id, job) }
     }
 
-    /// Shows the bytes that had arrived before a task asked for them.
-    func showBytes(of job: FetchJob) {
-        if job.progress != nil, let id = present(job) { showBytes(id, job) }
+    /// Returns the identifier of a job; `nil` once the scheduler has dropped the job.
+    func id(of job: FetchJob) -> JobID? {
+        inspect { scheduler in scheduler.job(for: job.key).flatMap { scheduler.work(of: $0) === job ? $0 : nil } }
     }
 
-    private func present(_ job: FetchJob) -> JobID? {
-        inspect { scheduler in
-            scheduler.job(for: job.key).flatMap { scheduler.work(of: $0) === job ? $0 : nil }
-        }
-    }
-
-    /// Reports the progress of a transfer to the waiting tasks, at most once per interval.
-    func report(_ id: JobID, _ job: FetchJob, isAgain: Bool = false) {
+    /// Tells the waiting tasks of news of a transfer, at most once per interval.
+    /// - Parameters:
+    ///   - isAgain: whether an earlier report was put off until now.
+    ///   - isDue: whether the news is told whatever the interval, because an earlier report could not tell it.
+    func report(
+        _ news: JobPace.News, _ id: JobID, _ job: FetchJob, isAgain: Bool = false, isDue: Bool = false
+    ) {
         let time = time.now()
-        let answer = job.withState { state -> Pacing.Answer in
-            let isLast = job.progress.map { $0.received == $0.expected } ?? false
-            return state.progress.ask(
-                at: time, interval: options.progressInterval, isLast: isLast, isAgain: isAgain)
-        }
-        switch answer {
-        case .no: return
-        case .later(let wait):
-            // Progress just before the flow stops must be reported as well.
-            timers.schedule(after: wait) { [weak self, weak job] in
-                if let self, let job { self.report(id, job, isAgain: true) }
+        let isLast = isDue || (news == .progress && job.progress.map { $0.received == $0.expected } ?? false)
+        var hasTold = false
+        while true {
+            let answer = job.withState { [hasTold] state -> Pacing.Answer in
+                if hasTold { return state.pace[news].told() ? .now : .no }
+                return state.pace[news].ask(
+                    at: time, interval: options.progressInterval, isLast: isLast, isAgain: isAgain)
             }
-        case .now:
-            repeat {
-                guard let progress = job.progress else { continue }
-                for (_, task) in inspect({ $0.waiters(of: id) }) where task.tell(progress) {
-                    Afterwards.run(task.flush)
+            switch answer {
+            case .no: return
+            case .later(let wait):
+                // News just before the flow stops must be told as well.
+                timers.schedule(after: wait) { [weak self, weak job] in
+                    if let self, let job { self.report(news, id, job, isAgain: true) }
                 }
-            } while job.withState { $0.progress.told() }
+                return
+            case .now:
+                tell(news, id, job)
+                hasTold = true
+            }
         }
     }
 
-    /// Shows the bytes received so far to the tasks that want to see them, at most once per interval.
-    func showBytes(_ id: JobID, _ job: FetchJob, isAgain: Bool = false) {
-        let time = time.now()
-        let answer = job.withState {
-            $0.previews.ask(at: time, interval: options.progressInterval, isAgain: isAgain)
-        }
-        switch answer {
-        case .no: return
-        case .later(let wait):
-            // Bytes that arrive just before the flow stops must be shown as well.
-            timers.schedule(after: wait) { [weak self, weak job] in
-                if let self, let job { self.showBytes(id, job, isAgain: true) }
-            }
-        case .now:
-            repeat { showBytesNow(id, job) } while job.withState { $0.previews.told() }
+    private func tell(_ news: JobPace.News, _ id: JobID, _ job: FetchJob) {
+        switch news {
+        case .progress:
+            guard let progress = job.progress else { return }
+            for (_, task) in inspect({ $0.waiters(of: id) }) where task.tell(progress) { Afterwards.run(task.flush) }
+        case .bytes:
+            showBytesNow(id, job)
         }
     }
 
     private func showBytesNow(_ id: JobID, _ job: FetchJob) {
-        let (transfer, joined, inherited) = job.withState { ($0.transfer, $0.joined, $0.inherited) }
-        guard let transfer else { return }
+        guard let current = job.snapshot.current, let transfer = current.transfer else { return }
+        let (joined, inherited) = (current.joined, current.inherited)
         // Cleared before the tasks are asked: a task that begins to look meanwhile sets it again afterwards.
         job.wantsBytes.store(false, ordering: .relaxed)
         guard inspect({ $0.waiters(of: id) }).contains(where: \.waiter.wantsBytes) else { return }

@@ -1,18 +1,14 @@
 /// The time limits of calls.
 extension FetchEngine {
-    /// Starts the time limits of the tasks that wait for a job, once the job's first attempt has begun.
-    func armTimeouts(of id: JobID, _ job: FetchJob) {
-        guard job.withState({ $0.hasTimeLimits && $0.budget.hasStarted }) else { return }
-        for (taskID, task) in inspect({ $0.waiters(of: id) }) { armTimeout(of: taskID, task, job) }
-    }
-
-    func armTimeout(of id: TaskID, _ task: DataTask, _ job: FetchJob) {
-        guard let timeout = task.call.timeout, job.withState({ $0.budget.hasStarted }) else { return }
+    /// Starts the time limit of a task, unless it has been started.
+    /// - Parameter spent: the time that has been spent on the job so far.
+    func armTimeout(of id: TaskID, _ task: DataTask, _ job: FetchJob, spent: Duration) {
+        guard let timeout = task.call.timeout else { return }
         let isNew = task.withLink { link in
             defer { link.isTimeoutArmed = true }
             return !link.isTimeoutArmed
         }
-        if isNew { watch(id, task, job, since: job.withState { $0.budget.spent(at: time.now()) }, timeout) }
+        if isNew { watch(id, task, job, spent: spent, until: spent + timeout) }
     }
 
     /// Runs work after a wait, unless the task ends before.
@@ -26,16 +22,13 @@ extension FetchEngine {
         if let unneeded { timers.cancel(unneeded) }
     }
 
-    private func watch(_ id: TaskID, _ task: DataTask, _ job: FetchJob, since start: Duration, _ timeout: Duration) {
-        let left = timeout - (job.withState { $0.budget.spent(at: time.now()) } - start)
-        guard left > .zero else {
-            apply { $0.cancel(id, as: .timedOut, into: &$1) }
-            return
-        }
+    /// Ends a task once a time has been spent on its job.
+    private func watch(_ id: TaskID, _ task: DataTask, _ job: FetchJob, spent: Duration, until limit: Duration) {
+        guard spent < limit else { return apply { $0.cancel(id, as: .timedOut, into: &$1) } }
         // The timer must not keep the bytes that the job has fetched.
-        schedule(.timeout, of: task, after: left) { [weak self, weak task, weak job] in
+        schedule(.timeout, of: task, after: limit - spent) { [weak self, weak task, weak job] in
             guard let self, let task, let job, self.inspect({ $0.queue(of: id) }) != nil else { return }
-            self.watch(id, task, job, since: start, timeout)
+            self.watch(id, task, job, spent: job.snapshot.budget.spent(at: self.time.now()), until: limit)
         }
     }
 }

@@ -1,13 +1,13 @@
 import Foundation
 import Logging
-import Synchronization
 
-/// The driver of the scheduler. It holds the scheduler in a lock, applies events under the lock, and carries the
-/// actions out after releasing it: in the order in which they were decided, and on one thread at a time.
+/// The engine of a data cache. It applies events to the scheduler, which a ``StateDriver`` holds, and carries out the
+/// actions that follow. ``SourceExchange`` talks to the sources, ``FailureJudge`` judges failures, and ``Revalidator``
+/// renews answers that are out of date.
 ///
 /// No action blocks: disk and network have threads of their own.
-final class FetchEngine: Sendable {
-    typealias Scheduler = QueueScheduler<DataTask, FetchJob>
+final class FetchEngine: ActionPerformer {
+    typealias Scheduler = FetchMachine.Scheduler
 
     struct Options: Sendable {
         var progressInterval: Duration
@@ -25,20 +25,6 @@ final class FetchEngine: Sendable {
         var random: @Sendable () -> Double = { .random(in: 0..<1) }
     }
 
-    private struct State {
-        var scheduler: Scheduler
-        var outbox: [Scheduler.Action] = []
-        var isCarryingOut = false
-        /// The continuations of callers that wait until every action has been carried out.
-        var waiting: [CheckedContinuation<Void, Never>] = []
-    }
-
-    /// The identity of a fetch of newer bytes, of which at most one is under way for each answer that is out of date.
-    struct Revalidation: Hashable {
-        let key: CacheKey
-        let headers: HTTPHeaders
-    }
-
     let store: DataStore
     let transport: any Transport
     let network: any NetworkMonitor
@@ -47,19 +33,14 @@ final class FetchEngine: Sendable {
     let timers: TimerQueue
     let now: @Sendable () -> Date
     let options: Options
-    let reporter: FetchReporter
-    private let state: Mutex<State>
-    private let observation = Mutex<ChangeObservation?>(nil)
-    private let pauseTimer = Mutex<TimerQueue.ID?>(nil)
-    let revalidations = Mutex<[Revalidation: DataTask]>([:])
-    /// The budget for bodies in memory.
-    let bodies: BodyBudget
+    let events: EventHub
+    let driver: StateDriver<FetchMachine, Scheduler.Action>
 
     init(
         scheduler: Scheduler, store: DataStore, transport: any Transport, network: any NetworkMonitor,
-        time: TimeSource, now: @escaping @Sendable () -> Date, options: Options, reporter: FetchReporter
+        time: TimeSource, now: @escaping @Sendable () -> Date, options: Options, events: EventHub
     ) {
-        state = Mutex(State(scheduler: scheduler))
+        driver = StateDriver(FetchMachine(scheduler, inFlightLimit: options.inFlightLimit), turn: options.turn)
         self.store = store
         self.transport = transport
         self.network = network
@@ -67,83 +48,61 @@ final class FetchEngine: Sendable {
         timers = TimerQueue(time, on: thread)
         self.now = now
         self.options = options
-        self.reporter = reporter
-        bodies = BodyBudget(limit: options.inFlightLimit, thread: thread)
-        let observation = network.observe { [weak self] in self?.networkChanged() }
-        self.observation.withLock { $0 = observation }
-        bodies.listen { [weak self] notice in self?.apply { $0.budgetChanged(notice, into: &$1) } }
+        self.events = events
+        let observation = network.observe { [weak self] in
+            self?.events.networkChanged()
+            self?.networkChanged()
+        }
+        driver.withLock { $0.observation = observation }
+        events.whenWishesChange { [weak self] in self?.makeNotes() }
+        makeNotes()
     }
 
     // MARK: Events
 
+    /// Has the scheduler make notes if a sink wants what they say.
+    private func makeNotes() {
+        apply { [events] scheduler, _ in scheduler.makesNotes = events.wants(.notes) }
+    }
+
     /// Applies an event, and carries out the actions that follow, unless another thread is carrying out actions: then
     /// that thread carries out these as well.
     @discardableResult
-    func apply<Result: Sendable>(
-        _ event: (inout Scheduler, inout [Scheduler.Action]) -> Result
-    ) -> Result {
-        let (result, carries) = state.withLock { state in
-            let result = event(&state.scheduler, &state.outbox)
-            let carries = !state.isCarryingOut && !state.outbox.isEmpty
-            if carries { state.isCarryingOut = true }
-            return (result, carries)
-        }
-        if carries { carryOut() }
-        return result
+    func apply<Result: Sendable>(_ event: (inout Scheduler, inout [Scheduler.Action]) -> Result) -> Result {
+        driver.apply(for: self) { machine, actions in event(&machine.scheduler, &actions) }
     }
 
-    /// Carries out the actions in the outbox. One thread does so for a limited number of actions, because other threads
-    /// may go on adding some and the thread has work of its own. The code of the program's own that follows runs last,
-    /// because it may take time; code that follows from work of the engine's thread runs on another thread.
-    /// - Parameters:
-    ///   - left: the actions that an earlier thread has left.
-    ///   - start: the place in `left` of the first action that has not been carried out.
-    private func carryOut(_ left: [Scheduler.Action] = [], from start: Int = 0) {
-        let steps = Afterwards.collect { carryOutTurn(left, from: start) }
+    /// Runs a turn of the driver. The code of the program's own that follows runs last, because it may take time; code
+    /// that follows from work of the engine's thread runs on another thread.
+    func takeTurn(_ turn: () -> Void) {
+        let steps = Afterwards.collect(turn)
         for step in steps { step() }
     }
 
-    private func carryOutTurn(_ left: [Scheduler.Action], from start: Int) {
-        var actions = left
-        var next = start
-        var turn = options.turn
-        while turn > 0 {
-            if next == actions.count {
-                actions.removeAll(keepingCapacity: true)
-                next = 0
-                let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>]? in
-                    if state.outbox.isEmpty {
-                        state.isCarryingOut = false
-                        return exchange(&state.waiting, with: [])
-                    }
-                    swap(&state.outbox, &actions)
-                    return nil
-                }
-                if let waiting {
-                    if !waiting.isEmpty { Afterwards.run { for continuation in waiting { continuation.resume() } } }
-                    return
-                }
-            }
-            perform(actions[next])
-            next += 1
-            turn -= 1
-        }
-        thread.run { [actions, next] in self.carryOut(actions, from: next) }
-    }
+    /// Leaves the rest to the engine's thread.
+    func handOver(_ rest: @escaping @Sendable () -> Void) { thread.run(rest) }
 
     /// Returns when all actions that have been decided are carried out.
-    func finishCarryingOut() async {
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            let isDone = state.withLock { state in
-                if state.isCarryingOut { state.waiting.append(continuation) }
-                return !state.isCarryingOut
-            }
-            if isDone { continuation.resume() }
-        }
-    }
+    func finishCarryingOut() async { await driver.finish() }
+
+    var revalidations: Revalidator { Revalidator(engine: self) }
 
     func inspect<Result: Sendable>(_ body: (borrowing Scheduler) -> Result) -> Result {
-        state.withLock { body($0.scheduler) }
+        driver.withLock { body($0.scheduler) }
+    }
+
+    /// Tells a job of an event, and does what follows.
+    func tell(_ job: FetchJob, _ event: JobEvent) {
+        let consequence = job.withState { $0.apply(event) }
+        if let timer = consequence.timer { timers.cancel(timer) }
+        consequence.lookUp?.cancel()
+        switch event {
+        case .throttle(let isThrottled, _): consequence.transfer?.setThrottled(isThrottled)
+        case .changeQueue(let queue): consequence.transfer?.setQueue(queue)
+        case .abort: consequence.transfer?.cancel()
+        default: break
+        }
+        withExtendedLifetime(consequence) {}
     }
 
     // MARK: Calls
@@ -153,43 +112,39 @@ final class FetchEngine: Sendable {
     ///   - reads: whether the disk may answer; `nil` if the call decides.
     ///   - found: what the tiers have, if they have been asked before.
     func submit(_ task: DataTask, reads: Bool? = nil, found: FetchJob.Found? = nil) {
-        let ids = apply { scheduler, actions -> (job: JobID, task: TaskID, work: FetchJob, isParked: Bool)? in
+        let place = apply { scheduler, actions -> Place? in
             if scheduler.isClosed { return nil }
             return enroll(
                 task, queue: task.requestedQueue, priority: task.request.priority,
-                reads: reads ?? task.call.readsDisk(of: store), found: found, &scheduler, &actions)
+                reads: reads ?? task.call.looksUp(in: store), found: found, &scheduler, &actions)
         }
-        guard let ids else {
-            finish(task, nil, .failure(.shutDown))
-            return
+        guard let place else { return finish(task, .failure(.shutDown)) }
+        if let failure = place.failure, task.tellFailure(failure) { Afterwards.run(task.flush) }
+        if let spent = place.spent.sinceStart(at: time.now()) {
+            armTimeout(of: place.id, task, place.job, spent: spent)
         }
-        if ids.isParked, let failure = ids.work.withState({ $0.failure }) {
-            if task.tellFailure(failure) { Afterwards.run(task.flush) }
-        }
-        armTimeout(of: ids.task, task, ids.work)
     }
+
+    /// A task's identifier, its job, the time spent on the job, and the failure with which the job is parked, if it is.
+    private typealias Place = (id: TaskID, job: FetchJob, spent: TimeBudget, failure: DipperError?)
 
     /// Adds the task to the scheduler. Runs under the engine's lock, so that the task and its identifier in the
     /// scheduler change together.
     private func enroll(
         _ task: DataTask, queue: FetchQueue, priority: Priority, reads: Bool, found: FetchJob.Found?,
         _ scheduler: inout Scheduler, _ actions: inout [Scheduler.Action]
-    ) -> (job: JobID, task: TaskID, work: FetchJob, isParked: Bool)? {
+    ) -> Place? {
         let call = task.call
+        let first = actions.count
         let (job, id) = scheduler.submit(
             call.key, task, queue: queue, priority: priority, reads: reads, fetches: call.mayFetch,
-            makeWork: { FetchJob(call, bodies) }, into: &actions)
+            makeWork: { FetchJob(call, self) }, into: &actions)
         guard let work = scheduler.work(of: job) else { return nil }
-        work.withState { state in
-            if call.insistsOnNetwork { state.insistsOnNetwork = true }
-            if call.keepsOnDisk { state.keepsOnDisk = true }
-            if call.keepsInMemory { state.keepsInMemory = true }
-            if call.request.durability == .durable { state.durability = .durable }
-            if state.found == nil { state.found = found }
-            if call.timeout != nil { state.hasTimeLimits = true }
-        }
+        let joined = work.withState { $0.join(call, found) }
         task.attach(self, id: id, job: work)
-        return (job, id, work, scheduler.isParked(job))
+        // The call joins before anything else is told of the job.
+        if scheduler.makesNotes { actions.insert(.noteJoined(task, work), at: first) }
+        return (id, work, joined.spent, scheduler.isParked(job) ? joined.failure : nil)
     }
 
     /// Turns the tasks of a job to their substitutes, because the cache has nothing for the job.
@@ -199,25 +154,23 @@ final class FetchEngine: Sendable {
             guard let queue = scheduler.leave(taskID) else { continue }
             task.turnToSubstitute()
             let next = enroll(
-                task, queue: queue, priority: task.priority, reads: task.call.readsDisk(of: store), found: nil,
+                task, queue: queue, priority: task.priority, reads: task.call.looksUp(in: store), found: nil,
                 &scheduler, &actions)
             // The hooks of the task hold for the job that it waits for now.
             if job?.wantsProgress.load(ordering: .relaxed) == true {
-                next?.work.wantsProgress.store(true, ordering: .relaxed)
+                next?.job.wantsProgress.store(true, ordering: .relaxed)
             }
             if job?.wantsBytes.load(ordering: .relaxed) == true {
-                next?.work.wantsBytes.store(true, ordering: .relaxed)
+                next?.job.wantsBytes.store(true, ordering: .relaxed)
             }
         }
     }
 
     // Each method returns false if the engine does not know a task by this identifier.
 
-    @discardableResult
     func cancel(_ id: TaskID) -> Bool { change(id) { $0.cancel(id, into: &$1) } }
-    @discardableResult
     func demote(_ id: TaskID) -> Bool { change(id) { $0.demote(id, into: &$1) } }
-    @discardableResult
+    func promote(_ id: TaskID) -> Bool { change(id) { $0.promote(id, into: &$1) } }
     func setPriority(_ priority: Priority, of id: TaskID) -> Bool {
         change(id) { $0.setPriority(priority, of: id, into: &$1) }
     }
@@ -250,8 +203,8 @@ final class FetchEngine: Sendable {
             scheduler.cancelAll(into: &actions)
         }
         await finishCarryingOut()
-        let observation = observation.withLock { exchange(&$0, with: nil) }
-        _ = consume observation
+        let observation = driver.withLock { exchange(&$0.observation, with: nil) }
+        withExtendedLifetime(observation) {}
         timers.end()
         await transport.shutdown()
         await store.shutdown()
@@ -259,86 +212,59 @@ final class FetchEngine: Sendable {
 
     // MARK: Actions
 
-    private func perform(_ action: Scheduler.Action) {
+    func perform(_ action: Scheduler.Action) {
         switch action {
         case .lookUp(let id, let job):
             guard let place = place(of: id) else { return }
             let claim = store.history.claim(job.key)
-            let (call, wantsPartial, unused) = job.withState { state in
-                (state.lead, state.partial == nil, exchange(&state.lookUpClaim, with: claim))
+            let state = job.snapshot
+            let lookUp = store.lookUp(
+                job.key, state.sources.lead, place, wantsPartial: state.findings.partial == nil
+            ) { found, partial, delivered in
+                self.lookedUp(id, job, found, partial: partial, claim, delivered)
             }
-            withExtendedLifetime(unused) {}
-            let lookUp = store.lookUp(job.key, call, place, wantsPartial: wantsPartial) { found, partial, delivered in
-                self.lookedUp(id, job, found, partial: partial, delivered)
-            }
-            job.withState { $0.lookUp = lookUp }
+            tell(job, .looksUp(lookUp))
         case .moveLookUp(let id, let job):
-            if let place = place(of: id) { job.withState { $0.lookUp }?.move(to: place) }
+            if let place = place(of: id) { job.snapshot.lookUp?.move(to: place) }
         case .dropLookUp(let job):
-            job.withState { exchange(&$0.lookUp, with: nil) }?.cancel()
+            tell(job, .dropLookUp)
+            events.lookedUp(job, nil)
         case .transfer(let id, let job, let queue, let isThrottled):
-            transfer(id, job, queue: queue, isThrottled: isThrottled)
+            beginTurn(id, job, queue: queue, isThrottled: isThrottled)
         case .setThrottled(let job, let isThrottled):
-            let time = time.now()
-            let transfer = job.withState { state in
-                state.isThrottled = isThrottled
-                if isThrottled {
-                    state.wasThrottled = true
-                    state.budget.hold(at: time)
-                } else if state.budget.hasStarted {
-                    state.budget.run(at: time)
-                }
-                return state.transfer
-            }
-            transfer?.setThrottled(isThrottled)
+            tell(job, .throttle(isThrottled, at: time.now()))
         case .beginLookUps(let queue):
             store.readers?.allow(downTo: queue.map { $0 == .fast ? .urgent : .background })
         case .waitForTurn(let job):
-            let time = time.now()
-            job.withState { $0.budget.hold(at: time) }
-            disarm(job)
+            tell(job, .waitForTurn(at: time.now()))
         case .setQueue(let job, let queue):
-            let transfer = job.withState { state in
-                state.queue = queue
-                return state.transfer
-            }
-            transfer?.setQueue(queue)
+            tell(job, .changeQueue(queue))
         case .abort(let job):
-            let transfer = job.withState { state in
-                state.isAborted = true
-                return exchange(&state.transfer, with: nil)
-            }
-            transfer?.cancel()
+            tell(job, .abort)
         case .arm(let id, let job, let delay, let token):
-            disarm(job)
             let timer = timers.schedule(after: delay) { [weak self] in
                 self?.apply { $0.timerFired(id, token: token, into: &$1) }
             }
-            job.withState { $0.timer = timer }
+            tell(job, .backOff(until: timer))
         case .disarm(let job):
-            disarm(job)
+            tell(job, .endBackOff)
         case .armPause(let delay, let token):
             let timer = timers.schedule(after: delay) { [weak self] in
                 self?.apply { $0.pauseElapsed(token: token, into: &$1) }
             }
-            if let old = pauseTimer.withLock({ exchange(&$0, with: timer) }) { timers.cancel(old) }
+            if let old = driver.withLock({ exchange(&$0.pauseTimer, with: timer) }) { timers.cancel(old) }
         case .end(let task, let job, let ending, let queue):
-            let detached = task.detach(in: queue)
-            for timer in detached.timers { timers.cancel(timer) }
-            dropParked(job)
-            end(task, job, ending)
+            end(task, job, ending, in: queue)
         case .tellFailure(let task, let job):
-            if let failure = job.withState({ $0.failure }), task.tellFailure(failure) { Afterwards.run(task.flush) }
+            if let failure = job.snapshot.failure, task.tellFailure(failure) { Afterwards.run(task.flush) }
         case .tellRetry(let task, _):
             if task.tellRetry() { Afterwards.run(task.flush) }
         case .call(let body):
             Afterwards.run(body)
         case .note(let job, let note):
-            reporter.note(job.key, note)
+            events.note(job, note)
+        case .noteJoined(let task, let job):
+            events.joined(task, job)
         }
-    }
-
-    private func disarm(_ job: FetchJob) {
-        if let timer = job.withState({ exchange(&$0.timer, with: nil) }) { timers.cancel(timer) }
     }
 }

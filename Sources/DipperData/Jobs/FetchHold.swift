@@ -1,21 +1,13 @@
-import Synchronization
-
 /// A hold on fetches that have not begun, for a consumer that cannot take more of what is fetched. It ends when its
 /// last reference is released, and does not keep the cache alive.
 package final class FetchHold: Sendable {
-    private struct Target {
-        weak var engine: FetchEngine?
-    }
-
-    private let target: Mutex<Target>
+    private weak let engine: FetchEngine?
     private let id: HolderID
 
     init(_ engine: FetchEngine, of queue: FetchQueue) {
-        target = Mutex(Target(engine: engine))
+        self.engine = engine
         id = engine.apply { scheduler, _ in scheduler.addHolder(of: queue) }
     }
-
-    private var engine: FetchEngine? { target.withLock { $0.engine } }
 
     deinit { engine?.apply { [id] in $0.removeHolder(id, into: &$1) } }
 

@@ -3,11 +3,16 @@ import Synchronization
 
 /// A transfer whose bytes come from a ``DataProvider``.
 final class ProviderTransfer: Transfer {
-    private let task = Mutex<Task<Void, Never>?>(nil)
-    private let receive: Mutex<(@Sendable (TransferEvent) -> Void)?>
+    private struct State {
+        var task: Task<Void, Never>?
+        /// The receiver of the end; `nil` once it has been told.
+        var receive: (@Sendable (TransferEvent) -> Void)?
+    }
+
+    private let state: Mutex<State>
 
     init(_ provider: any DataProvider, receive: @escaping @Sendable (TransferEvent) -> Void) {
-        self.receive = Mutex(receive)
+        state = Mutex(State(receive: receive))
         let task = Task { [weak self] in
             let result: Result<TransferResponse, DipperError>
             do {
@@ -21,11 +26,11 @@ final class ProviderTransfer: Transfer {
             }
             self?.end(result)
         }
-        self.task.withLock { $0 = task }
+        state.withLock { $0.task = task }
     }
 
     func cancel() {
-        task.withLock { $0 }?.cancel()
+        state.withLock { $0.task }?.cancel()
         end(.failure(.cancelled))
     }
 
@@ -33,7 +38,7 @@ final class ProviderTransfer: Transfer {
     func setQueue(_ queue: FetchQueue) {}
 
     private func end(_ result: Result<TransferResponse, DipperError>) {
-        let receive = receive.withLock { exchange(&$0, with: nil) }
+        let receive = state.withLock { exchange(&$0.receive, with: nil) }
         receive?(.finished(result))
     }
 }

@@ -79,9 +79,17 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     }
 
     package func add(
-        _ hook: TaskHook<Event>, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
+        _ hook: TaskHook<Event.Output>, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
     ) -> Bool {
         log.withLock { $0.add(hook) }
+        return deliver(on: queue, flush)
+    }
+
+    package func add(
+        preview body: @escaping @Sendable (Event.Preview) -> Void, on queue: CallbackQueue,
+        _ flush: @escaping @Sendable () -> Void
+    ) -> Bool {
+        log.withLock { $0.add(preview: body) }
         return deliver(on: queue, flush)
     }
 

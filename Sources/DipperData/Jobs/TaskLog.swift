@@ -47,8 +47,22 @@ struct TaskLog<Event: TaskEvent> {
         var preview: Event.Preview?
     }
 
+    private enum Hook {
+        case events(TaskHook<Event.Output>)
+        case preview(@Sendable (Event.Preview) -> Void)
+
+        func call(with entry: Entry) -> (() -> Void)? {
+            switch (self, entry) {
+            case (.events(.end(let body)), .end(let result)): { body(result) }
+            case (.events(.failure(let body)), .failure(let error, let isFatal)): { body(error, isFatal) }
+            case (.events(.retry(let body)), .retry): { body() }
+            default: nil
+            }
+        }
+    }
+
     private struct Listener {
-        let hook: TaskHook<Event>
+        let hook: Hook
         /// The number of the next entry that the hook has not heard.
         var cursor = 0
         var progressHeard = 0
@@ -134,8 +148,12 @@ struct TaskLog<Event: TaskEvent> {
         return nil
     }
 
-    mutating func add(_ hook: TaskHook<Event>) {
-        listeners.append(Listener(hook: hook))
+    mutating func add(_ hook: TaskHook<Event.Output>) {
+        listeners.append(Listener(hook: .events(hook)))
+    }
+
+    mutating func add(preview body: @escaping @Sendable (Event.Preview) -> Void) {
+        listeners.append(Listener(hook: .preview(body)))
     }
 
     /// Adds a stream and tells it the present state before any other event.
@@ -174,7 +192,7 @@ struct TaskLog<Event: TaskEvent> {
                 if let call = hook.call(with: entries[place - forgotten]) { return call }
             case .progress(let progress):
                 listeners[listener].progressHeard = progressNumber
-                if case .progress(let body) = hook { return { body(progress) } }
+                if case .events(.progress(let body)) = hook { return { body(progress) } }
             case .preview(let preview):
                 listeners[listener].previewHeard = previewNumber
                 if case .preview(let body) = hook { return { body(preview) } }
@@ -214,23 +232,5 @@ struct TaskLog<Event: TaskEvent> {
             }
         }
         return next.map { ($0.listener, $0.news) }
-    }
-}
-
-/// A closure that is called with events of a task.
-package enum TaskHook<Event: TaskEvent>: Sendable {
-    case end(@Sendable (Result<Event.Output, DipperError>) -> Void)
-    case failure(@Sendable (DipperError, Bool) -> Void)
-    case retry(@Sendable () -> Void)
-    case progress(@Sendable (TaskProgress) -> Void)
-    case preview(@Sendable (Event.Preview) -> Void)
-
-    fileprivate func call(with entry: TaskLog<Event>.Entry) -> (() -> Void)? {
-        switch (self, entry) {
-        case (.end(let body), .end(let result)): { body(result) }
-        case (.failure(let body), .failure(let error, let isFatal)): { body(error, isFatal) }
-        case (.retry(let body), .retry): { body() }
-        default: nil
-        }
     }
 }

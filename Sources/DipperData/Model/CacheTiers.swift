@@ -14,6 +14,8 @@ public struct CacheTiers: OptionSet, Sendable, Hashable {
     public static let memory = CacheTiers(rawValue: 1)
     /// The disk tier, including the partial bodies of interrupted transfers.
     public static let disk = CacheTiers(rawValue: 2)
+    /// The tiers of ``DataCache/Configuration/tiers``, which other caches may use as well.
+    public static let shared = CacheTiers(rawValue: 4)
     /// Every tier.
-    public static let all: CacheTiers = [.memory, .disk]
+    public static let all: CacheTiers = [.memory, .disk, .shared]
 }

@@ -9,6 +9,8 @@ public enum ResponseSource: String, Sendable, Hashable, CaseIterable {
     case memory
     /// The disk tier.
     case disk
+    /// One of the tiers of ``DataCache/Configuration/tiers``.
+    case shared
     /// A tier, after the server confirmed that the entry is up to date.
     case revalidated
     /// A tier, with an entry that is out of date.

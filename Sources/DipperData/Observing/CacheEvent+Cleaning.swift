@@ -3,14 +3,13 @@ extension CacheEvent {
     /// folder, each reports the entries that it removed.
     ///
     /// ```swift
-    /// var configuration = DataCache.Configuration()
-    /// configuration.observer = { event in
+    /// for await event in cache.events(about: .removals) {
     ///     if case .cleaned(let cleaning) = event.kind { print(cleaning.tier, cleaning.reason, cleaning.bytes) }
     /// }
     /// ```
     public struct Cleaning: Sendable, Hashable {
         /// The tier that entries are kept in.
-        public enum Tier: String, Sendable, Hashable, CaseIterable {
+        public enum TierName: String, Sendable, Hashable, CaseIterable {
             case memory, disk
         }
 
@@ -29,7 +28,7 @@ extension CacheEvent {
         }
 
         /// The tier that kept the entries.
-        public let tier: Tier
+        public let tier: TierName
         /// The reason for the removal.
         public let reason: Reason
         /// The number of entries, at least one.
@@ -37,8 +36,8 @@ extension CacheEvent {
         /// The size of the entries in the tier, in bytes.
         public let bytes: Int
 
-        /// Creates a removal, for tests of observers.
-        public init(tier: Tier, reason: Reason, entries: Int, bytes: Int) {
+        /// Creates a removal, for tests of sinks.
+        public init(tier: TierName, reason: Reason, entries: Int, bytes: Int) {
             self.tier = tier
             self.reason = reason
             self.entries = entries

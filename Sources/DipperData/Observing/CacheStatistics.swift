@@ -10,6 +10,8 @@ public struct CacheStatistics: Sendable, Hashable {
     public var memoryHits = 0
     /// Calls answered from disk.
     public var diskHits = 0
+    /// Calls answered from the tiers of ``DataCache/Configuration/tiers``.
+    public var sharedHits = 0
     /// Calls answered by the network.
     public var networkAnswers = 0
     /// Calls answered from the cache after the server had confirmed that the entry still holds.
@@ -31,6 +33,7 @@ public struct CacheStatistics: Sendable, Hashable {
 final class StatisticsCounters: Sendable {
     let memoryHits = Atomic<Int>(0)
     let diskHits = Atomic<Int>(0)
+    let sharedHits = Atomic<Int>(0)
     let networkAnswers = Atomic<Int>(0)
     let revalidatedAnswers = Atomic<Int>(0)
     let staleAnswers = Atomic<Int>(0)
@@ -38,10 +41,24 @@ final class StatisticsCounters: Sendable {
     let networkRequests = Atomic<Int>(0)
     let networkBytes = Atomic<Int>(0)
 
+    /// Counts a call that was answered.
+    @inline(__always)
+    func answered(_ source: ResponseSource) {
+        switch source {
+        case .memory: memoryHits.add(1, ordering: .relaxed)
+        case .disk: diskHits.add(1, ordering: .relaxed)
+        case .shared: sharedHits.add(1, ordering: .relaxed)
+        case .network: networkAnswers.add(1, ordering: .relaxed)
+        case .revalidated: revalidatedAnswers.add(1, ordering: .relaxed)
+        case .stale: staleAnswers.add(1, ordering: .relaxed)
+        }
+    }
+
     var snapshot: CacheStatistics {
         var statistics = CacheStatistics()
         statistics.memoryHits = memoryHits.load(ordering: .relaxed)
         statistics.diskHits = diskHits.load(ordering: .relaxed)
+        statistics.sharedHits = sharedHits.load(ordering: .relaxed)
         statistics.networkAnswers = networkAnswers.load(ordering: .relaxed)
         statistics.revalidatedAnswers = revalidatedAnswers.load(ordering: .relaxed)
         statistics.staleAnswers = staleAnswers.load(ordering: .relaxed)

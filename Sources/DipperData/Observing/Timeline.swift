@@ -5,7 +5,7 @@ import Synchronization
 /// ```swift
 /// let timeline = Timeline()
 /// var configuration = DataCache.Configuration()
-/// configuration.observer = timeline.record
+/// configuration.eventSinks = [timeline]
 /// let cache = DataCache(configuration)
 /// _ = try await cache.getData(url).value
 /// try timeline.svg().write(toFile: "timeline.svg", atomically: true, encoding: .utf8)
@@ -13,7 +13,7 @@ import Synchronization
 ///
 /// The picture shows in which queue a job waits, reads the disk and moves bytes, when it is paused for urgent work or
 /// parked, when it changes its queue, and what answered its callers. The bands on top show when `fastQueue` is busy.
-public final class Timeline: Sendable {
+public final class Timeline: EventSink {
     private struct State {
         var events: [CacheEvent] = []
         var dropped = 0
@@ -32,14 +32,14 @@ public final class Timeline: Sendable {
         self.redaction = redaction
     }
 
-    /// A closure that records an event, from any thread. Set it as ``DataCache/Configuration/observer``.
-    public var record: @Sendable (CacheEvent) -> Void {
-        { [self] event in
-            // A full cache removes as often as it adds, and the picture shows jobs.
-            if case .cleaned = event.kind { return }
-            state.withLock { state in
-                if state.events.count < limit { state.events.append(event) } else { state.dropped += 1 }
-            }
+    /// The topics that the picture shows.
+    public var topics: CacheEvent.Topics { [.calls, .jobs, .lookUps, .attempts] }
+
+    /// Records an event, from any thread.
+    public func receive(_ event: CacheEvent) {
+        guard !topics.isDisjoint(with: event.kind.topics) else { return }
+        state.withLock { state in
+            if state.events.count < limit { state.events.append(event) } else { state.dropped += 1 }
         }
     }
 

@@ -34,24 +34,22 @@ extension TimelineChart {
         mutating func read(_ event: CacheEvent) {
             let (key, time) = (event.key, event.time)
             switch event.kind {
-            case .asked(let queue):
+            case .callBegan(let queue):
                 chart.calls += 1
                 asked[key] = queue
-            case .memoryHit:
-                answered(key, .memory, time)
-            case .answered(let source):
+            case .callAnswered(let source):
                 answered(key, source, time)
-            case .failed(let error):
+            case .callFailed(let error):
                 if error.isCancelled { chart.cancelled += 1 } else { chart.failed += 1 }
                 mark(key, error.isCancelled ? .cancelled : .failed, time)
                 if !error.isCancelled, let row = last[key] { chart.rows[row].failure = error.shortDescription }
             case .queued(let queue):
                 enter(.queued, queue, key, time)
-            case .looking(let queue):
+            case .lookUpBegan(let queue):
                 // The disk may be asked during a transfer or a wait: that is no phase of its own.
                 if let phase = open[key]?.span.phase, phase != .queued, phase != .looking { break }
                 enter(.looking, queue, key, time)
-            case .transferring(let queue):
+            case .attemptBegan(let queue):
                 enter(open[key]?.isPaused == true ? .paused : .transferring, queue, key, time)
             case .paused:
                 setPaused(true, key, time)
@@ -61,12 +59,13 @@ extension TimelineChart {
                 changeQueue(queue, key, time)
             case .parked:
                 enter(.parked, open[key]?.span.queue ?? asked[key] ?? .fast, key, time)
-            case .ended:
+            case .jobEnded:
                 guard let job = open.removeValue(forKey: key) else { break }
                 close(job, time)
                 chart.rows[job.row].end = max(time, job.span.start)
                 chart.rows[job.row].isOpen = false
-            case .cleaned:
+            case .callJoined, .lookUpEnded, .requested, .received, .attemptEnded, .decodeBegan, .decodeEnded,
+                .stepBegan, .stepEnded, .writeBegan, .writeEnded, .cleaned, .networkChanged, .memoryPressure, .missed:
                 break
             }
         }

@@ -58,7 +58,7 @@ extension TimelineSVG {
 
     static let momentsInOrder: [TimelineChart.Moment] = [
         .promoted, .demoted, .answered(.network), .answered(.revalidated), .answered(.stale),
-        .answered(.disk),
+        .answered(.shared), .answered(.disk),
         .answered(.memory), .cancelled, .failed,
     ]
 

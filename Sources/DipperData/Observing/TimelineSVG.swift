@@ -50,7 +50,7 @@ struct TimelineSVG {
     }
 
     private func heading() -> String {
-        var answers = [ResponseSource.network, .revalidated, .stale, .disk, .memory].compactMap {
+        var answers = [ResponseSource.network, .revalidated, .stale, .shared, .disk, .memory].compactMap {
             source in
             chart.answers[source].map { "\(SVGText.count($0)) \(TimelineStyle.name(.answered(source)))" }
         }

@@ -70,6 +70,8 @@ enum TimelineStyle {
             path.circle(x, y, radius * 0.85)
         case .answered(.disk), .answered(.stale):
             path.rectangle(x - radius * 0.75, y - radius * 0.75, radius * 1.5, radius * 1.5)
+        case .answered(.shared):
+            path.rectangle(x - radius, y - radius * 0.45, radius * 2, radius * 0.9)
         case .answered(.memory):
             path.polygon([(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)])
         case .cancelled:
@@ -94,6 +96,7 @@ enum TimelineStyle {
         case .demoted: "demoted to slow"
         case .answered(.network): "from the network"
         case .answered(.disk): "from disk"
+        case .answered(.shared): "from a shared tier"
         case .answered(.memory): "from memory"
         case .answered(.revalidated): "revalidated"
         case .answered(.stale): "stale"

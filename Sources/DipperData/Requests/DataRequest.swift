@@ -195,6 +195,18 @@ public struct DataRequest: Sendable {
         return .memoryOnly
     }
 
+    /// Returns whether one call of the cache can serve callers with either request. They have the same key.
+    ///
+    /// Two retry policies cannot be compared, and hooks only if one request is a copy of the other.
+    func isServed(like other: DataRequest) -> Bool {
+        retryPolicy == nil && other.retryPolicy == nil && box === other.box && url == other.url
+            && headers == other.headers && timeout == other.timeout && cachePolicy == other.cachePolicy
+            && freshness == other.freshness && memoryExpiration == other.memoryExpiration
+            && diskExpiration == other.diskExpiration && memoryAccessExtension == other.memoryAccessExtension
+            && diskAccessExtension == other.diskAccessExtension && waitsForDiskWrite == other.waitsForDiskWrite
+            && durability == other.durability
+    }
+
     /// The URL's text without user and fragment, as it is kept with an entry.
     var address: String { url?.withoutFragment ?? unparsed ?? "" }
 

@@ -18,6 +18,17 @@ extension QueueScheduler {
         dispatch(into: &actions)
     }
 
+    /// Moves a task to a more urgent queue, and its job with it. What a new urgent task of the job would do happens: a
+    /// job that waits for a back-off wakes.
+    mutating func promote(_ id: TaskID, to queue: FetchQueue = .fast, into actions: inout [Action]) {
+        guard let task = table.tasks.index(of: id), table[task].queue.yields(to: queue) else { return }
+        table.change(task) { $0.queue = queue }
+        let job = table.job(of: task)
+        if table[job].queue.yields(to: queue) { move(job, to: queue, into: &actions) }
+        if queue.rule.endsBackOff, case .parked(.timer) = table[job].phase { wake(job, into: &actions) }
+        dispatch(into: &actions)
+    }
+
     mutating func setPriority(_ priority: Priority, of id: TaskID, into actions: inout [Action]) {
         guard let task = table.tasks.index(of: id) else { return }
         table.change(task) { $0.level = UInt8(priority.level) }

@@ -32,8 +32,10 @@ enum SchedulerAction<Waiter: Sendable, Work: Sendable>: Sendable {
     case tellRetry(Waiter, Work)
     /// Call this after everything before it has been told. Only the driver adds it.
     case call(@Sendable () -> Void)
-    /// Show a change in logs, metrics and the timeline.
+    /// Tell a change to the sinks of events.
     case note(Work, JobNote)
+    /// Tell the sinks of events that a task waits for this work. Only the driver adds it.
+    case noteJoined(Waiter, Work)
 }
 
 /// The way in which a task ended.

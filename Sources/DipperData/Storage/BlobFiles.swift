@@ -45,35 +45,35 @@ final class BlobFiles: Sendable {
     }
 
     /// Returns the size of a file and the metadata of its record, without the body; `nil` if there is no file or it is
-    /// not a record.
-    func readMetadata(_ name: String) -> (size: Int, bytes: [UInt8])? {
+    /// not a record. The metadata of an encoded record is its label.
+    func readMetadata(_ name: String) -> (size: Int, isEncoded: Bool, bytes: [UInt8])? {
         guard let shard = try? folder(of: name), let (file, size) = try? shard.openFile(name) else { return nil }
         defer { close(file) }
         var tail = [UInt8](repeating: 0, count: min(size, 4_096))
         guard pread(file, &tail, tail.count, off_t(size - tail.count)) == tail.count,
-            let (body, metadata, _) = tail.withUnsafeBytes({ EntryRecord.layout($0, size: size) })
+            let layout = tail.withUnsafeBytes({ EntryRecord.layout($0, size: size) })
         else { return nil }
-        var bytes = [UInt8](repeating: 0, count: metadata)
-        guard pread(file, &bytes, metadata, off_t(body)) == metadata else { return nil }
-        return (size, bytes)
+        var bytes = [UInt8](repeating: 0, count: layout.metadata)
+        guard pread(file, &bytes, layout.metadata, off_t(layout.body)) == layout.metadata else { return nil }
+        return (size, layout.isEncoded, bytes)
     }
 
-    /// Returns the row that a file's metadata describes; `nil` if the file is not a record.
+    /// Returns the row that a file's metadata describes; `nil` if the file is not a record. Needs no codec.
     func row(of name: String) -> EntryIndex.Row? {
         guard let file = readMetadata(name),
-            let head = file.bytes.withUnsafeBytes({ EntryRecord.decodeMetadata($0) })
+            let label = file.bytes.withUnsafeBytes({ RecordLabel($0, isEncoded: file.isEncoded) })
         else { return nil }
         return EntryIndex.Row(
-            name: name, key: head.key.string, url: head.info.url, size: file.size, stored: head.info.stored,
-            accessed: head.info.stored, lifetime: head.lifetime)
+            name: name, key: label.key.string, url: label.url, size: file.size, stored: label.stored,
+            accessed: label.stored, lifetime: label.lifetime)
     }
 
-    /// Returns whether a file is a record with a valid checksum. Reads the whole file.
+    /// Returns whether a file is a record with a valid checksum. Reads the whole file, and needs no codec.
     func isWhole(_ name: String) -> Bool {
         guard let file = try? read(name) else { return false }
         defer { free(file.bytes) }
         let bytes = UnsafeRawBufferPointer(start: file.bytes, count: file.count)
-        return EntryRecord.decode(bytes) { _ in Data() } != nil
+        return RecordFormat().decode(bytes) { _ in Data() }.key != nil
     }
 
     /// Returns the size of a file in bytes; `nil` if there is none.
@@ -84,17 +84,17 @@ final class BlobFiles: Sendable {
 
     func exists(_ name: String) -> Bool { size(of: name) != nil }
 
-    /// Returns how the body in a file is compressed; `nil` if there is no file or it is not a record.
-    func coding(of name: String) -> StorageCompression.Coding? {
-        (try? folder(of: name)).flatMap { Self.coding(of: name, in: $0) }
+    /// Returns the layout of the record in a file; `nil` if there is no file or it is not a record.
+    func layout(of name: String) -> EntryRecord.Layout? {
+        (try? folder(of: name)).flatMap { Self.layout(of: name, in: $0) }
     }
 
-    private static func coding(of name: String, in folder: Folder) -> StorageCompression.Coding? {
+    private static func layout(of name: String, in folder: Folder) -> EntryRecord.Layout? {
         guard let (file, size) = try? folder.openFile(name) else { return nil }
         defer { close(file) }
         var footer = [UInt8](repeating: 0, count: min(size, EntryRecord.footerSize))
         guard pread(file, &footer, footer.count, off_t(size - footer.count)) == footer.count else { return nil }
-        return footer.withUnsafeBytes { EntryRecord.layout($0, size: size)?.coding }
+        return footer.withUnsafeBytes { EntryRecord.layout($0, size: size) }
     }
 
     /// Writes a record to the staging folder, where readers do not see it. A durable record is on the device when this
@@ -150,11 +150,11 @@ final class BlobFiles: Sendable {
 
     /// Returns whether the cache can have made the file: its name is a digest, or its bytes end as those of a record
     /// do.
-    func isEntry(_ name: String) -> Bool { KeyDigest.isDigest(name) || coding(of: name) != nil }
+    func isEntry(_ name: String) -> Bool { KeyDigest.isDigest(name) || layout(of: name) != nil }
 
     /// Returns whether the cache can have made a file in another folder of records.
     static func isEntry(_ name: String, in folder: Folder) -> Bool {
-        KeyDigest.isDigest(name) || coding(of: name, in: folder) != nil
+        KeyDigest.isDigest(name) || layout(of: name, in: folder) != nil
     }
 
     // MARK: Listing

@@ -12,6 +12,9 @@ public struct StoreReport: Sendable, Hashable {
     public var unfinished = 0
     /// The number of files that had no index row. The cache has listed them again.
     public var unlisted = 0
+    /// The number of entries that another ``RecordCodec`` has encoded, or that the configured codec refuses. They are
+    /// not damaged, and the cache leaves them alone.
+    public var unreadable = 0
     /// The problems of the index: those that SQLite found, or the error that prevented the check.
     public var indexProblems: [String] = []
 
@@ -64,10 +67,12 @@ extension DiskTier {
     }
 
     /// Returns the file of an entry, which begins with the body. Returns `nil` if there is no entry, if the entry is
-    /// too small to have a file, or if its body is compressed.
+    /// too small to have a file, or if its body is compressed or encoded by a codec.
     func file(for key: CacheKey) -> URL? {
         let name = options.naming.name(key)
-        guard let files = opened.files, files.coding(of: name) == .identity, info(of: key) != nil else { return nil }
+        guard let files = opened.files, files.layout(of: name)?.coding == .identity, info(of: key) != nil else {
+            return nil
+        }
         return URL(fileURLWithPath: files.location(name))
     }
 

@@ -41,7 +41,7 @@ extension DiskTier {
             }
             guard let files = new.files else { return new }
             new.foundAbandoned = files.foundAbandoned
-            new.partials = PartialFiles(root: folder, files: files)
+            new.partials = PartialFiles(root: folder, files: files, codec: options.recordCodec)
             guard let staging = files.staging else { return new }
             try openIndex(in: folder, staging.folder, isWaiting, &new)
         } catch let refusal as FolderRefusal {
@@ -73,7 +73,8 @@ extension DiskTier {
 
     private func index(_ file: IndexFile, _ isWaiting: Bool) throws -> EntryIndex {
         do {
-            return try EntryIndex(path: file.path, boot: options.boot, isWaiting: isWaiting)
+            return try EntryIndex(
+                path: file.path, boot: options.boot, order: options.evictionOrder, isWaiting: isWaiting)
         } catch is EntryIndex.ForeignDatabase {
             throw FolderRefusal(options.folder, .otherIndex)
         }

@@ -22,8 +22,9 @@ extension DiskTier {
         guard let files = opened.files, !files.isReadOnly, let index = opened.index else { return false }
         return try index.remove(name) { listed, small in
             let isWhole = { (bytes: UnsafeRawBufferPointer) in
-                guard let record = EntryRecord.decode(bytes, takeBody: { _ in Data() }) else { return false }
-                return key == nil || listed != key || record.key.string == key
+                // Without the codec, which must not be called here: a checksum suffices to tell damage.
+                guard let found = RecordFormat().decode(bytes, takeBody: { _ in Data() }).key else { return false }
+                return key == nil || listed != key || found.string == key
             }
             do {
                 if let file = try files.read(name) {
@@ -39,8 +40,8 @@ extension DiskTier {
         }
     }
 
-    /// Removes expired entries, then the least recently used ones, if the entries exceed the size limit. Removes the
-    /// excess at once, up to 4,096 entries in one step, then continues in the background, a few entries at a time,
+    /// Removes expired entries, then others in the order of eviction, if the entries exceed the size limit. Removes
+    /// the excess at once, up to 4,096 entries in one step, then continues in the background, a few entries at a time,
     /// until a tenth of the limit is free.
     func keepLimit() {
         let opened = opened
@@ -63,7 +64,7 @@ extension DiskTier {
         }
     }
 
-    /// Removes the least recently used entries, in the background, until at most `size` bytes are left.
+    /// Removes entries in the order of eviction, in the background, until at most `size` bytes are left.
     func trim(toSize size: Int) {
         let time = now().timeIntervalSince1970
         start(Eviction(.oldest(untilSize: max(0, size), now: time), .overLimit)) { $0.tell(self) }
@@ -80,6 +81,6 @@ extension DiskTier {
 
     func tell(_ cleaned: EntryIndex.Totals, _ reason: CacheEvent.Cleaning.Reason) {
         guard cleaned.entries > 0 else { return }
-        onCleaned?(.init(tier: .disk, reason: reason, entries: cleaned.entries, bytes: cleaned.bytes))
+        events?.cleaned(.init(tier: .disk, reason: reason, entries: cleaned.entries, bytes: cleaned.bytes))
     }
 }

@@ -31,16 +31,20 @@ extension DiskTier {
     /// Stages a record that replaces the one of its key, and removes the partial body of the key.
     /// - Parameters:
     ///   - claim: the right of work that began earlier to keep its result.
+    ///   - isLatest: whether the record must not replace one that was written after the claim was made.
+    ///   - job: the job that has fetched the record, for the events of the cache.
     ///   - whenDone: called once, with `true` when the record is on disk, or with `false` if it will not be. If another
     ///     record for the key is staged before this one has been carried out, the outcome of that one counts for both.
     func write(
-        _ record: EntryRecord, _ durability: Durability = .relaxed, claim: Claim? = nil,
-        whenDone: (@Sendable (Bool) -> Void)? = nil
+        _ record: EntryRecord, _ durability: Durability = .relaxed, claim: Claim? = nil, isLatest: Bool = false,
+        by job: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
     ) {
         let beginning = partials.withLock { $0.remove(record.key) }
         _ = consume beginning
         stage(
-            .write(record), for: record.key, durability, permit: Permit(record.value.info, claim), whenDone: whenDone)
+            .write(record), for: record.key, durability,
+            permit: Permit(record.value.info, claim, isLatest: isLatest),
+            whenDone: events?.beginWrite(record.key, record.value.data.count, of: job, whenDone) ?? whenDone)
     }
 
     func remove(_ key: CacheKey) {

@@ -32,7 +32,15 @@ extension DiskTier {
                 removed.insert(name)
                 continue
             }
-            let (body, trailer) = record.encoded(options.compression)
+            let body: Data
+            let trailer: [UInt8]
+            do {
+                (body, trailer) = try options.format.encode(record)
+            } catch {
+                fail(item, error, &outcome)
+                removed.insert(name)
+                continue
+            }
             let size = body.count + trailer.count
             var row = EntryIndex.Row(
                 name: name, key: record.key.string, url: record.value.info.url, size: size,
@@ -92,8 +100,8 @@ extension DiskTier {
         return outcome
     }
 
-    /// Records that the file of a large entry cannot be written. The caller removes the earlier file, which must not
-    /// stand for the entry.
+    /// Records that an entry cannot be encoded, or that the file of a large entry cannot be written. The caller removes
+    /// the earlier version, which must not stand for the entry.
     private func fail(_ item: StagingArea.Item, _ error: any Error, _ outcome: inout StagingArea.Outcome) {
         complain("an entry cannot be written and stays in memory only", error)
         outcome.failed.insert(item.number)

@@ -7,11 +7,14 @@ import Synchronization
 //     dipper-cache       the marker: says that the folder is the cache's, and of which format. Created first, in an
 //                        empty folder; the cache does not touch a folder without it (CacheFolder.swift).
 //     blobs/ab/NAME      one record per file (EntryRecord.swift describes it), for entries larger than `inlineLimit`.
-//                        The file decides, not the index: a hit opens it and nothing else.
+//                        The file decides, not the index: a hit opens it and nothing else. A `RecordCodec` encodes
+//                        whole records, here and in every place below that has records; the index has no more in
+//                        clear than keys, URLs, times and sizes, and a record's label repeats these.
 //     index.sqlite       application_id "DIPR", user_version 2. Table `small` holds the records of small entries;
 //                        table `entry` one row per entry, small or large, for listing and limits; table `total`
 //                        their number and size, kept by triggers, so that opening costs the same at any size. SQL index
-//                        `entry_by_origin` finds derived entries by their keys.
+//                        `entry_by_origin` finds derived entries by their keys. Table `entry_use` counts uses if the
+//                        eviction order needs that (EntryIndex+Uses.swift).
 //     index-2.sqlite     replaces an index that was damaged, and so on; the highest number counts (IndexFile.swift).
 //     partial/NAME       a partial body, as a record (PartialFiles.swift).
 //     staging/ID/        files being written by one store, which holds a lock on `.lock` in it (StagingFolder.swift).
@@ -70,11 +73,16 @@ final class DiskTier: Sendable {
         var partialLimit = 128 << 20
         var naming = FileNaming.sha256
         var compression = StorageCompression.off
+        var recordCodec: (any RecordCodec)?
+        var evictionOrder = EvictionOrder.leastRecentlyUsed
         /// The identifier of the current boot of the machine. Writes from before the boot that were not flushed may be
         /// lost.
         var boot = Boot.current
         /// The prefix of the threads' names.
         var name = "dipper"
+
+        /// The form in which entries are written.
+        var format: RecordFormat { RecordFormat(compression: compression, codec: recordCodec) }
     }
 
     let options: Options
@@ -83,7 +91,7 @@ final class DiskTier: Sendable {
     let now: @Sendable () -> Date
     let writer: WorkerPool
     private let state: Mutex<State>
-    let accesses = Mutex<[String: TimeInterval]>([:])
+    let accesses = Mutex<[String: EntryIndex.Access]>([:])
     let staged = Mutex(Staged())
     let partials = Mutex(PartialChanges())
     /// Whether another process holds the index, so that nothing can be written for now. Nothing waits for room then.
@@ -92,9 +100,8 @@ final class DiskTier: Sendable {
     let jobs = Mutex(DiskJobs())
     /// Called when staging fills up and when there is room again.
     let onBacklog: @Sendable (BacklogNotice) -> Void
-    /// Called from the writer thread with the number and size of entries that were removed without being named, and the
-    /// reason.
-    let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
+    /// The hub that is told of writes, and of entries that were removed without being named.
+    let events: EventHub?
 
     /// The open parts of the store, replaced as a whole when the folder or the index is opened anew.
     struct Opened: Sendable {
@@ -129,7 +136,7 @@ final class DiskTier: Sendable {
     init(
         _ options: Options, logger: Logger, history: StoreHistory = StoreHistory(), now: @escaping @Sendable () -> Date,
         onBacklog: @escaping @Sendable (BacklogNotice) -> Void = { _ in },
-        onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)? = nil
+        events: EventHub? = nil
     ) {
         var options = options
         options.stagingLimit = min(max(1, options.stagingLimit), 1 << 40)
@@ -139,7 +146,7 @@ final class DiskTier: Sendable {
         self.history = history
         self.now = now
         self.onBacklog = onBacklog
-        self.onCleaned = onCleaned
+        self.events = events
         state = Mutex(State(sizeLimit: options.sizeLimit.map { max(0, $0) }))
         reopen(isWaiting: false)
     }
@@ -173,8 +180,8 @@ final class DiskTier: Sendable {
 
     func contains(_ key: CacheKey) -> Bool { info(of: key) != nil }
 
-    /// Returns the metadata of an entry. Reads no more than the metadata of a large entry's file, and does not count as
-    /// an access.
+    /// Returns the metadata of an entry. Reads no more than the metadata of a large entry's file, unless a codec has
+    /// encoded it, and does not count as an access.
     func info(of key: CacheKey) -> EntryInfo? {
         let (item, isHidden) = staged.withLock { ($0.area[key], $0.area.isHidden(key)) }
         let time = now().timeIntervalSince1970
@@ -185,14 +192,16 @@ final class DiskTier: Sendable {
         if isHidden { return nil }
         let name = options.naming.name(key)
         let opened = opened
-        if let file = opened.files?.readMetadata(name) {
+        let file = opened.files?.readMetadata(name)
+        if let file, !file.isEncoded {
             guard let head = file.bytes.withUnsafeBytes({ EntryRecord.decodeMetadata($0) }), head.key == key,
                 !isGone(head.info.stored),
                 !head.lifetime.isExpired(at: time) || wasExtended(name, head.lifetime, time, opened.index)
             else { return nil }
             return head.info
         }
-        guard let record = smallRecord(name, opened.index, StoreHistory.now), record.key == key,
+        let encoded = file.flatMap { _ in fileRecord(name, opened.files, StoreHistory.now) }
+        guard let record = encoded ?? smallRecord(name, opened.index, StoreHistory.now), record.key == key,
             !isGone(record.value.info.stored),
             !record.lifetime.isExpired(at: time) || wasExtended(name, record.lifetime, time, opened.index)
         else { return nil }
@@ -227,42 +236,50 @@ final class DiskTier: Sendable {
         guard let file else { return nil }
         let bytes = UnsafeRawBufferPointer(start: file.bytes, count: file.count)
         var isTaken = false
-        let record = EntryRecord.decode(bytes, begun: begun) { body in
+        let reading = options.format.decode(bytes, begun: begun) { body in
             isTaken = true
             return Data(bytesNoCopy: file.bytes, count: body, deallocator: .free)
         }
         if !isTaken { free(file.bytes) }
-        if record == nil {
-            writer.run { self.removeDamaged(name) }
-        }
-        return record
+        return record(reading, name)
     }
 
     private func smallRecord(_ name: String, _ index: EntryIndex?, _ begun: UInt64) -> EntryRecord? {
         do {
             guard let data = try index?.smallRecord(name) else { return nil }
-            let record = data.withUnsafeBytes { bytes in
-                EntryRecord.decode(bytes, begun: begun) { data.prefix($0).withUnsafeBytes { Data($0) } }
+            let reading = data.withUnsafeBytes { bytes in
+                options.format.decode(bytes, begun: begun) { data.prefix($0).withUnsafeBytes { Data($0) } }
             }
-            if record == nil { writer.run { self.removeDamaged(name) } }
-            return record
+            return record(reading, name)
         } catch {
             indexFailed(error)
             return nil
         }
     }
 
+    /// Returns the record that was read. Removes a damaged one; one that cannot be decoded stays until it is replaced.
+    private func record(_ reading: RecordFormat.Reading, _ name: String) -> EntryRecord? {
+        switch reading {
+        case .record(let record): return record
+        case .unreadable(_, let error):
+            if let error { complain("an entry cannot be decoded and counts as absent", error) }
+        case .damaged: writer.run { self.removeDamaged(name) }
+        }
+        return nil
+    }
+
     /// Returns whether accesses have extended the lifetime of an entry beyond `time`, although its record has expired.
     private func wasExtended(_ name: String, _ lifetime: Lifetime, _ time: TimeInterval, _ index: EntryIndex?) -> Bool {
         guard lifetime.accessExtension != nil else { return false }
-        if let access = accesses.withLock({ $0[name] }), lifetime.expires(accessedAt: access) > time { return true }
+        let access = accesses.withLock { $0[name]?.time }
+        if let access, lifetime.expires(accessedAt: access) > time { return true }
         guard let expires = try? index?.expiration(name) else { return false }
         return expires > time
     }
 
     private func noteAccess(_ name: String, _ time: TimeInterval) {
         let count = accesses.withLock { accesses in
-            accesses[name] = time
+            accesses[name] = EntryIndex.Access(time: time, count: 1 + (accesses[name]?.count ?? 0))
             return accesses.count
         }
         if count == 512 { writer.run { self.writeAccesses() } }

@@ -5,7 +5,7 @@ import GRDB
 extension EntryIndex {
     /// A set of entries to remove, which a query of the index finds.
     enum Selection {
-        /// The least recently used entries, as many as must go until at most `untilSize` bytes are left. `now` is the
+        /// The entries that leave first, as many as must go until at most `untilSize` bytes are left. `now` is the
         /// current time, in seconds since 1970.
         case oldest(untilSize: Int, now: TimeInterval)
         case expired(at: TimeInterval)
@@ -37,6 +37,8 @@ extension EntryIndex {
         case .oldest(let size, let now):
             var excess = try Self.totals(db).bytes - size
             guard excess > 0 else { return [] }
+            let leastUsed = try self.leastUsed(excess, limit, db)
+            if !leastUsed.isEmpty { return leastUsed }
             // An access time in the future dates from before the clock was set back. It counts as now; otherwise the
             // entry would outlive all others.
             try db.execute(sql: "UPDATE entry SET accessed = ?1 WHERE accessed > ?1", arguments: [now])

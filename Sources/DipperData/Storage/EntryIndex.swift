@@ -36,6 +36,8 @@ final class EntryIndex: Sendable {
 
     private let pool: DatabasePool
     private let closing = ClosingGate()
+    /// The rule that decides which entries leave first.
+    let order: EvictionOrder
     /// Whether the database was empty when this call opened it.
     let isNew: Bool
 
@@ -44,9 +46,13 @@ final class EntryIndex: Sendable {
 
     /// - Parameters:
     ///   - boot: the identifier of the current boot of the machine.
+    ///   - order: the rule that decides which entries leave first.
     ///   - isWaiting: whether to wait up to two seconds if another process holds the index; otherwise the call fails at
     ///     once. Opening needs the lock because the first process to open an index writes to it.
-    init(path: String, boot: String, isWaiting: Bool = true) throws {
+    init(
+        path: String, boot: String, order: EvictionOrder = .leastRecentlyUsed, isWaiting: Bool = true
+    ) throws {
+        self.order = order
         var configuration = Configuration()
         configuration.busyMode = isWaiting ? .timeout(2) : .immediateError
         configuration.maximumReaderCount = 2
@@ -75,6 +81,7 @@ final class EntryIndex: Sendable {
         if let version, version != Self.version { throw ForeignDatabase() }
         isNew = version == nil
         if isNew { try pool.write { try Self.create($0, boot) } }
+        if order.countsUses { try pool.writeWithoutTransaction { try Self.createUses($0) } }
         try pool.writeWithoutTransaction { try $0.execute(sql: Self.patience) }
     }
 
@@ -126,11 +133,13 @@ final class EntryIndex: Sendable {
     /// Returns whether tables, indexes and triggers are as they were created.
     func hasOwnSchema() throws -> Bool {
         let all = "SELECT type || ' ' || name || ' ' || ifnull(sql, '') FROM sqlite_master ORDER BY 1"
+        let actual = try read { try String.fetchAll($0, sql: all) }
         let expected = try DatabaseQueue().write { db in
             try Self.create(db, "")
+            if actual.contains(where: { $0.hasPrefix("table entry_use ") }) { try Self.addUses(db) }
             return try String.fetchAll(db, sql: all)
         }
-        return try read { try String.fetchAll($0, sql: all) } == expected
+        return actual == expected
     }
 
     /// Reads from the database. The gate delays `close()` until the read has ended, because GRDB does not expect a pool
@@ -313,8 +322,8 @@ final class EntryIndex: Sendable {
         return removed
     }
 
-    /// Records accesses, each with the name of the entry and the time.
-    func touch(_ accesses: [String: TimeInterval]) throws {
+    /// Records accesses, each with the name of the entry.
+    func touch(_ accesses: [String: Access]) throws {
         try transaction { db in
             let update = try db.cachedStatement(
                 sql: """
@@ -323,7 +332,8 @@ final class EntryIndex: Sendable {
                             WHEN extension < 0 THEN -extension ELSE ?1 + extension END
                     WHERE name = ?2
                     """)
-            for (name, time) in accesses { try update.execute(arguments: [time, name]) }
+            for (name, access) in accesses { try update.execute(arguments: [access.time, name]) }
+            try countUses(accesses, db)
         }
     }
 

@@ -7,18 +7,22 @@ import Foundation
 //     metadata    see `encodeTrailer`
 //     footer      32 bytes, little-endian:
 //                   0  magic "DIPR"
-//                   4  version of this format, UInt32: 2, or 3 for a compressed body
+//                   4  version of this format, UInt32: 2; 3 for a compressed body; 4 for an encoded record
 //                   8  length of the body on disk, UInt64
 //                  16  length of the metadata, UInt32
-//                  20  compression of the body, UInt32: 1 for gzip (RFC 1952); zero in version 2
+//                  20  compression of the body, UInt32: 1 for gzip (RFC 1952); zero in versions 2 and 4
 //                  24  checksum, UInt64
 //
 // The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body on disk. It
 // covers every byte, the lengths and the key; gzip has its own checksum of the uncompressed body. A record with a wrong
 // footer, length or checksum counts as absent.
 //
-// Records of both versions may exist in one folder. `DataCache.Configuration.compression` decides which one is written;
-// both are always read. For a program that knows only version 2, records of version 3 are absent.
+// Records of versions 2 and 3 may exist in one folder. `DataCache.Configuration.compression` decides which one is
+// written; both are always read. For a program that knows only version 2, records of version 3 are absent.
+//
+// Version 4 contains a whole record of version 2 or 3 that a `RecordCodec` has encoded, in place of the body. Its
+// metadata is the label: what the index has in clear of every entry, and which codec is needed (RecordLabel.swift).
+// Without the codec the checksum and the label can be read, and nothing else.
 //
 // Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
 // seconds; NaN for none; a fixed time in seconds since 1970, negated), generated and fresh until (Float64, seconds
@@ -34,6 +38,7 @@ struct EntryRecord {
     private static let magic: UInt32 = 0x5250_4944
     private static let plainVersion: UInt32 = 2
     private static let compressedVersion: UInt32 = 3
+    private static let encodedVersion: UInt32 = 4
 
     var key: CacheKey
     var value: StoredData
@@ -76,37 +81,74 @@ struct EntryRecord {
             }
         }
         if compressed != nil { bytes.append(value: UInt64(value.data.count)) }
+        Self.appendFooter(
+            to: &bytes, body: compressed ?? value.data,
+            version: compressed == nil ? Self.plainVersion : Self.compressedVersion, coding)
+        return bytes
+    }
+
+    /// Returns the trailer of the record once a codec has encoded it: label and footer.
+    /// - Parameters:
+    ///   - encoded: the encoded record, which takes the place of the body.
+    ///   - codec: the number of the codec; see ``RecordLabel``.
+    func encodeTrailer(encoded: Data, by codec: UInt64) -> [UInt8] {
+        var bytes = RecordLabel(self, codec: codec).encoded()
+        Self.appendFooter(to: &bytes, body: encoded, version: Self.encodedVersion, .identity)
+        return bytes
+    }
+
+    /// Appends the footer to the metadata.
+    private static func appendFooter(
+        to bytes: inout [UInt8], body: Data, version: UInt32, _ coding: StorageCompression.Coding
+    ) {
         let metadataLength = bytes.count
-        let body = compressed ?? value.data
-        bytes.append(value: Self.magic)
-        bytes.append(value: compressed == nil ? Self.plainVersion : Self.compressedVersion)
+        bytes.append(value: magic)
+        bytes.append(value: version)
         bytes.append(value: UInt64(body.count))
         bytes.append(value: UInt32(metadataLength))
         bytes.append(value: coding.rawValue)
         let bodyHash = body.withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
         let checksum = bytes.withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, bodyHash) }
         bytes.append(value: checksum)
-        return bytes
     }
 
-    /// Returns the lengths of body and metadata, and how the body is compressed, if `tail` holds the last bytes of a
-    /// record of `size` bytes; `nil` otherwise.
-    static func layout(
-        _ tail: UnsafeRawBufferPointer, size: Int
-    ) -> (body: Int, metadata: Int, coding: StorageCompression.Coding)? {
+    /// The lengths of a record's parts, in bytes, and how the body is stored.
+    struct Layout: Hashable {
+        var body: Int
+        var metadata: Int
+        /// The compression of the body; `nil` if a codec has encoded the record.
+        var coding: StorageCompression.Coding?
+
+        /// Whether a codec has encoded the record. The metadata is a label then.
+        var isEncoded: Bool { coding == nil }
+    }
+
+    /// Returns the layout of a record of `size` bytes, if `tail` holds its last bytes; `nil` otherwise.
+    static func layout(_ tail: UnsafeRawBufferPointer, size: Int) -> Layout? {
         guard tail.count >= footerSize, size >= footerSize else { return nil }
         let footer = tail.count - footerSize
         guard tail.loadLE(UInt32.self, at: footer) == magic,
-            let coding = StorageCompression.Coding(rawValue: tail.loadLE(UInt32.self, at: footer + 20)),
-            tail.loadLE(UInt32.self, at: footer + 4) == (coding == .identity ? plainVersion : compressedVersion)
+            let coding = StorageCompression.Coding(rawValue: tail.loadLE(UInt32.self, at: footer + 20))
         else { return nil }
+        let version = tail.loadLE(UInt32.self, at: footer + 4)
+        let isEncoded = version == encodedVersion && coding == .identity
+        guard isEncoded || version == (coding == .identity ? plainVersion : compressedVersion) else { return nil }
         let body = tail.loadLE(UInt64.self, at: footer + 8)
         let metadata = Int(tail.loadLE(UInt32.self, at: footer + 16))
         guard body <= UInt64(size), Int(body) + metadata + footerSize == size else { return nil }
-        return (Int(body), metadata, coding)
+        return Layout(body: Int(body), metadata: metadata, coding: isEncoded ? nil : coding)
     }
 
-    /// Decodes a whole record and checks it; returns `nil` if it is not valid.
+    /// Returns whether the checksum of a whole record is right.
+    static func isSound(_ bytes: UnsafeRawBufferPointer, _ layout: Layout) -> Bool {
+        guard let start = bytes.baseAddress else { return false }
+        let covered = layout.metadata + footerSize - 8
+        let bodyHash = dipper_xxh3_seeded(start, layout.body, 0)
+        return dipper_xxh3_seeded(start + layout.body, covered, bodyHash)
+            == bytes.loadLE(UInt64.self, at: bytes.count - 8)
+    }
+
+    /// Decodes a whole record that no codec has encoded, and checks it; returns `nil` if it is not valid.
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
     ///   - takeBody: called with the length of the body after all checks, and returns that many first bytes as `Data`.
@@ -114,15 +156,11 @@ struct EntryRecord {
     static func decode(
         _ bytes: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now, takeBody: (Int) -> Data
     ) -> EntryRecord? {
-        guard let (body, metadata, coding) = layout(bytes, size: bytes.count), let start = bytes.baseAddress else {
-            return nil
-        }
-        let covered = metadata + footerSize - 8
-        let bodyHash = dipper_xxh3_seeded(start, body, 0)
-        guard
-            dipper_xxh3_seeded(start + body, covered, bodyHash) == bytes.loadLE(UInt64.self, at: bytes.count - 8)
+        guard let layout = Self.layout(bytes, size: bytes.count), let coding = layout.coding,
+            isSound(bytes, layout)
         else { return nil }
-        var reader = RecordReader(UnsafeRawBufferPointer(rebasing: bytes[body..<(body + metadata)]))
+        let body = layout.body
+        var reader = RecordReader(UnsafeRawBufferPointer(rebasing: bytes[body..<(body + layout.metadata)]))
         guard let head = reader.readHead(begun) else { return nil }
         let data: Data
         switch coding {
@@ -138,87 +176,11 @@ struct EntryRecord {
             key: head.key, value: StoredData(data: data, info: head.info), lifetime: head.lifetime)
     }
 
-    /// Decodes the metadata alone, without checking the body.
+    /// Decodes the metadata of a record that no codec has encoded, without checking the body.
     static func decodeMetadata(_ bytes: UnsafeRawBufferPointer) -> (
         key: CacheKey, info: EntryInfo, lifetime: Lifetime
     )? {
         var reader = RecordReader(bytes)
         return reader.readHead(StoreHistory.now)
-    }
-}
-
-/// A reader of metadata that checks every read against the end.
-private struct RecordReader {
-    private let bytes: UnsafeRawBufferPointer
-    private var position = 0
-
-    init(_ bytes: UnsafeRawBufferPointer) {
-        self.bytes = bytes
-    }
-
-    mutating func readHead(_ begun: UInt64) -> (key: CacheKey, info: EntryInfo, lifetime: Lifetime)? {
-        guard let stored = read(UInt64.self), let expires = read(UInt64.self), let added = read(UInt64.self),
-            let generated = read(UInt64.self), let until = read(UInt64.self), let family = read(UInt64.self),
-            let status = read(UInt32.self), let key = readText(), let url = readText(),
-            let count = read(UInt32.self)
-        else { return nil }
-        var fields: [HTTPHeaders.Field] = []
-        for _ in 0..<count {
-            guard let name = readText(), let value = readText() else { return nil }
-            fields.append(.init(name, value))
-        }
-        guard let chosenBy = read(UInt32.self) else { return nil }
-        var names: [String] = []
-        var values: [String?] = []
-        if chosenBy != .max {
-            for _ in 0..<chosenBy {
-                guard let name = readText(), let isThere = read(UInt32.self), let value = readText() else { return nil }
-                names.append(name)
-                values.append(isThere == 0 ? nil : value)
-            }
-        }
-        let accessExtension = Double(bitPattern: added)
-        return (
-            CacheKey(verbatim: key),
-            EntryInfo(
-                url: url, status: Int(status), headers: HTTPHeaders(fields), stored: Double(bitPattern: stored),
-                freshness: Freshness(generated: Double(bitPattern: generated), until: Double(bitPattern: until)),
-                variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family, begun: begun),
-            Lifetime(
-                expires: Double(bitPattern: expires),
-                accessExtension: accessExtension.isNaN ? nil : accessExtension)
-        )
-    }
-
-    /// Reads the length of a body before it was compressed.
-    mutating func readCount() -> Int? { read(UInt64.self).flatMap { Int(exactly: $0) } }
-
-    private mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {
-        guard bytes.count - position >= MemoryLayout<Value>.size else { return nil }
-        defer { position += MemoryLayout<Value>.size }
-        return bytes.loadLE(type, at: position)
-    }
-
-    private mutating func readText() -> String? {
-        guard let length = read(UInt32.self), Int(length) <= bytes.count - position else { return nil }
-        defer { position += Int(length) }
-        return String(decoding: bytes[position..<(position + Int(length))], as: UTF8.self)
-    }
-}
-
-extension UnsafeRawBufferPointer {
-    fileprivate func loadLE<Value: FixedWidthInteger>(_ type: Value.Type, at offset: Int) -> Value {
-        Value(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
-    }
-}
-
-extension [UInt8] {
-    fileprivate mutating func append(value: some FixedWidthInteger) {
-        Swift.withUnsafeBytes(of: value.littleEndian) { append(contentsOf: $0) }
-    }
-
-    fileprivate mutating func append(text: String) {
-        append(value: UInt32(clamping: text.utf8.count))
-        append(contentsOf: text.utf8)
     }
 }

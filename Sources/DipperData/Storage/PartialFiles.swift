@@ -2,19 +2,23 @@ import Foundation
 import Synchronization
 
 /// The files of partial bodies, which interrupted transfers leave: `partial/NAME`. Each contains one record in the
-/// format of complete entries, which is written under `staging` and then renamed.
+/// format of complete entries, which is written under `staging` and then renamed. A record codec encodes them, too.
 ///
 /// Their size, number and age are limited; writing a file removes the oldest ones. The index does not list them,
 /// because losing one costs no more than fetching it again.
 final class PartialFiles: Sendable {
     private let root: Folder
     private let files: BlobFiles
+    private let format: RecordFormat
     private let account = Mutex<PartialAccount?>(nil)
     private static let folderName = "partial"
 
-    init(root: Folder, files: BlobFiles) {
+    /// - Parameter codec: the codec that encodes the records; `nil` for none.
+    init(root: Folder, files: BlobFiles, codec: (any RecordCodec)?) {
         self.root = root
         self.files = files
+        // Only a body as it came can be continued.
+        format = RecordFormat(compression: .off, codec: codec)
     }
 
     func read(_ name: String) -> EntryRecord? {
@@ -22,21 +26,21 @@ final class PartialFiles: Sendable {
             return nil
         }
         var isTaken = false
-        let record = EntryRecord.decode(UnsafeRawBufferPointer(start: file.bytes, count: file.count)) { body in
+        let reading = format.decode(UnsafeRawBufferPointer(start: file.bytes, count: file.count)) { body in
             isTaken = true
             return Data(bytesNoCopy: file.bytes, count: body, deallocator: .free)
         }
         if !isTaken { free(file.bytes) }
-        if record == nil { remove(name) }
-        return record
+        if reading.key == nil { remove(name) }
+        return reading.record
     }
 
     /// Writes a record and makes room for it. A record whose body is larger than `limit` bytes is not kept, and neither
     /// is the earlier one of that name.
-    func write(_ record: EntryRecord, named name: String, limit: Int, now: TimeInterval) throws(FileError) {
-        let trailer = record.encodeTrailer()
-        let size = record.value.data.count + trailer.count
+    func write(_ record: EntryRecord, named name: String, limit: Int, now: TimeInterval) throws {
         guard record.value.data.count <= limit else { return remove(name) }
+        let (body, trailer) = try format.encode(record)
+        let size = body.count + trailer.count
         guard let staging = files.staging else { throw FileError("write", name, EROFS) }
         let folder = try root.makeFolder(Self.folderName)
         let removed = update(folder, now: now) { account in
@@ -45,7 +49,7 @@ final class PartialFiles: Sendable {
                 to: max(0, limit - size), count: PartialAccount.mostFiles - 1, writtenAfter: now - Self.longestLife)
         }
         for name in removed { folder.remove(name) }
-        try staging.write(name, body: record.value.data, trailer: trailer, .relaxed)
+        try staging.write(name, body: body, trailer: trailer, .relaxed)
         do throws(FileError) {
             try staging.place(name, in: folder)
         } catch {

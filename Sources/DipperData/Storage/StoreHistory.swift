@@ -98,7 +98,7 @@ package final class StoreHistory: Sendable {
 }
 
 /// The right of running work to keep its result under a key. Removals of the key revoke this right, tier by tier.
-final class Claim: Sendable {
+package final class Claim: Sendable {
     /// The state of a claim: the tiers for which it is revoked, and whether a later write has superseded it.
     fileprivate final class Standing: Sendable {
         private let lost = Atomic<UInt8>(0)

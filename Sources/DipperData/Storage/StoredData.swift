@@ -92,6 +92,10 @@ package final class EntryInfo: Sendable {
 
     /// Returns whether this is an answer to a request with these header fields.
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
+
+    /// Returns whether an object made from this answer may be shown to a request with these header fields, however old
+    /// the answer is.
+    package func mayBeShown(to request: HTTPHeaders) -> Bool { (200...299).contains(status) && isChosen(by: request) }
 }
 
 /// An entry of the disk tier, without its bytes.

@@ -54,18 +54,23 @@ struct Verification: DiskJob {
     private mutating func check(
         _ row: EntryIndex.Row, _ tier: DiskTier, _ files: BlobFiles, _ index: EntryIndex
     ) throws {
-        let record: EntryRecord?
+        let format = tier.options.format
+        let reading: RecordFormat.Reading
         if let file = try? files.read(row.name) {
             defer { free(file.bytes) }
-            record = EntryRecord.decode(UnsafeRawBufferPointer(start: file.bytes, count: file.count)) { _ in Data() }
+            reading = format.decode(UnsafeRawBufferPointer(start: file.bytes, count: file.count)) { _ in Data() }
         } else if let small = try index.smallRecord(row.name) {
-            record = small.withUnsafeBytes { EntryRecord.decode($0) { _ in Data() } }
+            reading = small.withUnsafeBytes { format.decode($0) { _ in Data() } }
         } else {
             // Another process has removed the entry, or is about to put its file in place.
             return
         }
-        guard let record, record.key.string == row.key else {
+        guard reading.key?.string == row.key else {
             if try tier.removeIfDamaged(row.name, of: row.key) { report.damaged += 1 }
+            return
+        }
+        if case .unreadable = reading {
+            report.unreadable += 1
             return
         }
         report.sound += 1

@@ -6,7 +6,8 @@ private struct NodeIndex: SlotIndex {
     let raw: UInt32
 }
 
-/// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry.
+/// A part of the memory tier: a table of keys, and a list from the most to the least recently used entry. An entry that
+/// the eviction order spares counts as used in that moment.
 ///
 /// The fields that a hit reads and changes are stored apart from the rest, so that a hit touches little memory and
 /// copies no entry.
@@ -17,6 +18,9 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var value: Value?
         var stamp: UInt64
         var lifetime: Lifetime
+        /// The number of uses, if the order of eviction needs it. The insertion counts, so that a new entry does not
+        /// leave before older ones that are no better.
+        var uses: UInt8 = 1
         /// The index of the next more recently used node; -1 for none.
         var newer: Int32 = -1
         /// The index of the next less recently used node, or of the next free node in a free one; -1 for none.
@@ -46,9 +50,14 @@ final class MemoryShard<Value: Sendable>: Sendable {
     }
 
     private let state = Mutex(State())
+    private let order: EvictionOrder
     private let noKey = CacheKey("")
     /// The stamp of the least recently used entry, readable without the lock.
     private let oldest = Atomic<UInt64>(.max)
+
+    init(_ order: EvictionOrder) {
+        self.order = order
+    }
 
     var oldestStamp: UInt64 { oldest.load(ordering: .relaxed) }
 
@@ -64,6 +73,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
             if lifetime.isExpired(at: now) { return (nil, take(index, &state)) }
             if lifetime.accessExtension != nil { node.pointee.lifetime.expires = lifetime.expires(accessedAt: now) }
             node.pointee.stamp = stamp
+            if order.countsUses { node.pointee.uses = EvictionOrder.counted(node.pointee.uses) }
             if state.newest != index {
                 let wasOldest = state.oldest == index
                 unlink(index, &state)
@@ -130,8 +140,20 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    func removeOldest() -> MemoryEntry<Value>? {
-        state.withLock { state in state.oldest >= 0 ? take(state.oldest, &state) : nil }
+    /// Removes the least recently used entry. Returns `nil` if there is none, or if the eviction order spares it.
+    /// - Parameter stamp: the stamp of a spared entry.
+    func removeOldest(stamp: UInt64) -> MemoryEntry<Value>? {
+        state.withLock { state -> MemoryEntry<Value>? in
+            let index = state.oldest
+            guard index >= 0 else { return nil }
+            guard let uses = order.spared(state.nodes.start[Int(index)].uses) else { return take(index, &state) }
+            state.nodes.start[Int(index)].uses = uses
+            state.nodes.start[Int(index)].stamp = stamp
+            unlink(index, &state)
+            linkNewest(index, &state)
+            publishOldest(state)
+            return nil
+        }
     }
 
     /// Removes the entries for which `condition` is true, given the key, the lifetime and the time of storage.

@@ -1,11 +1,11 @@
 import Foundation
 import Synchronization
 
-/// The memory tier, limited by cost and by number of entries. It evicts the least recently used entry first.
+/// The memory tier, limited by cost and by number of entries. It evicts entries in the order of an ``EvictionOrder``.
 ///
 /// Entries are spread over shards, each with a lock of its own, so that threads do not wait for one another. Every
-/// access stamps its entry with the number of the access. An eviction takes the entry with the lowest stamp of all
-/// shards, so that the order is that of one list.
+/// access stamps its entry with the number of the access. An eviction takes or spares the entry with the lowest stamp
+/// of all shards, so that the order is that of one list.
 final class MemoryTier<Value: Sendable>: Sendable {
     struct Limits: Sendable, Hashable {
         /// The largest total cost of all entries, in bytes.
@@ -36,6 +36,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private static var shardCount: Int { 16 }
 
     private let shards: [MemoryShard<Value>]
+    private let order: EvictionOrder
     private let bounds: Mutex<Bounds>
     private let accesses = Atomic<UInt64>(0)
     private let cost = Atomic<Int>(0)
@@ -46,19 +47,21 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
     /// - Parameters:
+    ///   - order: the rule that decides which entries leave first.
     ///   - history: the removals that entries with a permit must respect.
     ///   - now: the clock by which lifetimes are measured.
     ///   - onCleaned: called with the number and size of entries that were removed without being named, and the reason,
     ///     on the thread that caused the removal.
     init(
-        limits: Limits, history: StoreHistory = StoreHistory(), now: @escaping @Sendable () -> Date,
-        onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)? = nil
+        limits: Limits, order: EvictionOrder = .leastRecentlyUsed, history: StoreHistory = StoreHistory(),
+        now: @escaping @Sendable () -> Date, onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)? = nil
     ) {
         self.history = history
         self.onCleaned = onCleaned
         bounds = Mutex(Bounds(given: limits))
         self.now = now
-        shards = (0..<Self.shardCount).map { _ in MemoryShard() }
+        self.order = order
+        shards = (0..<Self.shardCount).map { _ in MemoryShard(order) }
     }
 
     var totalCost: Int { cost.load(ordering: .relaxed) }
@@ -145,6 +148,9 @@ final class MemoryTier<Value: Sendable>: Sendable {
         for key in derived.keys(of: key) { remove(key) }
     }
 
+    /// Returns the keys of the entries derived from an entry.
+    func derivedKeys(of key: CacheKey) -> [CacheKey] { Array(derived.keys(of: key)) }
+
     /// Removes expired entries, and entries stored before `limit`, in seconds since 1970.
     func removeExpired(storedBefore limit: TimeInterval = -.infinity) {
         let now = now().timeIntervalSince1970
@@ -182,15 +188,15 @@ final class MemoryTier<Value: Sendable>: Sendable {
         trim(toCost: limits.cost, count: limits.count, reason)
     }
 
-    /// Removes the least recently used entries until at most `maximum` bytes and `maximumCount` entries are left. The
+    /// Removes entries in the order of eviction until at most `maximum` bytes and `maximumCount` entries are left. The
     /// limits stay as they are.
     func trim(
         toCost maximum: Int, count maximumCount: Int? = nil, _ reason: CacheEvent.Cleaning.Reason = .overLimit
     ) {
         var (entries, bytes) = (0, 0)
         while totalCost > maximum || entryCount > maximumCount ?? .max, let shard = oldestShard {
-            // Another thread may have removed the last entry of this shard meanwhile.
-            guard let removed = shard.removeOldest() else { continue }
+            // Another thread may have removed the last entry of this shard meanwhile, or the entry is spared.
+            guard let removed = shard.removeOldest(stamp: order.countsUses ? stamp() : 0) else { continue }
             account(removed: removed)
             entries += 1
             bytes += removed.cost

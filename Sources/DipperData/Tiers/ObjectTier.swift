@@ -19,11 +19,12 @@ package final class ObjectTier: Sendable {
 
     /// - Parameter limit: the largest total cost, in bytes.
     init(
-        limit: Int, count: Int?, history: StoreHistory, now: @escaping @Sendable () -> Date, pressure: PressureRelay,
+        limit: Int, count: Int?, order: EvictionOrder, history: StoreHistory,
+        now: @escaping @Sendable () -> Date, pressure: PressureRelay,
         onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
     ) {
         memory = MemoryTier(
-            limits: .init(cost: limit, count: count), history: history, now: now, onCleaned: onCleaned)
+            limits: .init(cost: limit, count: count), order: order, history: history, now: now, onCleaned: onCleaned)
         following = pressure.follow { [weak memory] in memory?.setPressure($0) }
     }
 
@@ -43,6 +44,7 @@ package final class ObjectTier: Sendable {
     package func remove(_ key: CacheKey) { memory.remove(key) }
     /// Removes the objects derived from the bytes of a key, but not the object under that key itself.
     package func removeDerived(of key: CacheKey) { memory.removeDerived(of: key) }
+    package func derivedKeys(of key: CacheKey) -> [CacheKey] { memory.derivedKeys(of: key) }
     package func removeAll() { memory.removeAll() }
     package func removeExpired(storedBefore limit: TimeInterval) { memory.removeExpired(storedBefore: limit) }
     package func trim(to bytes: Int) { memory.trim(toCost: max(0, bytes)) }

@@ -22,12 +22,12 @@ struct CurlAnswer {
     /// Takes a line, line break included. libcurl may deliver several lines at once: each is read as a line of its own,
     /// because a value must not contain a line break.
     mutating func take(_ lines: UnsafeRawBufferPointer) {
-        var rest = lines[...]
-        while let end = rest.firstIndex(of: 0x0A), end + 1 < rest.endIndex {
-            takeLine(UnsafeRawBufferPointer(rebasing: rest[...end]))
-            rest = rest[(end + 1)...]
+        var rest = lines
+        while let end = rest.firstIndex(of: 0x0A), end + 1 < rest.count {
+            takeLine(rest.part(0..<end + 1))
+            rest = rest.part(end + 1..<rest.count)
         }
-        takeLine(UnsafeRawBufferPointer(rebasing: rest))
+        takeLine(rest)
     }
 
     private mutating func takeLine(_ line: UnsafeRawBufferPointer) {
@@ -47,7 +47,7 @@ struct CurlAnswer {
         if Self.isLineBreak(first) {
             complete()
         } else if Self.isBlank(first) {
-            if canContinue { fields.extendLast(with: Self.text(line[...])) }
+            if canContinue { fields.extendLast(with: Self.text(line)) }
         } else {
             canContinue = takeField(line)
         }
@@ -57,8 +57,8 @@ struct CurlAnswer {
     /// it is ignored.
     private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Bool {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return false }
-        let name = String(decoding: line[..<colon], as: UTF8.self)
-        let value = Self.text(line[(colon + 1)...])
+        let name = String(decoding: line.part(0..<colon), as: UTF8.self)
+        let value = Self.text(line.part(colon + 1..<line.count))
         guard name.isHeaderName, value.utf8.allSatisfy({ $0 != 0 && $0 != 0x0D }) else { return false }
         fields.append(name, value)
         return true
@@ -86,10 +86,17 @@ struct CurlAnswer {
     private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
     private static func isLineBreak(_ byte: UInt8) -> Bool { byte == 0x0D || byte == 0x0A }
 
-    private static func text(_ bytes: Slice<UnsafeRawBufferPointer>) -> String {
-        let isSpace: (UInt8) -> Bool = { isBlank($0) || isLineBreak($0) }
-        let start = bytes.firstIndex { !isSpace($0) } ?? bytes.endIndex
-        let end = bytes.lastIndex { !isSpace($0) }.map { $0 + 1 } ?? start
-        return String(decoding: bytes[start..<end], as: UTF8.self)
+    private static func text(_ bytes: UnsafeRawBufferPointer) -> String {
+        var (start, end) = (0, bytes.count)
+        while start < end, isBlank(bytes[start]) || isLineBreak(bytes[start]) { start += 1 }
+        while start < end, isBlank(bytes[end - 1]) || isLineBreak(bytes[end - 1]) { end -= 1 }
+        return String(decoding: bytes.part(start..<end), as: UTF8.self)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Returns a part of the bytes. A slice would be slower without optimization.
+    fileprivate func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: baseAddress.map { $0 + range.lowerBound }, count: range.count)
     }
 }

@@ -33,7 +33,7 @@ final class CurlPool: @unchecked Sendable {
     var paths: [String: NetworkPath] = [:]
     let multi: UnsafeMutableRawPointer
     private let inbox = Mutex(Inbox())
-    private let thread = Mutex<JoinableThread?>(nil)
+    private let thread = AtomicLazyReference<JoinableThread>()
     var active: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     /// Throttled transfers that have not begun.
     private var held: [ObjectIdentifier: CurlTransfer] = [:]
@@ -60,7 +60,7 @@ final class CurlPool: @unchecked Sendable {
         // A slow transfer has a connection of its own, so that pausing it delays no other transfer.
         let multiplexing = Int(queue == .fast ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING)
         _ = dipper_curl_multi_set_long(multi, CURLMOPT_PIPELINING, multiplexing)
-        thread.withLock { $0 = JoinableThread(name: name) { self.run() } }
+        _ = thread.storeIfNil(JoinableThread(name: name) { self.run() })
     }
 
     deinit {
@@ -81,11 +81,7 @@ final class CurlPool: @unchecked Sendable {
 
     func shutdown() async {
         post(.end)
-        let thread = thread.withLock { thread in
-            defer { thread = nil }
-            return thread
-        }
-        await thread?.join()
+        await thread.load()?.join()
     }
 
     // MARK: Thread

@@ -1,5 +1,4 @@
 import DipperData
-import Synchronization
 
 /// A network monitor whose state a test sets.
 ///
@@ -12,29 +11,23 @@ import Synchronization
 /// network.isUp = true                 // can be fetched now
 /// ```
 public final class ManualNetwork: NetworkMonitor {
-    private struct State {
+    private struct State: Equatable {
         var isUp: Bool
         var unreachableHosts: Set<String> = []
         var conditions = NetworkConditions()
-        var observers = Observers()
     }
 
-    private let state: Mutex<State>
+    private let state: ObservedState<State>
 
     /// Creates a monitor of a network that is up or down.
     public init(isUp: Bool = true) {
-        state = Mutex(State(isUp: isUp))
+        state = ObservedState(State(isUp: isUp))
     }
 
     /// Whether the network is up. When it changes, the setter calls the observers.
     public var isUp: Bool {
-        get { state.withLock { $0.isUp } }
-        set {
-            change { state in
-                defer { state.isUp = newValue }
-                return state.isUp != newValue
-            }
-        }
+        get { state.value.isUp }
+        set { state.change { $0.isUp = newValue } }
     }
 
     /// Makes one host unreachable, or reachable again, while the network is up.
@@ -43,42 +36,25 @@ public final class ManualNetwork: NetworkMonitor {
     /// network.setReachable(false, host: "example.org")
     /// ```
     public func setReachable(_ isReachable: Bool, host: String) {
-        change { state in
-            if isReachable { return state.unreachableHosts.remove(host) != nil }
-            return state.unreachableHosts.insert(host).inserted
+        state.change { state in
+            state.unreachableHosts.remove(host)
+            if !isReachable { state.unreachableHosts.insert(host) }
         }
     }
 
-    public var conditions: NetworkConditions { state.withLock { $0.conditions } }
+    public var conditions: NetworkConditions { state.value.conditions }
 
     /// Sets the conditions of the network, and calls the observers if the conditions change.
     ///
     /// ```swift
     /// network.setConditions(NetworkConditions(isConstrained: true))
     /// ```
-    public func setConditions(_ conditions: NetworkConditions) {
-        change { state in
-            defer { state.conditions = conditions }
-            return state.conditions != conditions
-        }
-    }
+    public func setConditions(_ conditions: NetworkConditions) { state.change { $0.conditions = conditions } }
 
     public func canReach(_ host: String) -> Bool {
-        state.withLock { $0.isUp && !$0.unreachableHosts.contains(host) }
+        let state = state.value
+        return state.isUp && !state.unreachableHosts.contains(host)
     }
 
-    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        let number = state.withLock { $0.observers.add(onChange) }
-        return ChangeObservation { [weak self] in
-            let observer = self?.state.withLock { $0.observers.remove(number) }
-            _ = consume observer
-        }
-    }
-
-    private func change(_ body: (inout State) -> Bool) {
-        let observers = state.withLock { state in
-            body(&state) ? state.observers.all : []
-        }
-        for observer in observers { observer() }
-    }
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation { state.observe(onChange) }
 }

@@ -175,4 +175,37 @@ struct DataTaskTests {
         await test.cache.shutdown()
         #expect(weakTask == nil)
     }
+
+    @Test("the result is the bytes, or the error with which the task ends")
+    func result() async {
+        let test = TestCache()
+        test.transport.script(url("a"), [.body(Data("x".utf8))])
+        test.transport.script(url("b"), [.status(404)])
+        #expect(await test.cache.getData(url("a")).result == .success(Data("x".utf8)))
+        #expect(await test.cache.getData(url("b")).result == .failure(.status(404)))
+        await test.cache.shutdown()
+    }
+
+    @Test("a task is equal to itself alone, also if another call has the same key")
+    func identity() async {
+        let test = TestCache()
+        let (one, two) = (test.cache.getData(url("a")), test.cache.getData(url("a")))
+        #expect(one == one && one != two)
+        #expect(Set([one, two, one]) == [two, one] && Set([one, two, one]).count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("a task prints its key without secrets, its queue and its state, and dumps no more")
+    func description() async {
+        let test = TestCache()
+        test.network.isUp = false
+        let task = test.cache.slowGetData(url("a?token=secret"))
+        #expect(await settle { task.state == .parked })
+        #expect("\(task)" == "http://host.test/a?token=*** slow parked")
+        #expect(String(reflecting: task) == "\(task)")
+        var dumped = ""
+        dump(task, to: &dumped)
+        #expect(!dumped.contains("secret"))
+        await test.cache.shutdown()
+    }
 }

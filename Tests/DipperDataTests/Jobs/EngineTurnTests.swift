@@ -19,7 +19,7 @@ struct EngineTurnTests {
         let begun = DispatchSemaphore(value: 0)
         let goOn = DispatchSemaphore(value: 0)
         let test = TestCache { configuration in
-            configuration.observer = { event in
+            configuration.observe { event in
                 // Changes of jobs are told by whoever carries out.
                 guard case .queued = event.kind else { return }
                 let isFirst = seen.withLock { seen in
@@ -72,7 +72,7 @@ struct EngineTurnTests {
         let (caller, others) = (Door(), Door())
         let test = TestCache { configuration in
             configuration.callbackQueue = .inPlace
-            configuration.observer = { event in
+            configuration.observe { event in
                 if event.key == CacheKey(url("first")), case .queued = event.kind {
                     seen.withLock { $0.first = pthread_self() }
                     caller.pass()
@@ -209,12 +209,12 @@ struct EngineTurnTests {
         #expect(try await String(decoding: newer.value, as: UTF8.self) == "2")
         #expect(try await Told(test.cache.getData(a).response) == Told("2", .memory))
         #expect(test.transport.transfers.count == 2)
-        #expect(test.cache.engine.revalidations.withLock { $0.isEmpty })
+        #expect(test.cache.engine.revalidations.isEmpty)
         // The next time it is out of date it is renewed again.
         test.date.advance(by: 20)
         #expect(try await test.cache.getData(a).response.revalidation != nil)
         await test.cache.shutdown()
-        #expect(test.cache.engine.revalidations.withLock { $0.isEmpty })
+        #expect(test.cache.engine.revalidations.isEmpty)
     }
 
     // MARK: Bytes in flight

@@ -75,7 +75,8 @@ struct LifetimeRuleTests {
         test.date.advance(by: 5)
         let request = DataRequest(a).with(\.diskExpiration, .seconds(10))
         func left(_ request: DataRequest) -> TimeInterval {
-            test.cache.memoryLifetime(of: request, madeOf: info).expires - test.date.now.timeIntervalSince1970
+            DataCacheSource(test.cache).memoryLifetime(of: request, madeOf: info).expires
+                - test.date.now.timeIntervalSince1970
         }
         #expect(left(request) == 5)
         #expect(left(request.with(\.memoryExpiration, .seconds(1_000))) == 1_000)

@@ -25,7 +25,7 @@ struct LowDataDiskTests {
         let door = DispatchSemaphore(value: 0)
         for _ in 0..<2 {
             await withCheckedContinuation { continuation in
-                cache.readEntry("held up") { _ in
+                _ = cache.store.read("held up", .init(.fast, .normal)) { _ in
                     continuation.resume()
                     door.wait()
                 }

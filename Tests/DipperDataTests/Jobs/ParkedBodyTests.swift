@@ -23,7 +23,7 @@ struct ParkedBodyTests {
     private func kept(_ test: TestCache, _ names: [String]) -> Int {
         names.reduce(0) { sum, name in
             let job = test.cache.engine.inspect { $0.job(for: CacheKey(url(name))).flatMap($0.work) }
-            return sum + (job?.withState { $0.partial?.bytes.count } ?? 0)
+            return sum + (job?.snapshot.findings.partial?.bytes.count ?? 0)
         }
     }
 
@@ -84,25 +84,25 @@ struct ParkedBodyTests {
             $0.inFlightLimit = 1_000
             $0.retryPolicy = .fixed(.zero, retries: 5)
         }
-        let bodies = test.cache.engine.bodies
+        let engine = test.cache.engine
         let task = test.cache.getData(url("a"))
         await test.transport.nextTransfer().interrupt(with: beginning(60))
         let continued = await test.transport.nextTransfer()
-        #expect(continued.request.offset == 60 && bodies.used == 60 && bodies.parked == 0)
+        #expect(continued.request.offset == 60 && engine.bodies.used == 60 && engine.bodies.parked == 0)
         continued.send(progress: 70, of: 100)
-        #expect(bodies.used == 70)
+        #expect(engine.bodies.used == 70)
         // Cut off once more: the server then sends the whole, beside which what is here is held.
         continued.interrupt(
             with: TransferResponse(status: 206, headers: rest(from: 60).headers, body: Self.whole[60..<70]))
         let anew = await test.transport.nextTransfer()
-        #expect(anew.request.offset == 70 && bodies.used == 70)
+        #expect(anew.request.offset == 70 && engine.bodies.used == 70)
         anew.send(progress: 20, of: 100)
-        #expect(bodies.used == 90)
+        #expect(engine.bodies.used == 90)
         anew.send(progress: 100, of: 100)
-        #expect(bodies.used == 170)
+        #expect(engine.bodies.used == 170)
         anew.finish(with: Self.whole, headers: fields)
         #expect(try await task.value == Self.whole)
-        #expect(await settle { bodies.used == 0 && bodies.parked == 0 })
+        #expect(await settle { engine.bodies.used == 0 && engine.bodies.parked == 0 })
         await test.cache.shutdown()
     }
 
@@ -112,7 +112,7 @@ struct ParkedBodyTests {
             $0.callbackQueue = .inPlace
             $0.retryPolicy = .fixed(.seconds(1), retries: 5)
         }
-        let bodies = test.cache.engine.bodies
+        let engine = test.cache.engine
         let door = Door()
         let isBack = Box(false)
         test.cache.getData(url("a")).onFail { _, _ in door.pass() }
@@ -125,10 +125,10 @@ struct ParkedBodyTests {
         try #require(await settle { door.arrivals == 1 })
         test.clock.advance(by: .seconds(1))
         let continued = await test.transport.nextTransfer()
-        #expect(continued.request.offset == 60 && bodies.used == 60)
+        #expect(continued.request.offset == 60 && engine.bodies.used == 60)
         door.stayOpen()
         try #require(await settle { isBack.value })
-        #expect(bodies.used == 60)
+        #expect(engine.bodies.used == 60)
         await test.cache.shutdown()
     }
 

@@ -26,8 +26,8 @@ import Testing
     @Test("a fetched job is looked up, waits, transfers, and ends with its answer")
     func fetched() {
         let chart = chart([
-            (0, .asked(.fast)), (0, .looking(.fast)), (2, .queued(.fast)), (5, .transferring(.fast)),
-            (25, .answered(.network)), (25, .ended),
+            (0, .callBegan(.fast)), (0, .lookUpBegan(.fast)), (2, .queued(.fast)), (5, .attemptBegan(.fast)),
+            (25, .callAnswered(.network)), (25, .jobEnded),
         ])
         #expect(chart.rows.count == 1)
         #expect(
@@ -43,9 +43,9 @@ import Testing
     @Test("a slow transfer shows its pauses, also one that was decided before it began")
     func pauses() {
         let chart = chart([
-            (0, .queued(.slow)), (1, .looking(.slow)), (2, .paused), (3, .transferring(.slow)),
+            (0, .queued(.slow)), (1, .lookUpBegan(.slow)), (2, .paused), (3, .attemptBegan(.slow)),
             (10, .resumed),
-            (15, .paused), (20, .resumed), (25, .ended),
+            (15, .paused), (20, .resumed), (25, .jobEnded),
         ])
         #expect(
             chart.rows.first?.spans == [
@@ -58,7 +58,7 @@ import Testing
     @Test("a promoted transfer goes on in the other queue's colour from there")
     func promotion() {
         let chart = chart([
-            (0, .transferring(.slow)), (5, .paused), (7, .queueChanged(.fast)), (7, .resumed), (12, .ended),
+            (0, .attemptBegan(.slow)), (5, .paused), (7, .queueChanged(.fast)), (7, .resumed), (12, .jobEnded),
         ])
         #expect(
             chart.rows.first?.spans == [
@@ -72,8 +72,8 @@ import Testing
     @Test("a demotion of a waiting job is marked once")
     func demotion() {
         let chart = chart([
-            (0, .queued(.fast)), (4, .queueChanged(.slow)), (4, .queued(.slow)), (9, .transferring(.slow)),
-            (12, .ended),
+            (0, .queued(.fast)), (4, .queueChanged(.slow)), (4, .queued(.slow)), (9, .attemptBegan(.slow)),
+            (12, .jobEnded),
         ])
         #expect(
             chart.rows.first?.spans == [
@@ -85,9 +85,9 @@ import Testing
     @Test("a parked job has given up its pause when it transfers again")
     func parked() {
         let chart = chart([
-            (0, .transferring(.slow)), (2, .paused), (4, .parked), (8, .queued(.slow)),
-            (9, .transferring(.slow)),
-            (11, .answered(.network)), (11, .ended),
+            (0, .attemptBegan(.slow)), (2, .paused), (4, .parked), (8, .queued(.slow)),
+            (9, .attemptBegan(.slow)),
+            (11, .callAnswered(.network)), (11, .jobEnded),
         ])
         #expect(
             chart.rows.first?.spans == [
@@ -98,17 +98,17 @@ import Testing
 
     @Test("a look at the disk beside a transfer does not hide the transfer")
     func besideTransfer() {
-        let chart = chart([(0, .transferring(.fast)), (3, .looking(.fast)), (9, .ended)])
+        let chart = chart([(0, .attemptBegan(.fast)), (3, .lookUpBegan(.fast)), (9, .jobEnded)])
         #expect(chart.rows.first?.spans == [span(.transferring, .fast, 0, 9)])
     }
 
     @Test("each job of a key has a row, and later memory hits are marks on the last one")
     func severalJobs() {
         let chart = chart([
-            (0, .asked(.fast)), (0, .transferring(.fast)), (4, .answered(.network)), (4, .ended),
-            (6, .asked(.fast)), (6, .memoryHit),
-            (10, .asked(.slow)), (10, .queued(.slow)), (12, .answered(.disk)), (12, .ended),
-            (14, .asked(.fast)), (14, .memoryHit),
+            (0, .callBegan(.fast)), (0, .attemptBegan(.fast)), (4, .callAnswered(.network)), (4, .jobEnded),
+            (6, .callBegan(.fast)), (6, .callAnswered(.memory)),
+            (10, .callBegan(.slow)), (10, .queued(.slow)), (12, .callAnswered(.disk)), (12, .jobEnded),
+            (14, .callBegan(.fast)), (14, .callAnswered(.memory)),
         ])
         #expect(chart.rows.map(\.queue) == [.fast, .slow])
         #expect(chart.rows.first?.marks == [mark(.answered(.network), 4), mark(.answered(.memory), 6)])
@@ -120,7 +120,7 @@ import Testing
     @Test("a call that never became a job has a row without spans")
     func noJob() {
         let chart = chart([
-            (1, .asked(.slow)), (1, .failed(.invalidURL)), (3, .asked(.slow)), (3, .memoryHit),
+            (1, .callBegan(.slow)), (1, .callFailed(.invalidURL)), (3, .callBegan(.slow)), (3, .callAnswered(.memory)),
         ])
         #expect(chart.rows.count == 1)
         #expect(chart.rows.first?.isJob == false)
@@ -132,7 +132,7 @@ import Testing
     @Test("cancelled calls are told apart from failed ones")
     func cancelled() {
         let chart = chart([
-            (0, .queued(.fast)), (1, .failed(.cancelled)), (2, .failed(.status(404))), (2, .ended),
+            (0, .queued(.fast)), (1, .callFailed(.cancelled)), (2, .callFailed(.status(404))), (2, .jobEnded),
         ])
         #expect(chart.rows.first?.marks == [mark(.cancelled, 1), mark(.failed, 2)])
         #expect((chart.cancelled, chart.failed) == (1, 1))
@@ -143,7 +143,7 @@ import Testing
     func openJob() {
         let chart = TimelineChart([
             CacheEvent(time: .milliseconds(10), key: "a", kind: .queued(.slow)),
-            CacheEvent(time: .milliseconds(30), key: "b", kind: .asked(.fast)),
+            CacheEvent(time: .milliseconds(30), key: "b", kind: .callBegan(.fast)),
         ])
         #expect(chart.rows.first?.isOpen == true)
         #expect(chart.rows.first?.spans == [span(.queued, .slow, 10, 30)])
@@ -152,12 +152,12 @@ import Testing
 
     @Test("events that make no sense alone are passed over")
     func senseless() {
-        for kind in [Kind.ended, .resumed, .paused, .queueChanged(.slow)] {
+        for kind in [Kind.jobEnded, .resumed, .paused, .queueChanged(.slow)] {
             let chart = chart([(1, kind)])
             #expect(chart.rows.isEmpty, "\(kind)")
         }
         // Times that go back make no span of negative length.
-        let chart = chart([(5, .queued(.fast)), (3, .transferring(.fast)), (9, .ended)])
+        let chart = chart([(5, .queued(.fast)), (3, .attemptBegan(.fast)), (9, .jobEnded)])
         #expect(chart.rows.first?.spans == [span(.transferring, .fast, 5, 9)])
     }
 
@@ -167,9 +167,9 @@ import Testing
             CacheEvent(time: .milliseconds(time), key: key, kind: kind)
         }
         let loads = TimelineChart([
-            event(0, "slow", .transferring(.slow)), event(10, "fast", .looking(.fast)),
-            event(12, "fast", .transferring(.fast)), event(12, "slow", .paused), event(20, "fast", .ended),
-            event(20, "slow", .resumed), event(25, "slow", .ended),
+            event(0, "slow", .attemptBegan(.slow)), event(10, "fast", .lookUpBegan(.fast)),
+            event(12, "fast", .attemptBegan(.fast)), event(12, "slow", .paused), event(20, "fast", .jobEnded),
+            event(20, "slow", .resumed), event(25, "slow", .jobEnded),
         ]).loads()
         #expect(loads.map(\.isFastBusy) == [false, true, true, false, false])
         #expect(loads.map(\.slowPaused) == [0, 0, 1, 0, 0])
@@ -191,11 +191,11 @@ import Testing
         let timeline = Timeline(limit: limit)
         for (index, key) in keys.enumerated() {
             let kinds: [Kind] = [
-                .asked(.slow), .queued(.slow), .transferring(.slow), .paused, .queueChanged(.fast), .resumed,
-                .parked, .queued(.fast), .transferring(.fast), .failed(.timedOut), .ended,
+                .callBegan(.slow), .queued(.slow), .attemptBegan(.slow), .paused, .queueChanged(.fast), .resumed,
+                .parked, .queued(.fast), .attemptBegan(.fast), .callFailed(.timedOut), .jobEnded,
             ]
             for (step, kind) in kinds.enumerated() {
-                timeline.record(
+                timeline.receive(
                     CacheEvent(time: .milliseconds(index + step * 7), key: CacheKey(key), kind: kind))
             }
         }
@@ -246,8 +246,8 @@ import Testing
     @Test("work too short to be seen does not make fastQueue look busy for longer")
     func shortWork() throws {
         let timeline = Timeline()
-        for (time, kind) in [(0, Kind.looking(.fast)), (20, .ended), (5_000_000, .memoryHit)] {
-            timeline.record(CacheEvent(time: .microseconds(time), key: "http://host/a.jpg", kind: kind))
+        for (time, kind) in [(0, Kind.lookUpBegan(.fast)), (20, .jobEnded), (5_000_000, .callAnswered(.memory))] {
+            timeline.receive(CacheEvent(time: .microseconds(time), key: "http://host/a.jpg", kind: kind))
         }
         let busy = try #require(elements(timeline.svg())?.paths["busy"])
         #expect(busy.contains("h0v"))
@@ -279,10 +279,10 @@ import Testing
             for number in 0..<8 {
                 group.addTask {
                     for step in 0..<100 {
-                        timeline.record(
+                        timeline.receive(
                             CacheEvent(
                                 time: .milliseconds(step), key: CacheKey("\(number)/\(step)"),
-                                kind: .memoryHit))
+                                kind: .callAnswered(.memory)))
                     }
                 }
             }

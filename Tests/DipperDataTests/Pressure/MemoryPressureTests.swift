@@ -121,7 +121,7 @@ struct MemoryPressureTests {
         let pressure = ManualMemoryPressure()
         let test = TestCache {
             $0.memoryPressure = pressure
-            $0.observer = { event in
+            $0.observe { event in
                 if case .cleaned(let cleaning) = event.kind { cleanings.update { $0.append(cleaning) } }
             }
         }

@@ -2,7 +2,6 @@ import DipperTesting
 import FaultServer
 import Foundation
 import Logging
-import Metrics
 import TestSupport
 import Testing
 
@@ -44,8 +43,8 @@ struct SecretsInTextTests {
     private func configuration(_ ears: Ears, _ folder: TemporaryFolder?) -> DataCache.Configuration {
         var configuration = DataCache.Configuration(directory: folder?.url)
         configuration.logger = .recording(lines: ears.heard)
-        configuration.observer = { event in
-            ears.timeline.record(event)
+        configuration.observe { event in
+            ears.timeline.receive(event)
             ears.heard(printing: event)
         }
         configuration.retryPolicy = .fixed(.milliseconds(1), retries: 2)
@@ -144,7 +143,7 @@ struct SecretsInTextTests {
             Credentials.Challenge(url: url, demand: Self.canary), TransferRequest(url: url, headers: headers),
             TransferResponse(headers: headers, body: Data()), info,
             DataResponse(data: Data(), info: info, source: .disk),
-            CacheEvent(time: .zero, key: CacheKey(url), kind: .failed(.transport.with(detail: "at \(url)"))),
+            CacheEvent(time: .zero, key: CacheKey(url), kind: .callFailed(.transport.with(detail: "at \(url)"))),
             DipperError.transport.with(detail: "at \(url)"), Optional(CacheKey(url)) as Any, [CacheKey(url): headers],
             [DataRequest(url)],
             CachedEntry(
@@ -172,55 +171,4 @@ struct SecretsInTextTests {
         #expect(lines.contains { $0.contains("no answer from") })
         #expect(lines.allSatisfy { !$0.contains(Self.canary) }, "\(lines)")
     }
-}
-
-/// The labels and dimensions of all metrics that were made since this was installed.
-private final class RecordedMetrics: MetricsFactory, Sendable {
-    static let shared: RecordedMetrics = {
-        let metrics = RecordedMetrics()
-        MetricsSystem.bootstrap(metrics)
-        return metrics
-    }()
-
-    private let names = Box<Set<String>>([])
-    private let silent = NOOPMetricsHandler.instance
-
-    static func install() { _ = shared }
-
-    var text: String { names.value.joined(separator: "\n") }
-
-    private func note(_ label: String, _ dimensions: [(String, String)]) {
-        names.update { _ = $0.insert("\(label) \(dimensions)") }
-    }
-
-    func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
-        note(label, dimensions)
-        return silent
-    }
-
-    func makeFloatingPointCounter(label: String, dimensions: [(String, String)]) -> any FloatingPointCounterHandler {
-        note(label, dimensions)
-        return silent
-    }
-
-    func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
-        note(label, dimensions)
-        return silent
-    }
-
-    func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
-        note(label, dimensions)
-        return silent
-    }
-
-    func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
-        note(label, dimensions)
-        return silent
-    }
-
-    func destroyCounter(_ handler: any CounterHandler) {}
-    func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
-    func destroyRecorder(_ handler: any RecorderHandler) {}
-    func destroyMeter(_ handler: any MeterHandler) {}
-    func destroyTimer(_ handler: any TimerHandler) {}
 }

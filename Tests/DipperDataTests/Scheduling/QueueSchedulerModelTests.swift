@@ -280,7 +280,7 @@ private struct ModelWalk {
             }
         case .tellFailure(let waiter, _), .tellRetry(let waiter, _):
             expect(liveTasks[waiter] != nil, "a hook after the end: \(waiter)")
-        case .armPause, .note, .beginLookUps, .waitForTurn, .moveLookUp, .dropLookUp, .disarm, .call:
+        case .armPause, .note, .noteJoined, .beginLookUps, .waitForTurn, .moveLookUp, .dropLookUp, .disarm, .call:
             break
         }
     }

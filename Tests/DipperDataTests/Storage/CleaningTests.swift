@@ -17,7 +17,7 @@ struct CleaningTests {
         init(_ folder: TemporaryFolder? = nil, _ change: @escaping (inout DataCache.Configuration) -> Void = { _ in }) {
             let (cleanings, keys) = (cleanings, keys)
             test = TestCache(folder: folder) {
-                $0.observer = { event in
+                $0.observe { event in
                     guard case .cleaned(let cleaning) = event.kind else { return }
                     cleanings.update { $0.append(cleaning) }
                     keys.update { $0.append(event.key) }
@@ -28,7 +28,7 @@ struct CleaningTests {
 
         var cache: DataCache { test.cache }
 
-        func told(_ tier: CacheEvent.Cleaning.Tier) -> [CacheEvent.Cleaning] {
+        func told(_ tier: CacheEvent.Cleaning.TierName) -> [CacheEvent.Cleaning] {
             cleanings.value.filter { $0.tier == tier }
         }
 
@@ -105,7 +105,7 @@ struct CleaningTests {
         try await observed.add(["new", "other"], size: 5_000)
         observed.cache.flush(olderThan: .seconds(50))
         await observed.cache.synchronize()
-        for tier in Cleaning.Tier.allCases {
+        for tier in Cleaning.TierName.allCases {
             #expect(
                 Set(observed.told(tier).map { [$0.reason.rawValue: $0.entries] }) == [["expired": 1], ["flushed": 2]])
         }
@@ -137,7 +137,7 @@ struct CleaningTests {
     func timeline() {
         let timeline = Timeline()
         let before = timeline.svg()
-        timeline.record(
+        timeline.receive(
             CacheEvent(
                 time: .seconds(5), key: "",
                 kind: .cleaned(.init(tier: .disk, reason: .expired, entries: 1, bytes: 1))))

@@ -55,12 +55,12 @@ struct StoreHistoryTests {
         let info = try #require(test.cache.response(for: a)).info
         let objects = test.cache.makeObjectTier(limit: 1 << 20, count: nil)
         let derived = CacheKey(verbatim: "\(a)\n#round")
-        #expect(test.cache.mayStillKeep(info))
+        #expect(test.cache.store.history.admits(info))
         test.date.advance(by: 10)
         test.cache.flush(olderThan: .seconds(5))
-        #expect(!test.cache.mayStillKeep(info))
+        #expect(!test.cache.store.history.admits(info))
         let told = Box(0)
-        test.cache.keepDerived(Data(count: 9), for: derived, madeOf: info, digest: 1, request) {
+        DataCacheSource(test.cache).keep(Data(count: 9), for: derived, madeOf: info, digest: 1, request) {
             if !$0 { told.update { $0 += 1 } }
         }
         objects.insert(.init(Thing(), info), for: derived, cost: 1, lifetime: .forever)
@@ -224,7 +224,8 @@ struct StoreHistoryTests {
             let info = try #require(test.cache.response(for: a)).info
             test.cache.clear()
             let derived = CacheKey(verbatim: "\(a)\n#round")
-            test.cache.keepDerived(Data(count: 9), for: derived, madeOf: info, digest: 1, DataRequest(a))
+            DataCacheSource(test.cache).keep(
+                Data(count: 9), for: derived, madeOf: info, digest: 1, DataRequest(a), whenWritten: nil)
             #expect(!test.cache.hasData(for: derived))
         }
         await test.cache.synchronize()
@@ -302,7 +303,7 @@ struct StoreHistoryTests {
         let found = Box<[Bool]>([])
         let test = TestCache(folder: TemporaryFolder()) { configuration in
             configuration.memoryCountLimit = 1
-            configuration.observer = { event in
+            configuration.observe { event in
                 // Told by the thread that has just put another entry in its place.
                 guard case .cleaned(let cleaning) = event.kind, cleaning.tier == .memory else { return }
                 found.update { $0.append(disk.value?.entry(for: "new") != nil) }

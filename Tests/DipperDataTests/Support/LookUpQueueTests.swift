@@ -76,14 +76,14 @@ struct LookUpQueueTests {
         let (drainer, readers) = (Door(), Door())
         let test = TestCache(folder: folder) { configuration in
             configuration.memoryLimit = 0
-            configuration.observer = { event in
+            configuration.observe { event in
                 // Changes of jobs are told by whoever carries out.
                 if event.key == CacheKey(url("holds up")), case .queued = event.kind { drainer.pass() }
             }
         }
         let urls = (0..<20).map { url("\($0)") }
         for url in urls { try await test.cache.addDataAndWait(Data(count: 5_000), for: CacheKey(url)) }
-        for _ in 0..<2 { test.cache.readEntry("held up") { _ in readers.pass() } }
+        for _ in 0..<2 { _ = test.cache.store.read("held up", .init(.fast, .normal)) { _ in readers.pass() } }
         try #require(await settle { readers.arrivals == 2 })
         let tasks = urls.map { test.cache.getData($0) }
         let lookUps = try #require(test.cache.store.readers)
@@ -127,7 +127,7 @@ struct LookUpQueueTests {
         test.cache.clearMemory()
         // A slow disk: both threads are at work.
         let door = Door()
-        for _ in 0..<2 { test.cache.readEntry("held up") { _ in door.pass() } }
+        for _ in 0..<2 { _ = test.cache.store.read("held up", .init(.fast, .normal)) { _ in door.pass() } }
         try #require(await settle { door.arrivals >= 2 })
 
         let ended = Box<[String]>([])
@@ -162,15 +162,15 @@ struct LookUpQueueTests {
         let folder = TemporaryFolder()
         let test = TestCache(folder: folder)
         let door = Door()
-        for _ in 0..<2 { test.cache.readEntry("held up") { _ in door.pass() } }
+        for _ in 0..<2 { _ = test.cache.store.read("held up", .init(.fast, .normal)) { _ in door.pass() } }
         try #require(await settle { door.arrivals >= 2 })
         let ended = Box<[String]>([])
         let slow = DataRequest(url("slow")).with(\.cachePolicy, .cacheOnly).with(\.priority, .low)
         let tell: @Sendable (String) -> Void = { name in ended.update { $0.append(name) } }
         let prefetch = test.cache.slowGetData(slow)
-        test.cache.readEntry("first") { _ in tell("urgent") }
+        _ = test.cache.store.read("first", .init(.fast, .normal)) { _ in tell("urgent") }
         test.cache.getData(slow.with(\.priority, .high)).onEnd { _ in tell("promoted") }
-        test.cache.readEntry("last", .init(.slow, .high)) { _ in tell("slow") }
+        _ = test.cache.store.read("last", .init(.slow, .high)) { _ in tell("slow") }
         // One thread does all of it.
         door.open(1)
         #expect(await prefetch.error == .notCached)

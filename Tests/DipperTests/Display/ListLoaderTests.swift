@@ -167,7 +167,7 @@ struct ListLoaderTests {
         @Sendable func open() -> Set<Int> { Set(test.transport.transfers.filter { !$0.isCancelled }.map(row)) }
         #expect(await settle { open().isSuperset(of: 500..<510) && open().isSubset(of: 480..<530) })
         list.reload(count: 0) { _ in [] }
-        #expect(await settle { open().isEmpty && test.cache.loader.live.all.isEmpty })
+        #expect(await settle { open().isEmpty && test.cache.objects.requestCount() == 0 })
         await test.cache.shutdown()
     }
 

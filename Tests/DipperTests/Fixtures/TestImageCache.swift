@@ -56,17 +56,3 @@ struct TestImageCache {
         cache = ImageCache(configuration)
     }
 }
-
-extension ImageTask {
-    /// The error with which the task ends; `nil` if it succeeds.
-    var error: DipperError? {
-        get async {
-            do throws(DipperError) {
-                _ = try await value
-                return nil
-            } catch {
-                return error
-            }
-        }
-    }
-}

@@ -1,6 +1,7 @@
 import Dipper
 import DipperTesting
 import Foundation
+import TestSupport
 
 /// The code of DipperData's guides.
 enum DataGuides {
@@ -30,6 +31,21 @@ enum DataGuides {
 
     static func callbacks(_ configuration: inout DataCache.Configuration, _ loop: Loop) {
         configuration.callbackQueue = .custom { work in loop.runWhenIdle(work) }
+    }
+
+    static func values(
+        _ cache: DataCache, _ url: URL, _ nextURL: URL, _ menuURL: URL, _ show: @Sendable (any Codable) -> Void
+    ) async throws {
+        struct Item: Codable {}
+        struct Menu: Codable {}
+        struct Feed: Codable { var items: [Item] }
+
+        let feed = try await cache.getValue(Feed.self, from: url).value
+        cache.slowGetValue(Feed.self, from: nextURL)  // prefetched and decoded
+        let menu = try await cache.getValue(Menu.self, from: menuURL, decoder: .propertyList).value
+        if let old = cache.value(Feed.self, for: url) { show(old) }  // what the cache has, without the network
+        show(feed)
+        show(menu)
     }
 
     static func urgency(_ cache: DataCache, _ url: URL) {
@@ -90,6 +106,10 @@ enum DataGuides {
         cache.getData(url).onRevalidate { result in
             if case .success(let newer) = result { show(newer.data) }
         }
+    }
+
+    static func encryption(_ configuration: inout DataCache.Configuration, _ key: [UInt8]) {
+        configuration.recordCodec = AESCodec(key: key, identifier: "aes-gcm, key of 2026")
     }
 
     static func secrets(_ configuration: inout DataCache.Configuration) {

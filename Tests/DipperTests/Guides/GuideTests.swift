@@ -68,7 +68,7 @@ struct GuideTests {
     func queues() async throws {
         let queues = Box<[FetchQueue]>([])
         let test = TestImageCache { configuration in
-            configuration.data.observer = { event in
+            configuration.data.observe { event in
                 if case .queueChanged(let queue) = event.kind { queues.update { $0.append(queue) } }
             }
         }

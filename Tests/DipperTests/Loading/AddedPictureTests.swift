@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Dipper
+@testable import DipperData
 
 @Suite("Pictures that were added are the originals from then on", .timeLimit(.minutes(5)))
 struct AddedPictureTests {
@@ -97,7 +98,7 @@ struct AddedPictureTests {
     func whileLookedFor() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         let gate = DispatchSemaphore(value: 0)
-        for _ in 0..<2 { test.cache.data.readEntry("held up") { _ in gate.wait() } }
+        for _ in 0..<2 { _ = test.cache.data.store.read("held up", .init(.fast, .normal)) { _ in gate.wait() } }
         let made = test.cache.getImage(ImageRequest(a).processed(by: Inverting()))
         try test.cache.addImage(added, for: ImageRequest(a).with(\.serializer, .never))
         for _ in 0..<2 { gate.signal() }

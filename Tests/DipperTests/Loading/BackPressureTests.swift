@@ -46,7 +46,7 @@ struct BackPressureTests {
         // Four are on their way, and as many may have come while their word that the limit is reached was passed on.
         #expect(most >= 10 && most <= 10 + 2 * 4)
         for task in tasks { #expect(try await task.value.pixels == picture.pixels) }
-        #expect(server.requests.count == 100 && cache.loader.backlog.used == 0)
+        #expect(server.requests.count == 100 && cache.backlog.used == 0)
         await cache.shutdown()
         await server.stop()
     }
@@ -71,7 +71,7 @@ struct BackPressureTests {
         for _ in later.indices { decoder.release() }
         for _ in now.indices { decoder.release() }
         for task in later + now { _ = try await task.value }
-        #expect(test.transport.transfers.count == 23 && test.cache.loader.backlog.used == 0)
+        #expect(test.transport.transfers.count == 23 && test.cache.backlog.used == 0)
         await test.cache.shutdown()
     }
 
@@ -91,15 +91,30 @@ struct BackPressureTests {
         let cache = test.cache
         let later = names[20...].map { cache.slowGetImage($0) }
         // Each of the two threads that read may have begun before it was told.
-        #expect(await settle { cache.loader.backlog.used >= 4 * png.count })
-        #expect(await stays { cache.loader.backlog.used <= (4 + 2) * png.count })
+        #expect(await settle { cache.backlog.used >= 4 * png.count })
+        #expect(await stays { cache.backlog.used <= (4 + 2) * png.count })
         let now = names[..<20].map { cache.getImage($0) }
-        #expect(await settle { cache.loader.backlog.used >= 8 * png.count })
-        #expect(await stays { cache.loader.backlog.used <= (8 + 2) * png.count })
+        #expect(await settle { cache.backlog.used >= 8 * png.count })
+        #expect(await stays { cache.backlog.used <= (8 + 2) * png.count })
         for _ in names { decoder.release() }
         for task in later + now { #expect(try await task.value.pixels == picture.pixels) }
-        #expect(cache.loader.backlog.used == 0 && test.transport.transfers.isEmpty)
+        #expect(cache.backlog.used == 0 && test.transport.transfers.isEmpty)
         await cache.shutdown()
+    }
+
+    @Test("a file that may be out of date does not hold back the fetch that it waits for")
+    func outdated() async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.undecodedBytes = 1 }
+        let response = TransferResponse(headers: ["Cache-Control": "max-age=60"], body: try picture.png)
+        test.transport.script(url("a"), [.response(response), .response(response)])
+        let request = ImageRequest(url("a")).processed(by: Inverting())
+        _ = try await test.cache.getImage(request).value
+        await test.cache.synchronize()
+        test.cache.clearMemory()
+        test.date.advance(by: 100)
+        #expect(try await test.cache.getImage(request).response.source == .network)
+        #expect(test.cache.backlog.used == 0)
+        await test.cache.shutdown()
     }
 
     @Test("pictures larger than the whole limit are delivered, urgent ones and prefetches")
@@ -111,7 +126,7 @@ struct BackPressureTests {
             number % 2 == 0 ? test.cache.getImage(url) : test.cache.slowGetImage(url)
         }
         for task in tasks { #expect(try await task.value.pixels == picture.pixels) }
-        #expect(test.cache.loader.backlog.used == 0)
+        #expect(test.cache.backlog.used == 0)
         await test.cache.shutdown()
     }
 
@@ -137,21 +152,21 @@ struct BackPressureTests {
         waits.cancel()
         #expect(await settle { !test.transport.transfers(of: url("after")).isEmpty })
         for task in [held, after] { task.cancel() }
-        #expect(test.cache.loader.backlog.used == 0)
+        #expect(test.cache.backlog.used == 0)
         for _ in 0..<8 { decoder.release() }
         // On a queue of the caller's, one of them cancelled before it runs.
         let elsewhere = test.cache.getImage(ImageRequest(url("elsewhere")).with(\.processingQueue, own))
         let givenUp = test.cache.getImage(ImageRequest(url("given up")).with(\.processingQueue, own))
         #expect(await settle { parked.value.count == 2 })
-        #expect(test.cache.loader.backlog.used == 2 * png.count)
+        #expect(test.cache.backlog.used == 2 * png.count)
         givenUp.cancel()
-        #expect(test.cache.loader.backlog.used == png.count)
+        #expect(test.cache.backlog.used == png.count)
         for work in parked.value { work() }
         _ = try await elsewhere.value
-        #expect(test.cache.loader.backlog.used == 0)
+        #expect(test.cache.backlog.used == 0)
         // What is no picture.
         #expect(await test.cache.getImage(url("broken")).error != nil)
-        #expect(test.cache.loader.backlog.used == 0)
+        #expect(test.cache.backlog.used == 0)
         await test.cache.shutdown()
     }
 
@@ -204,7 +219,7 @@ struct BackPressureTests {
             let elsewhere = ImageRequest(url("a")).with(\.originals, other.cache)
             let first = cache.getImage(elsewhere)
             #expect(await settle { decoder.decodes == 1 })
-            #expect(cache.loader.backlog.count == 2)
+            #expect(cache.backlog.count == 2)
             let next = [
                 cache.getImage(url("b")), cache.getImage(ImageRequest(url("b")).with(\.originals, other.cache)),
             ]
@@ -243,8 +258,8 @@ struct BackPressureTests {
         last.transport.script(url("last"), [.body(try picture.png)])
         #expect(
             await settle {
-                test.cache.loader.backlog.follow(TestCache().cache)
-                return test.cache.loader.backlog.count <= 3
+                test.cache.backlog.follow(TestCache().cache)
+                return test.cache.backlog.count <= 3
             })
         await last.cache.shutdown()
         await test.cache.shutdown()

@@ -31,7 +31,7 @@ struct DecodeBudgetTests {
 
     @Test("what is made at a time stays within the budget")
     func withinBudget() async {
-        let queue = DecodeQueue(name: "test", threads: 4, budget: 100)
+        let queue = MakingQueue(name: "test", threads: 4, budget: 100)
         let meter = Meter()
         for number in 0..<60 {
             let bytes = [60, 30, 50, 20][number % 4]
@@ -43,7 +43,7 @@ struct DecodeBudgetTests {
 
     @Test("what fits into the budget is made at the same time")
     func fillsBudget() async {
-        let queue = DecodeQueue(name: "test", threads: 4, budget: 100)
+        let queue = MakingQueue(name: "test", threads: 4, budget: 100)
         let meter = Meter()
         let door = DispatchSemaphore(value: 0)
         for bytes in [60, 40] {
@@ -56,7 +56,7 @@ struct DecodeBudgetTests {
 
     @Test("a picture that is larger than the budget is made alone")
     func largerThanBudget() async {
-        let queue = DecodeQueue(name: "test", threads: 4, budget: 100)
+        let queue = MakingQueue(name: "test", threads: 4, budget: 100)
         let meter = Meter()
         for bytes in [40, 500, 40, 500] {
             queue.add(.init(rank: .urgent, priority: .normal), cost: { bytes }) { meter.make(bytes) }
@@ -67,7 +67,7 @@ struct DecodeBudgetTests {
 
     @Test("what is taken back makes room for what waited behind it")
     func takenBack() async throws {
-        let queue = DecodeQueue(name: "test", threads: 2, budget: 100)
+        let queue = MakingQueue(name: "test", threads: 2, budget: 100)
         let door = DispatchSemaphore(value: 0)
         let isInside = Box(false), isMade = Box(false)
         queue.add(.init(rank: .urgent, priority: .normal), cost: { 60 }) {

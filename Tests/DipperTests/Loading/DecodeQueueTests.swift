@@ -17,7 +17,7 @@ struct DecodeQueueTests {
 
     @Test("work that is removed while its cost is measured is released without a lock")
     func removedWhileMeasured() async throws {
-        let queue = DecodeQueue(name: "test", threads: 1)
+        let queue = MakingQueue(name: "test", threads: 1)
         let door = Door()
         let isReleased = Box(false)
         func add() -> Int? {
@@ -51,7 +51,7 @@ struct DecodeQueueTests {
             }
         }
         do {
-            let queue = DecodeQueue(name: "orphan", threads: 2)
+            let queue = MakingQueue(name: "orphan-queue", threads: 2)
             let pool = WorkerPool(name: "orphan-pool", threads: 2)
             try #require(await settle { threads() == 4 })
             withExtendedLifetime((queue, pool)) {}

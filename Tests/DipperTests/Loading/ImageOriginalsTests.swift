@@ -46,6 +46,8 @@ struct ImageOriginalsTests {
         test.transport.script(a, [.body(try picture.png)])
         for plain in [ImageRequest(a), ImageRequest(a).processed(by: Inverting())] {
             let elsewhere = plain.with(\.originals, data)
+            // A processed picture would be made from the one in memory.
+            test.cache.clearMemory()
             let count = test.decoder.decodes
             let tasks = [test.cache.getImage(plain), test.cache.getImage(elsewhere)]
             #expect(await settle { test.decoder.decodes > count })

@@ -146,9 +146,10 @@ struct ImageQueueTests {
         let decoder = CountingDecoder(isHeld: true)
         let test = TestImageCache(decoder: decoder) {
             $0.decodingThreads = 1
-            $0.data.fastQueue.order = wanted.order
             $0.data.slowQueue.order = wanted.order
         }
+        // The order can be changed at any time.
+        test.cache.data.fastQueue.order = wanted.order
         var tasks: [ImageTask] = []
         for name in ["held", "a", "b", "c"] {
             let request = ImageRequest(MemoryProvider(try picture.png, key: CacheKey(name)))
@@ -156,7 +157,7 @@ struct ImageQueueTests {
             let task = queue == .fast ? test.cache.getImage(request) : test.cache.slowGetImage(request)
             // A task counts as decoding a little before its work is in the queue.
             let waiting = tasks.count
-            #expect(await settle { decoder.decodes == 1 && test.cache.loader.queue.count == waiting })
+            #expect(await settle { decoder.decodes == 1 && test.cache.objects.queue.count == waiting })
             #expect(task.state == .decoding)
             tasks.append(task)
         }
@@ -168,10 +169,10 @@ struct ImageQueueTests {
 
     @Test("one thread is left to urgent work, however much other work there is")
     func urgentThread() async {
-        let queue = DecodeQueue(name: "test", threads: 3)
+        let queue = MakingQueue(name: "test", threads: 3)
         let door = DispatchSemaphore(value: 0)
         let begun = Box(0), isDone = Box(false)
-        for rank in [DecodeQueue.Rank.slow, .background, .slow] {
+        for rank in [MakingQueue.Rank.slow, .background, .slow] {
             queue.add(.init(rank: rank, priority: .high)) {
                 begun.update { $0 += 1 }
                 door.wait()
@@ -199,13 +200,13 @@ struct ImageQueueTests {
         #expect(await settle { decoder.decodes == 1 })
         // The thread is busy; these wait for it, each in the queue before the next one comes.
         let slow = test.cache.slowGetImage(request("slow"))
-        #expect(await settle { test.cache.loader.queue.count == 1 })
+        #expect(await settle { test.cache.objects.queue.count == 1 })
         let low = test.cache.getImage(request("low", .low))
-        #expect(await settle { test.cache.loader.queue.count == 2 })
+        #expect(await settle { test.cache.objects.queue.count == 2 })
         let high = test.cache.getImage(request("high", .high))
-        #expect(await settle { test.cache.loader.queue.count == 3 })
+        #expect(await settle { test.cache.objects.queue.count == 3 })
         let promoted = test.cache.slowGetImage(request("promoted"))
-        #expect(await settle { test.cache.loader.queue.count == 4 })
+        #expect(await settle { test.cache.objects.queue.count == 4 })
         let joiner = test.cache.getImage(request("promoted"))
         for _ in 0..<5 { decoder.release() }
         for task in [first, slow, low, high, promoted, joiner] { _ = try await task.value }

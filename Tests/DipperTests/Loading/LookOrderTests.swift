@@ -9,7 +9,7 @@ import Testing
 extension Door {
     /// Blocks a reading thread.
     fileprivate func put(_ cache: ImageCache, _ place: LookUpQueue.Place = .init(.fast, Priority(1))) {
-        cache.data.readEntry("held up", place) { _ in self.pass() }
+        _ = cache.data.store.read("held up", place) { _ in self.pass() }
     }
 }
 

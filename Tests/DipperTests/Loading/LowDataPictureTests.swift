@@ -29,7 +29,7 @@ struct LowDataPictureTests {
         let door = DispatchSemaphore(value: 0)
         for _ in 0..<2 {
             await withCheckedContinuation { continuation in
-                cache.data.readEntry("held up") { _ in
+                _ = cache.data.store.read("held up", .init(.fast, .normal)) { _ in
                     continuation.resume()
                     door.wait()
                 }
@@ -88,10 +88,10 @@ struct LowDataPictureTests {
         open(door)
         let transfer = await test.transport.nextTransfer()
         #expect(transfer.request.url == url("tiny") && transfer.queue == .slow)
-        for key in [url("other"), url("tiny")] { #expect(test.cache.loader.live[CacheKey(key)].count == 1) }
+        for key in [url("other"), url("tiny")] { #expect(test.cache.objects.requestCount(CacheKey(key)) == 1) }
         test.cache.cancel(url("other"))
         #expect(await demoted.error == .cancelled)
-        #expect(await settle { transfer.isCancelled && test.cache.loader.live.all.isEmpty })
+        #expect(await settle { transfer.isCancelled && test.cache.objects.requestCount() == 0 })
         await test.cache.shutdown()
     }
 

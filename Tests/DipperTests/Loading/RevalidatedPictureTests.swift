@@ -24,7 +24,7 @@ struct RevalidatedPictureTests {
             last = try await test.cache.getImage(a).response
             #expect(last?.source == .stale)
         }
-        #expect(test.cache.loader.live.all.count == 1)
+        #expect(test.cache.objects.requestCount() == 1)
         let revalidation = try #require(last?.revalidation)
         // The same one each time that it is asked for.
         #expect(revalidation === last?.revalidation)
@@ -32,7 +32,43 @@ struct RevalidatedPictureTests {
         #expect(try await revalidation.value.pixels == new.pixels)
         #expect(test.transport.transfers.count == 2)
         #expect(try await test.cache.getImage(a).value.pixels == new.pixels)
-        #expect(await settle { test.cache.loader.live.all.isEmpty })
+        #expect(await settle { test.cache.objects.requestCount() == 0 })
+        await test.cache.shutdown()
+    }
+
+    @Test("the server is not asked again while the newer picture is being decoded")
+    func decoding() async throws {
+        let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
+        let first = test.cache.getImage(a)
+        await test.transport.nextTransfer().finish(with: try Image.sample(seed: 1).png, headers: headers)
+        test.decoder.release()
+        _ = try await first.value
+        test.date.advance(by: 100)
+        #expect(try await test.cache.getImage(a).response.source == .stale)
+        await test.transport.nextTransfer().finish(with: try Image.sample(seed: 2).png, headers: headers)
+        #expect(await settle { test.decoder.decodes == 2 })
+        for _ in 0..<10 { #expect(try await test.cache.getImage(a).response.source == .stale) }
+        #expect(test.transport.transfers.count == 2 && test.cache.objects.requestCount() == 1)
+        test.decoder.release()
+        #expect(await settle { test.cache.objects.requestCount() == 0 })
+        #expect(try await test.cache.getImage(a).response.source == .memory)
+        await test.cache.shutdown()
+    }
+
+    @Test("what a revalidation has brought does not come back after a removal, however late it is asked for")
+    func removedAfterwards() async throws {
+        let test = TestImageCache()
+        let first = test.cache.getImage(a)
+        await test.transport.nextTransfer().finish(with: try Image.sample(seed: 1).png, headers: headers)
+        _ = try await first.value
+        test.date.advance(by: 100)
+        let response = try await test.cache.getImage(a).response
+        await test.transport.nextTransfer().finish(with: try Image.sample(seed: 2).png, headers: headers)
+        #expect(await settle { test.cache.objects.requestCount() == 0 })
+        test.cache.removeImage(for: a)
+        let late = try #require(response.revalidation)
+        _ = try await late.value
+        #expect(await stays { !test.cache.hasImage(for: a) })
         await test.cache.shutdown()
     }
 
@@ -48,18 +84,18 @@ struct RevalidatedPictureTests {
         let revalidation = try #require(response.revalidation)
         test.cache.cancelAll()
         #expect(await revalidation.error == .cancelled)
-        #expect(await settle { test.cache.loader.live.all.isEmpty })
+        #expect(await settle { test.cache.objects.requestCount() == 0 })
         await test.cache.shutdown()
     }
     @Test("an answer that is out of date keeps neither its call nor the caches alive", arguments: [false, true])
     func freed(isOnDisk: Bool) async throws {
-        weak var loader: ImageLoader?
+        weak var objects: ImageObjects?
         weak var data: DataCache?
         weak var weakTask: ImageTask?
         let held: ImageResponse
         do {
             let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil)
-            loader = test.cache.loader
+            objects = test.cache.objects
             data = test.cache.data
             let first = test.cache.getImage(a)
             await test.transport.nextTransfer().finish(with: try Image.sample().png, headers: headers)
@@ -74,7 +110,7 @@ struct RevalidatedPictureTests {
             weakTask = task
         }
         #expect(held.source == .stale)
-        #expect(await settle { loader == nil && data == nil && weakTask == nil })
+        #expect(await settle { objects == nil && data == nil && weakTask == nil })
         #expect(await held.revalidation?.error == .shutDown)
     }
 
@@ -93,7 +129,7 @@ struct RevalidatedPictureTests {
             weakTask = task
             await test.transport.nextTransfer().finish(with: try new.png, headers: headers)
         }
-        #expect(await settle { weakTask == nil && test.cache.loader.live.all.isEmpty })
+        #expect(await settle { weakTask == nil && test.cache.objects.requestCount() == 0 })
         #expect(try await test.cache.getImage(a).value.pixels == new.pixels)
         await test.cache.shutdown()
     }

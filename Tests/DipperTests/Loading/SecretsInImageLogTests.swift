@@ -49,8 +49,9 @@ struct SecretsInImageLogTests {
         _ = try await cache.getImage(processed).value
         await cache.synchronize()
         #expect(cache.hasProcessedImage(for: processed))
-        cache.loader.logNotKept(
-            fetched.data.cacheKey, DipperError.notWritten.with(detail: "of \(fetched.data.url?.absoluteString ?? "")"))
+        cache.objects.maker.note(
+            DipperError.notWritten.with(detail: "of \(fetched.data.url?.absoluteString ?? "")"),
+            writing: fetched.data.cacheKey)
         let prefetched = try request("prefetched")
         try script(prefetched, [.body(body)])
         #expect(await ImagePrefetcher(cache, [prefetched, broken]).value.completed.count == 1)

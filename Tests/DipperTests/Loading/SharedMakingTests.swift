@@ -83,4 +83,15 @@ struct SharedMakingTests {
         #expect(test.decoder.decodes == 1)
         await test.cache.shutdown()
     }
+
+    @Test("two requests that process one picture in different ways share its decode")
+    func differentProcessors() async throws {
+        let test = TestImageCache()
+        let request = ImageRequest(url("a"))
+        let tasks = [request.processed(by: Inverting()), request.processed(by: .circle)].map { test.cache.getImage($0) }
+        await test.transport.nextTransfer().finish(with: try Image.sample().png)
+        for task in tasks { _ = try await task.value }
+        #expect(test.decoder.decodes == 1 && test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
 }

@@ -25,16 +25,6 @@ struct ByteReader {
         self.count = count
     }
 
-    /// Calls a closure with a reader of some data.
-    static func read<Result>(
-        _ data: Data, _ body: (ByteReader) throws(DipperError) -> Result
-    ) throws(DipperError) -> Result {
-        let result: Swift.Result<Result, DipperError> = data.withUnsafeBytes { bytes in
-            Swift.Result { () throws(DipperError) in try body(ByteReader(bytes)) }
-        }
-        return try result.get()
-    }
-
     /// The number of bytes that have arrived.
     var available: Int { bytes.count }
 

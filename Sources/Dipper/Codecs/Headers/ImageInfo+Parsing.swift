@@ -16,7 +16,7 @@ extension ImageInfo {
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`; ``isHeaderIncomplete(_:)`` returns whether
     ///   more bytes may help.
     public init(_ data: Data) throws(DipperError) {
-        self = try ByteReader.read(data) { file throws(DipperError) in try Self.read(file) }
+        self = try data.withBytes { bytes throws(DipperError) in try Self.read(ByteReader(bytes)) }
     }
 
     /// Returns whether ``init(_:)`` failed because the bytes end before the header does.

@@ -25,15 +25,7 @@ public struct JPEGDecoder: ImageDecoder {
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
         let orientation = (try? ImageInfo(data))?.orientation ?? .up
-        // Data's closure rethrows without the error's type.
-        let result = data.withUnsafeBytes { bytes -> Result<Image, DipperError> in
-            do throws(DipperError) {
-                return .success(try decode(bytes, orientation, options))
-            } catch {
-                return .failure(error)
-            }
-        }
-        return try result.get()
+        return try data.withBytes { bytes throws(DipperError) in try decode(bytes, orientation, options) }
     }
 
     private func decode(
@@ -66,15 +58,9 @@ public struct JPEGDecoder: ImageDecoder {
         guard let filtered else {
             return try picture(try JPEGScans.absorbed(reader, bytes, eighths, options))
         }
-        let result = filtered.withUnsafeBytes { bytes -> Result<Image, DipperError> in
-            do throws(DipperError) {
-                return .success(
-                    try picture(try JPEGScans.absorbed(try JPEGReader(bytes), bytes, eighths, options)))
-            } catch {
-                return .failure(error)
-            }
+        return try filtered.withBytes { bytes throws(DipperError) in
+            try picture(try JPEGScans.absorbed(try JPEGReader(bytes), bytes, eighths, options))
         }
-        return try result.get()
     }
 
     private static func picture(

@@ -30,15 +30,7 @@ public struct PNGDecoder: ImageDecoder {
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
         let orientation = (try? ImageInfo(data))?.orientation ?? .up
-        // Data's closure rethrows without the error's type.
-        let result = data.withUnsafeBytes { bytes -> Result<Image, DipperError> in
-            do throws(DipperError) {
-                return .success(try decode(bytes, orientation, options))
-            } catch {
-                return .failure(error)
-            }
-        }
-        return try result.get()
+        return try data.withBytes { bytes throws(DipperError) in try decode(bytes, orientation, options) }
     }
 
     private func decode(

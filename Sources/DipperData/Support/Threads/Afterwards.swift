@@ -4,8 +4,8 @@ import Foundation
 /// take long, and may wait for what the thread would carry out next.
 ///
 /// A thread may carry out actions of several engines, one inside the other. It runs the code after all of them.
-enum Afterwards {
-    typealias Step = @Sendable () -> Void
+package enum Afterwards {
+    package typealias Step = @Sendable () -> Void
 
     /// The steps that wait on each thread; `nil` on a thread that carries out no actions.
     private static let key: pthread_key_t = {
@@ -19,7 +19,7 @@ enum Afterwards {
     }
 
     /// Runs a step when this thread has stopped carrying out actions; at once if it carries out none.
-    static func run(_ step: @escaping Step) {
+    package static func run(_ step: @escaping Step) {
         if let waiting { waiting.pointee.append(step) } else { step() }
     }
 

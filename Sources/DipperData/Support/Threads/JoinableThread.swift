@@ -26,7 +26,7 @@ package final class JoinableThread: Sendable {
 
     /// Returns when the thread has ended. Call this method once.
     package func join() async {
-        isJoined.store(true, ordering: .releasing)
+        guard !isJoined.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let handle = handle
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             // Waiting blocks, and Swift's cooperative threads must not.

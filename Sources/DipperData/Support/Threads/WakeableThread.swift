@@ -16,7 +16,7 @@ final class WakeableThread: Sendable {
     /// The `errno` of a failure because of which the thread cannot be woken; it must then not wait.
     let failure: Int32?
     private let wakeup: Int32
-    private let thread = Mutex<JoinableThread?>(nil)
+    private let thread = AtomicLazyReference<JoinableThread>()
 
     init() {
         wakeup = eventfd(0, Int32(EFD_CLOEXEC))
@@ -29,8 +29,7 @@ final class WakeableThread: Sendable {
 
     /// Starts the thread. Call this method once.
     func start(name: String, _ run: @escaping @Sendable () -> Void) {
-        let thread = JoinableThread(name: name, run)
-        self.thread.withLock { $0 = thread }
+        _ = thread.storeIfNil(JoinableThread(name: name, run))
     }
 
     /// Makes the thread end soon. The thread may call this method itself.
@@ -40,8 +39,7 @@ final class WakeableThread: Sendable {
 
     /// Returns when the thread has ended. Call this method once.
     func join() async {
-        let thread = thread.withLock { exchange(&$0, with: nil) }
-        await thread?.join()
+        await thread.load()?.join()
     }
 
     /// Waits for any of the descriptors, or for the time. Only the thread itself calls this method.

@@ -23,7 +23,7 @@ package final class WorkerPool: Sendable {
 
     private let queue = Queue()
     private let threads: [JoinableThread]
-    private let joining = Mutex<Task<Void, Never>?>(nil)
+    private let joining = OnceTask()
 
     package init(name: String, threads count: Int) {
         let queue = queue
@@ -59,11 +59,6 @@ package final class WorkerPool: Sendable {
     /// Ends the threads after all work that has been given, and returns when the threads have ended.
     package func shutdown() async {
         end()
-        let task = joining.withLock { [threads] joining in
-            let task = joining ?? Task { for thread in threads { await thread.join() } }
-            joining = task
-            return task
-        }
-        await task.value
+        await joining.run { [threads] in for thread in threads { await thread.join() } }
     }
 }

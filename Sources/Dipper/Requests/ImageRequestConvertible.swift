@@ -1,0 +1,27 @@
+import Foundation
+
+/// A value that a cache of pictures can load: a URL, or an ``ImageRequest``.
+///
+/// A type of the program's own conforms by building its request:
+///
+/// ```swift
+/// struct Avatar: ImageRequestConvertible {
+///     let url: URL
+///     var imageRequest: ImageRequest { ImageRequest(url).processed(by: .circle) }
+/// }
+/// let image = try await cache.getImage(Avatar(url: url)).value
+/// ```
+public protocol ImageRequestConvertible {
+    /// The request for the picture.
+    var imageRequest: ImageRequest { get }
+}
+
+extension ImageRequest: ImageRequestConvertible {
+    /// The request itself.
+    public var imageRequest: ImageRequest { self }
+}
+
+extension URL: ImageRequestConvertible {
+    /// The request for the picture of the URL, with the cache's default options.
+    public var imageRequest: ImageRequest { ImageRequest(self) }
+}

@@ -1,0 +1,96 @@
+import Foundation
+
+/// Typed values: bytes that are decoded once and kept as values.
+extension DataCache {
+    // MARK: Fetching
+
+    /// Fetches a typed value at once: from memory, or decoded from bytes in memory, on disk or on the network.
+    ///
+    /// The bytes are fetched once and decoded once for each type and decoder, however many calls wait. The value stays
+    /// in memory as long as its bytes would be fresh, within ``Configuration/valueMemoryLimit``. Stored bytes that
+    /// cannot be decoded are removed and fetched again once.
+    ///
+    /// ```swift
+    /// struct Feed: Codable { var items: [Item] }
+    /// let feed = try await cache.getValue(Feed.self, from: url).value
+    /// ```
+    ///
+    /// A call for bytes that cannot be decoded ends with ``DipperError/undecodable``, whose ``DipperError/detail`` has
+    /// the path of the failing key.
+    /// - Parameters:
+    ///   - type: the type of the value.
+    ///   - source: a URL or a ``DataRequest``.
+    ///   - decoder: the format of the bytes.
+    @discardableResult
+    public func getValue<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
+    ) -> ValueTask<Value> { getValue(type, source.dataRequest, decoder, .fast) }
+
+    /// Prefetches and decodes a typed value, with what urgent work leaves of the link.
+    ///
+    /// ```swift
+    /// cache.slowGetValue(Feed.self, from: nextURL)
+    /// ```
+    @discardableResult
+    public func slowGetValue<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
+    ) -> ValueTask<Value> { getValue(type, source.dataRequest, decoder, .slow) }
+
+    private func getValue<Value: Decodable & Sendable>(
+        _ type: Value.Type, _ request: DataRequest, _ decoder: some ValueDecoder, _ queue: FetchQueue
+    ) -> ValueTask<Value> {
+        let origin = FetchOrigin(request, policy(of: request), valueSource)
+        let task = ValueTask<Value>(
+            request, key: origin.key, queue: queue, callbackQueue: callbackQueue(of: request))
+        if let defect = defect(of: request) {
+            task.end(.failure(defect))
+            return task
+        }
+        let step = ValueStep(type, decoder)
+        let values = typedValues
+        if let object = values.hit(origin, [step]) {
+            noteMemoryHit(origin.key, queue)
+            task.end(.success(object))
+        } else {
+            task.start(values, origin, step)
+        }
+        return task
+    }
+
+    // MARK: Reading
+
+    /// Returns a typed value if the cache has it, or the bytes to decode it from. The network is not asked.
+    ///
+    /// The disk is read, and the value decoded, on the caller's thread. A value that is out of date is returned too.
+    ///
+    /// ```swift
+    /// if let feed = cache.value(Feed.self, for: url) { show(feed) }
+    /// ```
+    public func value<Value: Decodable & Sendable, Format: ValueDecoder>(
+        _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
+    ) -> Value? {
+        let request = source.dataRequest
+        let origin = FetchOrigin(request, policy(of: request), valueSource)
+        return typedValues.find(origin, [ValueStep(type, decoder)])?.value as? Value
+    }
+
+    /// The memory that values take, in bytes, as their decoders estimate it.
+    public var valueMemorySize: Int { values.load()?.memorySize ?? 0 }
+
+    // MARK: The cache of values
+
+    /// The cache of values, which is made when it is used first.
+    private var typedValues: ObjectCache<ValueMaker> {
+        if let present = values.load() { return present }
+        let memory = makeObjectTier(limit: configuration.valueMemoryLimit, count: nil)
+        let made = values.storeIfNil(
+            ObjectCache(
+                ValueMaker(), memory: memory,
+                queue: MakingQueue(name: JoinableThread.name(configuration.name, "values"), threads: 2)))
+        _ = store.listener.storeIfNil(StoreListener { [weak made] key in made?.forget(key) })
+        return made
+    }
+
+    /// The interface of this cache for its values.
+    private var valueSource: DataCacheSource { DataCacheSource(self, watchesBytes: true) }
+}

@@ -1,0 +1,95 @@
+import Foundation
+
+/// A decoder of typed values; see ``DataCache/getValue(_:from:decoder:)``.
+///
+/// ``JSONValueDecoder`` and ``PropertyListValueDecoder`` are built in. Another format takes a type with two members:
+///
+/// ```swift
+/// struct CSVDecoder: ValueDecoder {
+///     let identifier = "csv"
+///     func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
+///         try CSV.decode(type, from: data)
+///     }
+/// }
+/// let table = try await cache.getValue(Table.self, from: url, decoder: CSVDecoder()).value
+/// ```
+public protocol ValueDecoder: Sendable {
+    /// The identity of the decoder. Decoders with the same identity must make equal values of the same bytes, because
+    /// they share these values.
+    var identifier: String { get }
+
+    /// Decodes a value. Called on a thread of the cache's own, never on the caller's.
+    /// - Throws: any error; a `DecodingError` tells the path of the key that could not be decoded.
+    func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value
+
+    /// Returns the memory that a value takes, in bytes, which counts towards
+    /// ``DataCache/Configuration/valueMemoryLimit``. By default this is the number of bytes that it was decoded from.
+    func cost<Value>(of value: Value, decodedFrom data: Data) -> Int
+}
+
+extension ValueDecoder {
+    public func cost<Value>(of value: Value, decodedFrom data: Data) -> Int { data.count }
+}
+
+/// A decoder of JSON, by Foundation's `JSONDecoder`.
+///
+/// ```swift
+/// let dates = JSONValueDecoder("ISO dates") { $0.dateDecodingStrategy = .iso8601 }
+/// let feed = try await cache.getValue(Feed.self, from: url, decoder: dates).value
+/// ```
+public struct JSONValueDecoder: ValueDecoder {
+    public let identifier: String
+    private let configure: @Sendable (JSONDecoder) -> Void
+
+    /// Creates a decoder with the default options of `JSONDecoder`.
+    public init() {
+        identifier = "json"
+        configure = { _ in }
+    }
+
+    /// Creates a decoder with options.
+    /// - Parameters:
+    ///   - name: the identity of the options. Decoders with different options have different names.
+    ///   - configure: a closure that sets the options. It is called for each value.
+    public init(_ name: String, _ configure: @escaping @Sendable (JSONDecoder) -> Void) {
+        identifier = "json " + name
+        self.configure = configure
+    }
+
+    public func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
+        let decoder = JSONDecoder()
+        configure(decoder)
+        return try decoder.decode(type, from: data)
+    }
+}
+
+/// A decoder of property lists, by Foundation's `PropertyListDecoder`.
+///
+/// ```swift
+/// let menu = try await cache.getValue(Menu.self, from: url, decoder: .propertyList).value
+/// ```
+public struct PropertyListValueDecoder: ValueDecoder {
+    public let identifier = "property list"
+
+    /// Creates a decoder.
+    public init() {}
+
+    public func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
+        try PropertyListDecoder().decode(type, from: data)
+    }
+}
+
+extension ValueDecoder where Self == JSONValueDecoder {
+    /// The decoder of JSON with the default options of `JSONDecoder`.
+    public static var json: JSONValueDecoder { JSONValueDecoder() }
+
+    /// Returns a decoder of JSON with options; see ``JSONValueDecoder/init(_:_:)``.
+    public static func json(
+        _ name: String, _ configure: @escaping @Sendable (JSONDecoder) -> Void
+    ) -> JSONValueDecoder { JSONValueDecoder(name, configure) }
+}
+
+extension ValueDecoder where Self == PropertyListValueDecoder {
+    /// The decoder of property lists.
+    public static var propertyList: PropertyListValueDecoder { PropertyListValueDecoder() }
+}

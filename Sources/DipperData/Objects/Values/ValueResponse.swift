@@ -1,0 +1,35 @@
+/// The answer to a call for a typed value: the value, and where its bytes came from.
+public struct ValueResponse<Value: Sendable>: FetchResponse {
+    /// The task of a call for a value.
+    public typealias Handle = ValueTask<Value>
+
+    /// The value.
+    public let value: Value
+    /// The tier that answered: `memory` if the value, or its bytes, were in memory.
+    public let source: ResponseSource
+    /// The status that the server answered with when the bytes were fetched.
+    public let status: Int
+    /// The header fields of the answer that the bytes came with.
+    public let headers: HTTPHeaders
+    /// The number of network attempts made for the bytes; 0 if the cache answered.
+    public let attempts: Int
+    /// The times and sizes of the last attempt; `nil` if the cache answered.
+    public let metrics: TransferMetrics?
+    /// The prefetch of a newer value, if this one is out of date but may be used meanwhile; otherwise `nil`.
+    public let revalidation: ValueTask<Value>?
+
+    init(_ value: Value, _ object: ObjectCache<ValueMaker>.Object, revalidation: ValueTask<Value>?) {
+        self.value = value
+        source = object.source
+        status = object.info.status
+        headers = object.info.headers
+        attempts = object.attempts
+        metrics = object.metrics
+        self.revalidation = revalidation
+    }
+}
+
+extension ValueResponse: RedactedStringConvertible {
+    /// The status, and the tier that answered.
+    public var description: String { "\(status) from \(source.rawValue)" }
+}

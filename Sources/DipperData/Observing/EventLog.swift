@@ -1,0 +1,57 @@
+import Logging
+
+/// The sink that writes events to a log. Each message has its topic as `category` in the metadata.
+struct EventLog: EventSink {
+    let topics: CacheEvent.Topics
+    private let requests: Logger
+    private let responses: Logger
+    private let queues: Logger
+    private let memory: Logger
+    private let decoding: Logger
+    private let redaction: Redaction
+
+    init(_ logger: Logger, _ redaction: Redaction) {
+        topics = Self.topics(logger.logLevel)
+        requests = logger.category("requests")
+        responses = logger.category("responses")
+        queues = logger.category("queues")
+        memory = logger.category("memory")
+        decoding = logger.category("decoding")
+        self.redaction = redaction
+    }
+
+    /// The topics that a log of this level shows.
+    private static func topics(_ level: Logger.Level) -> CacheEvent.Topics {
+        var topics: CacheEvent.Topics = []
+        if level <= .info { topics.formUnion([.failures, .conditions]) }
+        if level <= .debug { topics.formUnion(.requests) }
+        if level <= .trace { topics.formUnion([.jobs, .lookUps, .attempts]) }
+        return topics
+    }
+
+    func receive(_ event: CacheEvent) {
+        let key: () -> Logger.MetadataValue = { "\(redaction.text(event.key))" }
+        switch event.kind {
+        case .requested:
+            requests.debug("request", metadata: ["key": key()])
+        case .received(let status, let bytes, _):
+            responses.debug("response", metadata: ["key": key(), "status": "\(status)", "bytes": "\(bytes)"])
+        case .attemptEnded(.failed(let error, let willRetry)):
+            responses.info(
+                "attempt failed", metadata: ["key": key(), "error": text(error), "retry": "\(willRetry)"])
+        case .decodeEnded(let error?) where error == .undecodable || error == .unsupportedFormat:
+            decoding.info("undecodable", metadata: ["key": key(), "error": text(error)])
+        case .memoryPressure(let level):
+            memory.info("memory pressure", metadata: ["level": "\(level.rawValue)"])
+        case .cleaned(let cleaning) where cleaning.reason == .memoryPressure:
+            memory.info("let go of memory", metadata: ["entries": "\(cleaning.entries)", "bytes": "\(cleaning.bytes)"])
+        case .queued, .paused, .resumed, .queueChanged, .parked, .jobEnded, .lookUpBegan, .attemptBegan:
+            queues.trace("\(event.kind)", metadata: ["key": key()])
+        case .callBegan, .callJoined, .callAnswered, .callFailed, .lookUpEnded, .attemptEnded, .decodeBegan,
+            .decodeEnded, .stepBegan, .stepEnded, .writeBegan, .writeEnded, .cleaned, .networkChanged, .missed:
+            break
+        }
+    }
+
+    private func text(_ error: DipperError) -> Logger.MetadataValue { "\(redaction.sentence("\(error)"))" }
+}

@@ -1,0 +1,47 @@
+import Foundation
+
+/// A transformation of everything that the cache writes to disk and to tiers of the program's own, such as encryption.
+///
+/// The cache makes one record of each entry and of each partial body: body, header fields and checksum, compressed if
+/// ``DataCache/Configuration/compression`` says so. A codec turns the record into the bytes that are stored, and back.
+///
+/// ```swift
+/// import Crypto       // of the package swift-crypto
+///
+/// struct AESCodec: RecordCodec {
+///     let key: SymmetricKey
+///     let identifier: String      // names the key, such as "aes-gcm, key of 2026"
+///
+///     func encode(_ record: Data) throws(DipperError) -> Data {
+///         do { return try AES.GCM.seal(record, using: key).combined ?? Data() } catch { throw .unencodable }
+///     }
+///
+///     func decode(_ bytes: Data) throws(DipperError) -> Data {
+///         do { return try AES.GCM.open(.init(combined: bytes), using: key) } catch { throw .undecodable }
+///     }
+/// }
+///
+/// configuration.recordCodec = AESCodec(key: key, identifier: "aes-gcm, key of 2026")
+/// ```
+///
+/// Keys, URLs, times and sizes of entries stay readable in the folder, because the cache lists entries without their
+/// records. Entries that were stored without a codec stay readable, in the folder as well, until they are replaced or
+/// removed.
+///
+/// An entry counts as absent if another codec has encoded it, if there is no codec, and if the codec throws an error or
+/// returns anything but the record. It stays in the folder until it is fetched again, expires or is evicted, so a wrong
+/// key empties no cache.
+///
+/// Both methods are called from any thread, several at a time. They must not use the cache.
+public protocol RecordCodec: Sendable {
+    /// The name of the transformation and of its key, which tells other codecs' entries from this one's. The cache
+    /// stores a hash of it, in clear, and never asks a codec to decode what one with another identifier has encoded.
+    var identifier: String { get }
+
+    /// Returns the bytes to store for a record. If this method throws, the entry is not kept on disk.
+    func encode(_ record: Data) throws(DipperError) -> Data
+
+    /// Returns the record that ``encode(_:)`` was given.
+    /// - Throws: an error if the bytes cannot be decoded, which the cache writes to its log.
+    func decode(_ bytes: Data) throws(DipperError) -> Data
+}

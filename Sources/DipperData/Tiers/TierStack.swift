@@ -1,0 +1,280 @@
+import DequeModule
+import Foundation
+import Logging
+import Synchronization
+
+/// The tiers below the disk, in the order in which they are asked, and the changes that they have yet to carry out.
+///
+/// Look-ups and changes run in tasks of their own. No tier is called while the lock is held.
+final class TierStack: Sendable {
+    struct Options: Sendable {
+        /// The longest that a look-up in one tier may take.
+        var timeLimit = Duration.milliseconds(20)
+        /// The longest that a change of one record may take.
+        var changeTimeLimit = Duration.seconds(5)
+        /// The size of the largest record that is passed on or taken over, in bytes.
+        var recordLimit = 8 << 20
+        /// The largest size of the records that wait to be stored in one tier, in bytes.
+        var waitingLimit = 16 << 20
+        /// The largest number of names that wait to be removed from one tier.
+        var removalLimit = 65_536
+        /// The number of look-ups that are under way at a time.
+        var mostLookUps = 32
+        /// The form of the records.
+        var format = RecordFormat()
+    }
+
+    private typealias Work = @Sendable () async -> Void
+
+    private struct Member {
+        var health = TierHealth()
+        var changes: TierChanges
+        /// The time before which records count as absent, in seconds since 1970.
+        var hiddenBefore: TimeInterval
+
+        /// Whether nothing is left to do for now. What waits while the tier rests has to wait.
+        var isSettled: Bool { changes.isEmpty || (!changes.isRunning && health.restsUntil != nil) }
+    }
+
+    private struct State {
+        var members: [Member]
+        var lookUps = 0
+        var urgent = Deque<Work>()
+        var others = Deque<Work>()
+        var isClosed = false
+        var waiting: [CheckedContinuation<Void, Never>] = []
+
+        /// Returns the callers of `settle()` if there is nothing left to do.
+        mutating func takeSettled() -> [CheckedContinuation<Void, Never>] {
+            members.allSatisfy(\.isSettled) ? exchange(&waiting, with: []) : []
+        }
+    }
+
+    private let tiers: [any Tier]
+    private let options: Options
+    private let history: StoreHistory
+    private let time: TimeSource
+    private let timers: TimerQueue
+    private let now: @Sendable () -> Date
+    private let logger: Logger
+    private let state: Mutex<State>
+
+    init(
+        _ tiers: [any Tier], _ options: Options, history: StoreHistory, time: TimeSource,
+        now: @escaping @Sendable () -> Date, logger: Logger
+    ) {
+        self.tiers = tiers
+        self.options = options
+        self.history = history
+        self.time = time
+        timers = TimerQueue(time)
+        self.now = now
+        self.logger = logger
+        let member = Member(changes: TierChanges(limit: options.waitingLimit), hiddenBefore: -.infinity)
+        state = Mutex(State(members: tiers.map { _ in member }))
+    }
+
+    // MARK: Looking up
+
+    /// Runs work that looks up records. A limited number is under way at a time; urgent work begins first.
+    func run(isUrgent: Bool, _ work: @escaping @Sendable () async -> Void) {
+        let begins = state.withLock { state in
+            if state.lookUps < options.mostLookUps {
+                state.lookUps += 1
+                return true
+            }
+            if isUrgent { state.urgent.append(work) } else { state.others.append(work) }
+            return false
+        }
+        if begins { begin(work) }
+    }
+
+    private func begin(_ work: @escaping Work) {
+        Task {
+            var next: Work? = work
+            while let work = next {
+                await work()
+                next = state.withLock { state in
+                    let next = state.urgent.popFirst() ?? state.others.popFirst()
+                    if next == nil { state.lookUps -= 1 }
+                    return next
+                }
+            }
+        }
+    }
+
+    /// Returns the record of a key from the first tier that has one.
+    func record(of key: CacheKey) async -> EntryRecord? {
+        let name = KeyDigest.sha256(key)
+        let begun = StoreHistory.now
+        for number in tiers.indices {
+            guard let data = await data(named: name, from: number), data.count <= options.recordLimit else { continue }
+            let record = data.withUnsafeBytes { bytes in
+                options.format.decode(bytes, begun: begun) { data.prefix($0).withUnsafeBytes { Data($0) } }.record
+            }
+            // The tier may have been cleared, or the record removed, meanwhile.
+            let hiddenBefore = state.withLock { state -> TimeInterval in
+                if case .remove = state.members[number].changes[name] { return .infinity }
+                return state.members[number].hiddenBefore
+            }
+            guard let record, record.key == key, record.value.info.stored >= hiddenBefore else { continue }
+            return record
+        }
+        return nil
+    }
+
+    private enum Step {
+        case ask, skip
+        case take(Data)
+    }
+
+    private func data(named name: String, from number: Int) async -> Data? {
+        let moment = time.now()
+        let step = state.withLock { state -> Step in
+            switch state.members[number].changes[name] {
+            case .store(let record, _): .take(record)
+            case .remove: .skip
+            case nil: state.members[number].health.admits(at: moment) ? .ask : .skip
+            }
+        }
+        switch step {
+        case .skip: return nil
+        case .take(let record): return record
+        case .ask:
+            let tier = tiers[number]
+            let result = await TimeLimit(duration: options.timeLimit, timers: timers).run {
+                try await tier.record(named: name)
+            }
+            ended(number, result)
+            return try? result.get()
+        }
+    }
+
+    // MARK: Changing
+
+    /// Stores a record in every tier, in the background.
+    /// - Parameter claim: the right of work that began earlier to keep its result.
+    func store(_ record: EntryRecord, claim: Claim?) {
+        guard record.value.data.count <= options.recordLimit else { return }
+        // What the codec refuses is not stored.
+        guard let (body, trailer) = try? options.format.encode(record) else { return }
+        guard body.count + trailer.count <= options.recordLimit else { return }
+        let expires = record.lifetime.expires
+        let expiration = expires == .infinity ? nil : Date(timeIntervalSince1970: expires)
+        change(
+            .store(body + trailer, until: expiration), KeyDigest.sha256(record.key),
+            permit: Permit(record.value.info, claim))
+    }
+
+    /// Removes the record of a key from every tier, in the background. This process no longer finds it when this
+    /// method returns.
+    func remove(_ key: CacheKey) { change(.remove, KeyDigest.sha256(key)) }
+
+    /// Makes this process ignore the records that were stored so far. Other processes go on using them.
+    func hideAll() {
+        let end = now().timeIntervalSince1970.nextUp
+        let dropped = state.withLock { state in
+            state.members.indices.map { number in
+                state.members[number].hiddenBefore = max(state.members[number].hiddenBefore, end)
+                return state.members[number].changes.dropRecords()
+            }
+        }
+        withExtendedLifetime(dropped) {}
+    }
+
+    private func change(_ change: TierChanges.Change, _ name: String, permit: Permit? = nil) {
+        let end = now().timeIntervalSince1970.nextUp
+        for number in tiers.indices {
+            let dropped = state.withLock { state -> [TierChanges.Change] in
+                guard !state.isClosed, permit?.isGranted(in: .shared, by: history) != false else { return [] }
+                // A tier that rests takes no records.
+                if case .store = change, state.members[number].health.restsUntil != nil { return [] }
+                let dropped = state.members[number].changes.add(change, to: name)
+                guard state.members[number].changes.count > options.removalLimit else { return dropped }
+                // So many removals are not remembered one by one.
+                state.members[number].hiddenBefore = end
+                return dropped + state.members[number].changes.dropAll()
+            }
+            withExtendedLifetime(dropped) {}
+            carryOut(number)
+        }
+    }
+
+    /// Begins the changes that may begin.
+    private func carryOut(_ number: Int) {
+        let moment = time.now()
+        while let (name, change) = state.withLock({ state -> (String, TierChanges.Change)? in
+            guard state.members[number].changes.mayBegin, state.members[number].health.admits(at: moment) else {
+                return nil
+            }
+            return state.members[number].changes.next()
+        }) {
+            Task {
+                let tier = tiers[number]
+                let result = await TimeLimit(duration: options.changeTimeLimit, timers: timers).run {
+                    switch change {
+                    case .store(let record, let expiration):
+                        try await tier.store(record, named: name, until: expiration)
+                    case .remove: try await tier.removeRecord(named: name)
+                    }
+                }
+                let isLost = if case .failure = result { true } else { false }
+                let ended = state.withLock { $0.members[number].changes.ended(name, isLost: isLost) }
+                withExtendedLifetime(ended) {}
+                self.ended(number, result)
+            }
+        }
+    }
+
+    /// Takes note of the outcome of an operation, and begins what may begin now.
+    private func ended<Value>(_ number: Int, _ result: Result<Value, any Error>) {
+        let moment = time.now()
+        var reason: (any Error)?
+        if case .failure(let error) = result { reason = error }
+        let isFailure = reason != nil
+        let (begins, dropped, wakes, settled) = state.withLock { state in
+            var begins = false
+            var dropped: [TierChanges.Change] = []
+            if isFailure {
+                begins = state.members[number].health.failed(at: moment)
+                if begins { dropped = state.members[number].changes.dropRecords() }
+            } else {
+                state.members[number].health.succeeded()
+            }
+            let member = state.members[number]
+            return (begins, dropped, member.changes.isEmpty ? nil : member.health.restsUntil, state.takeSettled())
+        }
+        withExtendedLifetime(dropped) {}
+        if begins, let reason {
+            // The text of another library's error may contain secrets, such as the password in a server's address.
+            let text = (reason as? DipperError).map { "\($0)" } ?? "\(type(of: reason))"
+            logger.warning("a tier fails and rests", metadata: ["tier": "\(tiers[number].name)", "error": "\(text)"])
+        }
+        for continuation in settled { continuation.resume() }
+        if let wakes {
+            timers.schedule(at: wakes) { [weak self] in self?.carryOut(number) }
+        } else {
+            carryOut(number)
+        }
+    }
+
+    // MARK: End
+
+    /// Returns when the changes have been carried out, apart from those that wait for a tier that rests.
+    func settle() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let isSettled = state.withLock { state in
+                if state.members.allSatisfy(\.isSettled) { return true }
+                state.waiting.append(continuation)
+                return false
+            }
+            if isSettled { continuation.resume() }
+        }
+    }
+
+    func shutdown() async {
+        state.withLock { $0.isClosed = true }
+        await settle()
+        timers.end()
+    }
+}

@@ -1,0 +1,167 @@
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@testable import DipperData
+
+@Suite("Tiers of the program's own", .timeLimit(.minutes(5)))
+struct SharedShelfTests {
+    private let a = url("a")
+    private let fields: HTTPHeaders = ["Cache-Control": "max-age=500"]
+    private func answer(_ text: String, _ more: HTTPHeaders = [:]) -> ScriptedTransport.Step {
+        var headers = fields
+        for field in more.fields { headers.append(field.name, field.value) }
+        return .response(TransferResponse(headers: headers, body: Data(text.utf8)))
+    }
+
+    private func cache(_ shelf: Shelf, _ folder: TemporaryFolder? = nil) -> TestCache {
+        TestCache(folder: folder) { $0.tiers = [shelf] }
+    }
+
+    /// Has the shelf filled by another cache.
+    private func fill(_ shelf: Shelf, _ request: DataRequest, _ step: ScriptedTransport.Step) async throws {
+        let test = cache(shelf)
+        test.transport.script(try #require(request.url), [step])
+        _ = try await test.cache.getData(request).value
+        await test.cache.synchronize()
+        await test.cache.shutdown()
+    }
+
+    @Test("what one cache has fetched answers another, which keeps it in memory and on disk")
+    func fillUp() async throws {
+        let shelf = Shelf()
+        try await fill(shelf, DataRequest(a), answer("here"))
+        let test = cache(shelf, TemporaryFolder())
+        let first = try await test.cache.getData(a).response
+        #expect(first.source == .shared && first.data == Data("here".utf8))
+        #expect(try await test.cache.getData(a).response.source == .memory)
+        await test.cache.synchronize()
+        test.cache.clearMemory()
+        #expect(try await test.cache.getData(a).response.source == .disk)
+        #expect(test.transport.transfers.isEmpty && shelf.lookUps.value == 2)
+        #expect(test.cache.statistics.sharedHits == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a tier that does not answer delays a call by its time limit, and then the network is asked")
+    func silent() async throws {
+        let test = cache(Shelf { .hangs })
+        test.transport.script(a, [.body(Data("net".utf8))])
+        let task = test.cache.getData(a)
+        await test.clock.waitForSleepers(1)
+        #expect(test.transport.transfers.isEmpty)
+        test.clock.advance(by: .milliseconds(20))
+        #expect(try await task.response.source == .network)
+        // The write hangs as well.
+        await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(5))
+        await test.cache.shutdown()
+    }
+
+    @Test("faults of a tier reach nobody: each call gets the right bytes")
+    func faults() async throws {
+        let dice = Box(SplitMix(state: 7))
+        let shelf = Shelf {
+            var mood = Shelf.Mood.works
+            let moods = [Shelf.Mood.works, .works, .works, .fails, .garbles]
+            dice.update { dice in mood = moods.randomElement(using: &dice) ?? .works }
+            return mood
+        }
+        for round in 0..<3 {
+            let test = cache(shelf)
+            for number in 0..<100 { test.transport.script(url("\(number)"), [answer("body \(number)")]) }
+            for number in 0..<100 {
+                #expect(try await test.cache.getData(url("\(number)")).value == Data("body \(number)".utf8))
+                // Ends a rest.
+                test.clock.advance(by: .seconds(61))
+            }
+            #expect(round == 0 || test.cache.statistics.sharedHits > 0)
+            await test.cache.shutdown()
+        }
+    }
+
+    @Test("a tier that fails three times rests, and is tried again after a second")
+    func rest() async throws {
+        let mood = Box(Shelf.Mood.fails)
+        let shelf = Shelf { mood.value }
+        let test = cache(shelf)
+        for number in 0..<6 { test.transport.script(url("\(number)"), [answer("x", ["Cache-Control": "private"])]) }
+        for number in 0..<4 { _ = try await test.cache.getData(url("\(number)")).value }
+        #expect(shelf.lookUps.value == 3)
+        test.clock.advance(by: .seconds(1))
+        mood.update { $0 = .works }
+        for number in 4..<6 { _ = try await test.cache.getData(url("\(number)")).value }
+        #expect(shelf.lookUps.value == 5)
+        await test.cache.shutdown()
+    }
+
+    @Test("a removal removes the record, and what was cleared is not used again")
+    func removal() async throws {
+        let shelf = Shelf()
+        try await fill(shelf, DataRequest(a), answer("old"))
+        let test = cache(shelf)
+        test.cache.removeData(for: a)
+        await test.cache.synchronize()
+        #expect(shelf.records.value.isEmpty)
+        try await fill(shelf, DataRequest(a), answer("old"))
+        test.cache.clear()
+        test.transport.script(a, [answer("new")])
+        #expect(try await test.cache.getData(a).response.source == .network)
+        #expect(shelf.records.value.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a tier gets nothing that is for one user alone", arguments: [0, 1, 2, 3, 4])
+    func personal(number: Int) async throws {
+        let shelf = Shelf()
+        var request = DataRequest(a)
+        var more: HTTPHeaders = [:]
+        switch number {
+        case 0: request.headers["Authorization"] = "Bearer x"
+        case 1: request.headers["Cookie"] = "id=1"
+        case 2: more = ["Set-Cookie": "id=1"]
+        case 3: more = ["Cache-Control": "private"]
+        default: request.modifier = RequestModifier(identity: "me") { (request) async throws(DipperError) in request }
+        }
+        try await fill(shelf, request, answer("mine", more))
+        #expect(shelf.records.value.isEmpty)
+    }
+
+    @Test("records are encoded by the cache's codec; a cache without it asks the network")
+    func encoded() async throws {
+        let shelf = Shelf()
+        func source(_ codec: AESCodec?) async throws -> ResponseSource {
+            let test = TestCache {
+                $0.tiers = [shelf]
+                $0.recordCodec = codec
+            }
+            test.transport.script(a, [answer("a secret that is long enough to find")])
+            let response = try await test.cache.getData(a).response
+            #expect(response.data == Data("a secret that is long enough to find".utf8))
+            await test.cache.synchronize()
+            await test.cache.shutdown()
+            return response.source
+        }
+        #expect(try await source(AESCodec(1)) == .network)
+        let record = try #require(shelf.records.value.values.first)
+        #expect(record.range(of: Data("a secret".utf8)) == nil)
+        #expect(try await source(AESCodec(1)) == .shared)
+        #expect(try await source(nil) == .network)
+        #expect(try await source(nil) == .shared)
+    }
+
+    @Test("the network's answer does not come back after a removal in the meantime")
+    func removedMeanwhile() async throws {
+        let shelf = Shelf()
+        let test = cache(shelf)
+        let task = test.cache.getData(a)
+        let transfer = await test.transport.nextTransfer()
+        test.cache.removeData(for: a)
+        transfer.finish(with: Data("x".utf8), headers: fields)
+        _ = try await task.value
+        await test.cache.synchronize()
+        #expect(shelf.records.value.isEmpty)
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,73 @@
+package import DipperData
+
+/// A record of a cache's events. It pairs the begins and ends of work.
+package struct EventRecord: EventSink {
+    /// The kinds of work that begin and end.
+    package enum Work: String {
+        case call, lookUp, attempt, decode, step, write
+    }
+
+    private let box = Box<[CacheEvent]>([])
+
+    package init() {}
+
+    package func receive(_ event: CacheEvent) { box.update { $0.append(event) } }
+
+    package var events: [CacheEvent] { box.value }
+    package var kinds: [CacheEvent.Kind] { events.map(\.kind) }
+
+    /// Returns the kind of work that an event begins or ends, and which of the two; `nil` for other events.
+    package static func edge(_ kind: CacheEvent.Kind) -> (work: Work, isBegin: Bool)? {
+        switch kind {
+        case .callBegan: (.call, true)
+        case .callAnswered, .callFailed: (.call, false)
+        case .lookUpBegan: (.lookUp, true)
+        case .lookUpEnded: (.lookUp, false)
+        case .attemptBegan: (.attempt, true)
+        case .attemptEnded: (.attempt, false)
+        case .decodeBegan: (.decode, true)
+        case .decodeEnded: (.decode, false)
+        case .stepBegan: (.step, true)
+        case .stepEnded: (.step, false)
+        case .writeBegan: (.write, true)
+        case .writeEnded: (.write, false)
+        case .callJoined, .queued, .paused, .resumed, .queueChanged, .parked, .jobEnded, .requested, .received,
+            .cleaned, .networkChanged, .memoryPressure, .missed:
+            nil
+        }
+    }
+
+    /// Returns the events that begin work of a kind.
+    package func begins(_ work: Work) -> [CacheEvent] {
+        events.filter { Self.edge($0.kind).map { $0.work == work && $0.isBegin } ?? false }
+    }
+
+    /// Returns the kinds of the events that end work of a kind.
+    package func ends(_ work: Work) -> [CacheEvent.Kind] {
+        kinds.filter { Self.edge($0).map { $0.work == work && !$0.isBegin } ?? false }
+    }
+
+    /// The work that did not begin once and then end once, with one key and one parent.
+    package var unpaired: [String] {
+        var open: [CacheEvent.ID: CacheEvent] = [:]
+        var seen: Set<CacheEvent.ID> = []
+        var problems: [String] = []
+        for event in events {
+            guard let edge = Self.edge(event.kind) else { continue }
+            guard let id = event.id else {
+                problems.append("no identifier: \(event)")
+                continue
+            }
+            if edge.isBegin {
+                if !seen.insert(id).inserted { problems.append("begins twice: \(event)") }
+                open[id] = event
+            } else if let begin = open.removeValue(forKey: id) {
+                let isSame = begin.key == event.key && begin.parent == event.parent
+                if Self.edge(begin.kind)?.work != edge.work || !isSame { problems.append("\(begin) ends as \(event)") }
+            } else {
+                problems.append("ends without a begin: \(event)")
+            }
+        }
+        return problems + open.values.map { "does not end: \($0)" }
+    }
+}
