@@ -44,6 +44,7 @@ extension ObjectGraph {
     /// Takes the tiers' answer to the question which source is asked for.
     /// - Parameter isThere: whether the tiers have the bytes of the source that the caller has asked for.
     mutating func decided(_ id: ObjectSearchID, isThere: Bool, into actions: inout [Action]) {
+        let key = searches[id]?.name.origin.key
         for request in close(id, into: &actions) {
             guard let waiting = requests[request] else { continue }
             let origin = waiting.origin.decided(isThere: isThere)
@@ -53,6 +54,7 @@ extension ObjectGraph {
             if let alias = origin.alias { aliases[alias, default: []].insert(request) }
             begin(request, into: &actions)
         }
+        if let key { endIdle(of: key, into: &actions) }
     }
 
     /// Has the driver look for the part of the path that the search has come to.
@@ -72,6 +74,7 @@ extension ObjectGraph {
         guard let search = searches[id] else { return release(found, into: &actions) }
         let key = search.name.origin.key
         let path = Array(search.name.path.prefix(search.depth))
+        defer { endIdle(of: key, into: &actions) }
         switch found {
         case .object(let object, let version):
             let ids = close(id, into: &actions)
@@ -104,7 +107,9 @@ extension ObjectGraph {
 
     /// Ends the requests of a search that cannot be carried out.
     mutating func searchFailed(_ id: ObjectSearchID, _ error: DipperError, into actions: inout [Action]) {
+        let key = searches[id]?.name.origin.key
         deliver(close(id, into: &actions), .failure(error), into: &actions)
+        if let key { endIdle(of: key, into: &actions) }
     }
 
     /// Looks for the next ancestor; if there is none, the requests go on to a fetch.
@@ -234,6 +239,8 @@ extension ObjectGraph {
             return
         }
         let ids = close(id, into: &actions)
+        // A request that is still in a search finds the bytes in the data cache.
+        guard !ids.isEmpty else { return actions.append(.release(.bytes(bytes))) }
         var standing = fetch.standing
         if !isShared { standing.isDetached = true }
         let tree = tree(TreeName(key: fetch.origin.key, version: version), standing)

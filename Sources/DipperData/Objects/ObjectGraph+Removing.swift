@@ -137,5 +137,6 @@ extension ObjectGraph {
         let node = offer(object, at: path, in: tree, into: &actions)
         for request in ids.sorted() { enter(request, tree, into: &actions) }
         settle(.node(node), into: &actions)
+        endIdle(of: key, into: &actions)
     }
 }

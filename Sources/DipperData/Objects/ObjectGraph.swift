@@ -19,7 +19,9 @@
 /// - At most one fetch is under way for each origin, one search for each origin and path, and one node for each
 ///   version and path; work that a removal has detached does not count.
 /// - Work is under way exactly as long as a request waits for it, itself or through its children. Its urgency is that
-///   of its most urgent request; the driver is told each change. A write alone goes on without requests.
+///   of its most urgent request; the driver is told each change. A write alone goes on without requests. A fetch, or
+///   the making of an object, also goes on while a request for its key is in a search, because it may come to wait
+///   for that work.
 /// - At most one write is under way for each key and path. Of the writes that wait for it, the latest is carried out.
 /// - A request that is made after a removal is not answered by work that began before; such work still answers the
 ///   requests that wait for it. Its objects are not kept in the tiers of the removal.
@@ -184,6 +186,8 @@ struct ObjectGraph<Kind: ObjectKind>: Sendable {
         var keeps: Set<ObjectKeepID> = []
         /// Whether the bytes are to be removed from the tiers when nothing is made of them any more.
         var isToDrop = false
+        /// Whether work that no request waits for may be under way, until the last search ends.
+        var hasIdle = false
         var isEmpty: Bool {
             searches.isEmpty && fetches.isEmpty && trees.isEmpty && writes.isEmpty && keeps.isEmpty
         }
@@ -339,13 +343,57 @@ struct ObjectGraph<Kind: ObjectKind>: Sendable {
     mutating func settle(_ work: ObjectWork, into actions: inout [Action]) {
         guard let crowd = crowd(of: work) else { return }
         guard crowd.isEmpty else { return refresh(work, into: &actions) }
+        if isIdling(work, into: &actions) { return }
         switch work {
-        case .search(let id): forget(id, into: &actions)
+        case .search(let id):
+            let key = searches[id]?.name.origin.key
+            forget(id, into: &actions)
+            actions.append(.drop(work))
+            if let key { endIdle(of: key, into: &actions) }
+            return
         case .fetch(let id): forget(id, into: &actions)
         case .node(let id): return dropNode(id, into: &actions)
         case .write: return
         }
         actions.append(.drop(work))
+    }
+
+    /// Lets a fetch, or an object that is being made, go on for the requests for its key that are in a search. A fetch
+    /// gets their urgency.
+    /// - Returns: whether there are such requests.
+    private mutating func isIdling(_ work: ObjectWork, into actions: inout [Action]) -> Bool {
+        guard let key = idleKey(of: work), let ids = members[key]?.searches, !ids.isEmpty else { return false }
+        members[key]?.hasIdle = true
+        var crowd = ObjectCrowd()
+        for id in ids { if let search = searches[id] { crowd.add(search.crowd.want) } }
+        if case .fetch(let id) = work, fetches[id]?.crowd.told != crowd.want {
+            fetches[id]?.crowd.told = crowd.want
+            actions.append(.move(work, crowd.want))
+        }
+        return true
+    }
+
+    private func idleKey(of work: ObjectWork) -> Key? {
+        switch work {
+        case .fetch(let id): return fetches[id]?.origin.key
+        case .node(let id):
+            guard let node = nodes[id] else { return nil }
+            // An object that is made goes on by itself: into memory, or nowhere.
+            if case .ready = node.phase { return nil }
+            return trees[node.tree]?.name.key
+        case .search, .write: return nil
+        }
+    }
+
+    /// Ends the work that no request waits for, unless a request is still in a search.
+    mutating func endIdle(of key: Key, into actions: inout [Action]) {
+        guard let work = members[key], work.hasIdle, work.searches.isEmpty else { return }
+        members[key]?.hasIdle = false
+        for id in work.fetches.sorted(by: { $0.number < $1.number }) where fetches[id]?.crowd.isEmpty == true {
+            settle(.fetch(id), into: &actions)
+        }
+        let nodes = work.trees.sorted().flatMap { trees[$0]?.nodes.sorted() ?? [] }
+        for id in nodes where self.nodes[id]?.crowd.isEmpty == true { settle(.node(id), into: &actions) }
     }
 
     /// Passes on the urgency of work if it has changed: to the driver, or to the parent that a node waits for.

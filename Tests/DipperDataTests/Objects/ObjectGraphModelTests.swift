@@ -337,6 +337,15 @@ private struct ObjectWalk {
                 if case .node(let node) = work, let parent = graph.nodes[node]?.parent { next = .node(parent) }
             }
         }
+        // What goes on for a request in a search counts with the urgency that it had.
+        for (work, told) in idleWork() {
+            var next: ObjectWork? = work
+            while let work = next {
+                wants[work, default: []].append(told)
+                next = nil
+                if case .node(let node) = work, let parent = graph.nodes[node]?.parent { next = .node(parent) }
+            }
+        }
         for (work, entry) in works {
             // A write goes on without requests.
             if case .write = work, wants[work] == nil { continue }
@@ -358,6 +367,17 @@ private struct ObjectWalk {
             if case .waiting = node.phase { expect(node.parent != nil, "a node waits for nothing") }
         }
         checkSharing()
+    }
+
+    /// Returns the work that no request waits for, but a request in a search may come to, and its urgency.
+    private func idleWork() -> [(ObjectWork, ObjectWant)] {
+        let searched = Set(graph.searches.values.map(\.name.origin.key))
+        let fetches = graph.fetches.filter { $0.value.crowd.isEmpty && searched.contains($0.value.origin.key) }
+        let nodes = graph.nodes.filter { _, node in
+            node.crowd.isEmpty && graph.trees[node.tree].map { searched.contains($0.name.key) } == true
+        }
+        return fetches.compactMap { id, fetch in fetch.crowd.told.map { (.fetch(id), $0) } }
+            + nodes.compactMap { id, node in node.crowd.told.map { (.node(id), $0) } }
     }
 
     private mutating func checkSharing() {

@@ -152,6 +152,53 @@ struct ObjectGraphTests {
         #expect(bench.isEmpty)
     }
 
+    @Test("work goes on while a request that may come to wait for it is in a search")
+    func idling() {
+        var bench = ObjectBench()
+        bench.ask(1, "a", .slow, looks: false)
+        bench.ask(2, "a")
+        bench.cancel(1)
+        #expect(
+            bench.takeLog() == ["fetch k slow", "look k a fast", "cancelled to [1]", "move fetch k fast 50"])
+        bench.miss("a")
+        #expect(bench.takeLog() == [])
+        bench.fetched(1)
+        _ = bench.takeLog()
+        bench.ask(3, "a")
+        bench.cancel(2)
+        #expect(bench.takeLog() == ["look k a fast beside [1]", "cancelled to [2]"])
+        bench.found("a", .underWay(1))
+        bench.made("v1a")
+        #expect(bench.takeLog() == ["keep v1a", "deliver v1a to [3]"])
+        #expect(bench.isEmpty)
+    }
+
+    @Test("work that goes on for a search ends with the search if its requests do not come to the work")
+    func idleEnd() {
+        var bench = ObjectBench()
+        bench.ask(1, "a", looks: false)
+        bench.ask(2, "a", .slow)
+        bench.cancel(1)
+        #expect(bench.takeLog().suffix(2) == ["cancelled to [1]", "move fetch k slow 50"])
+        bench.cancel(2)
+        #expect(bench.takeLog() == ["cancelled to [2]", "drop look-up", "drop fetch k"])
+        #expect(bench.isEmpty)
+        bench.ask(3, "a", looks: false)
+        bench.ask(4, "ab")
+        bench.cancel(3)
+        _ = bench.takeLog()
+        bench.found("ab", .object("v1ab", 1))
+        #expect(bench.takeLog() == ["deliver v1ab to [4]", "drop fetch k"])
+        #expect(bench.isEmpty)
+        bench.ask(5, "a", looks: false)
+        bench.ask(6, "ab")
+        bench.cancel(5)
+        bench.fetched(2)
+        bench.cancel(6)
+        #expect(bench.takeLog().last == "drop look-up")
+        #expect(bench.isEmpty)
+    }
+
     @Test("the answer to dropped work is ignored")
     func lateAnswers() {
         var bench = ObjectBench()
