@@ -39,7 +39,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run gallery gallery-test gallery-bench tests test steady mutants lean torture powercut soak lint format tsan asan fuzz bench docs clean
+.PHONY: deps deps-test deps-bench build run gallery gallery-test gallery-bench tests test t check steady mutants lean lean-test tsan-all torture powercut soak lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -97,8 +97,22 @@ gallery-bench: deps ## scroll 5,000 rows of the gallery for SECONDS (60); write 
 tests: deps-test
 	$(BUILD) --build-tests
 
-test: tests ## run all tests
-	python3 Tests/Steady/steady.py --runs 1 --limit 600 -- $(TEST_PROGRAM)
+# AGAIN is the number of times that a failed test may run again, alone: for CI, which then names it as flaky.
+test: AGAIN ?= 0
+test: tests ## run all tests but those that need minutes (see check)
+	python3 Tests/Steady/steady.py --runs 1 --limit 600 --again $(AGAIN) -- $(TEST_PROGRAM)
+
+# One target's tests, those that match F: `make t T=Behaviour F=Retry`.
+t: T ?= Behaviour
+t: F ?= .
+t: deps-test ## build the tests of one target T (Behaviour), and run those that match F (all)
+	DIPPER_TESTS=$(T) $(BUILD) --build-tests --product DipperPackageTests
+	$(TEST_PROGRAM) --filter '$(F)'
+
+# Each step runs, whatever became of those before it.
+check: ## run what needs minutes: all tests thrice, sanitizers, fuzzers, kills, power cuts, guides, mutants; list what passed
+	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" \
+		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" gallery-test docs mutants bench-quick
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
 steady: RUNS ?= 20
@@ -143,14 +157,19 @@ SANITIZER_SYMBOLS := -Xswiftc -gline-tables-only -Xcc -gline-tables-only
 TSAN_SKIP := HostileBodyTests/memory|PixelMemoryTests/refusedMemory
 
 # Fewer tests at a time, because tests are slower under the sanitizer and have the same time limits.
-tsan: AT_ONCE := 8
-tsan: deps-test ## run the tests under Thread Sanitizer
-	$(BUILD) --build-tests --sanitize=thread --scratch-path .build-tsan $(SANITIZER_SYMBOLS)
+tsan tsan-all: AT_ONCE := 8
+# The tests of the engine and the store, which are those that concurrency can break, by default.
+tsan: T ?= DipperDataTests
+tsan: F ?= DataCache|Shared|Retry|Resume|HTTP|Hooks|Removing|DiskTier|Store|MemoryTier|Prefetcher|TypedValue
+tsan-all: F ?= .
+tsan tsan-all: deps-test ## run the tests of the engine and the store under Thread Sanitizer; tsan-all: all tests
+	$(if $(T),DIPPER_TESTS=$(T)) $(BUILD) --build-tests $(if $(T),--product DipperPackageTests) \
+		--sanitize=thread --scratch-path .build-tsan $(SANITIZER_SYMBOLS)
 	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \
 		Tests/ThreadSanitizer/mutex.c -ldl
 	@$(call tell-failures,LD_PRELOAD=$(CURDIR)/.build-tsan/libmutex.so DIPPER_WORKLOAD=10 TSAN_OPTIONS="halt_on_error=0 exitcode=66 atexit_sleep_ms=50" \
 		.build-tsan/debug/DipperPackageTests.xctest --testing-library swift-testing \
-		--skip '$(TSAN_SKIP)' $(TEST_WIDTH))
+		--filter '$(F)' --skip '$(TSAN_SKIP)' $(TEST_WIDTH))
 
 # One build serves the tests under Address Sanitizer and the fuzzers: every module tells libFuzzer which edges it took,
 # and libFuzzer is linked into each program, but runs only in that of the fuzzers.
@@ -181,9 +200,12 @@ fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 		code=$$?; echo "== TARGET: $$(grep -ao "number_of_executed_units: .*" .fuzz/TARGET.log || echo failed)"; \
 		if [ $$code != 0 ]; then tail -60 .fuzz/TARGET.log; echo "the finding is in Fuzzing/findings"; exit 1; fi'
 
-# A separate folder, so that the next ordinary build stays incremental; CI passes `.build` to reuse its dependencies.
-LEAN_FOLDER ?= .build-lean
-lean: deps-test ## build the image tests without the optional formats, and run them
+# A separate folder, so that the next ordinary build stays incremental.
+LEAN_FOLDER := .build-lean
+lean: deps ## build the libraries without the optional formats
+	$(BUILD) --target Dipper --disable-default-traits --scratch-path $(LEAN_FOLDER)
+
+lean-test: deps-test ## build the image tests without the optional formats, and run them
 	DIPPER_TESTS=DipperTests $(BUILD) --build-tests --disable-default-traits --scratch-path $(LEAN_FOLDER)
 	@$(call tell-failures,$(LEAN_FOLDER)/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 

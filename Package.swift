@@ -142,11 +142,23 @@ let package = Package(
         .target(name: "FlushLog", path: "Tests/FlushLog"),
         .target(name: "FuzzDriver", path: "Fuzzing/FuzzDriver"),
         .executableTarget(name: "DipperFuzz", dependencies: ["Dipper", "FuzzDriver"], path: "Fuzzing/DipperFuzz"),
-        // Helpers of all three test targets: for waiting, counting and files.
+        // Helpers of all test targets: for waiting, counting and files.
         .target(
             name: "TestSupport",
-            dependencies: ["CCrypto", "DipperData", "DipperTesting", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "CCrypto", "Dipper", "DipperData", "DipperTesting", .product(name: "Logging", package: "swift-log"),
+            ],
             path: "Tests/TestSupport"),
+        // The promises of the README and the guides, by the public API alone: no `@testable`, so that the inside can be
+        // rebuilt without touching them.
+        .testTarget(
+            name: "BehaviourTests",
+            dependencies: [
+                "Dipper", "DipperData", "DipperTesting", "FaultServer", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+            ],
+            path: "Tests/Behaviour"),
         .testTarget(
             name: "DipperDataTests",
             dependencies: [
@@ -173,8 +185,10 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-// For checks that run the tests of one module, because tests take longer to compile than the code they test.
-if let only = Context.environment["DIPPER_TESTS"] {
+// For a build of the tests of one target, such as `Behaviour`, because tests take longer to compile than the code they
+// test.
+if let name = Context.environment["DIPPER_TESTS"], !name.isEmpty {
+    let only = name.hasSuffix("Tests") ? name : name + "Tests"
     precondition(package.targets.contains { $0.isTest && $0.name == only }, "there are no tests called \(only)")
     package.targets.removeAll { $0.isTest && $0.name != only }
 }

@@ -315,6 +315,23 @@ extension ImageCache {
         await data.synchronize()
     }
 
+    /// Returns when nothing is left to do: all calls have ended, also those of ``data``, their closures have been
+    /// called, and what they keep is on disk.
+    ///
+    /// A call that waits for the network, for a retry or for room in a suspended queue has not ended. Calls made
+    /// meanwhile, for example by closures, are waited for as well.
+    ///
+    /// ```swift
+    /// for url in urls { cache.slowGetImage(url) }
+    /// await cache.idle()              // all of them are on disk, or have failed
+    /// ```
+    public func idle() async {
+        repeat {
+            await objects.becomeIdle()
+            await data.idle()
+        } while !objects.isIdle || !data.isIdle
+    }
+
     // MARK: Synchronous decoding
 
     /// Decodes the bytes of a file on the caller's thread, keeps the picture in memory and returns it.

@@ -36,7 +36,8 @@ struct DipperTool: AsyncParsableCommand {
         } catch {
             status = exitCode(for: error)
             let message = fullMessage(for: error)
-            if status.isSuccess {
+            // A clean exit has no message.
+            if status.isSuccess, !message.isEmpty {
                 tell(message)
             } else if !message.isEmpty {
                 // The message may quote arguments, which may be URLs.

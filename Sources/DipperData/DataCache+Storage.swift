@@ -273,6 +273,30 @@ extension DataCache {
     /// ```
     public func synchronize() async { await store.synchronize() }
 
+    /// Returns when nothing is left to do: all calls have ended, their closures have been called, and what they keep is
+    /// on disk.
+    ///
+    /// A call that waits for the network, for a retry or for room in a suspended queue has not ended. Calls made
+    /// meanwhile, for example by closures, are waited for as well.
+    ///
+    /// ```swift
+    /// for url in urls { cache.slowGetData(url) }
+    /// await cache.idle()              // all of them are on disk, or have failed
+    /// ```
+    public func idle() async {
+        repeat {
+            await engine.becomeIdle()
+            await values.load()?.becomeIdle()
+            await store.synchronize()
+            await withCheckedContinuation { continuation in
+                defaults.callbackQueue.perform { continuation.resume() }
+            }
+        } while !isIdle
+    }
+
+    /// Whether all calls have ended.
+    package var isIdle: Bool { engine.isIdle && values.load()?.isIdle != false }
+
     /// Returns when the disk tier has carried out all changes that were asked for before, and has compared its files
     /// with its index if that is due, as after a power cut.
     package func reconcile() async { await store.disk?.reconcile() }

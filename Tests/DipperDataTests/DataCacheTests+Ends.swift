@@ -36,7 +36,7 @@ extension DataCacheTests {
         let test = TestCache()
         let one = test.cache.getData(url("a"))
         let other = test.cache.getData(url("a"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         one.cancel()
         #expect(await one.error == .cancelled)
         #expect(!transfer.isCancelled)
@@ -62,10 +62,10 @@ extension DataCacheTests {
     }
 
     @Test("cancelling the Swift task that awaits cancels the call")
-    func cancelAwaiting() async {
+    func cancelAwaiting() async throws {
         let test = TestCache()
         let task = test.cache.getData(url("a"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let waiter = Task { await task.error }
         waiter.cancel()
         #expect(await waiter.value == .cancelled)

@@ -66,7 +66,7 @@ extension DataCacheTests {
         let folder = TemporaryFolder()
         let test = TestCache(folder: folder)
         let task = test.cache.getData(url("a"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         test.cache.flush(olderThan: .zero)
         await test.cache.synchronize()
         transfer.finish(with: bytes)

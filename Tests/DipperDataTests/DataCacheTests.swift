@@ -30,7 +30,7 @@ struct DataCacheTests {
         let tasks = (0..<20).map { number in
             number % 3 == 0 ? test.cache.slowGetData(url("a")) : test.cache.getData(url("a"))
         }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.finish(with: bytes)
         for task in tasks { #expect(try await task.value == bytes) }
         #expect(test.transport.transfers.count == 1)
@@ -64,8 +64,8 @@ struct DataCacheTests {
         let first = test.cache.slowGetData(url("first"))
         let queued = test.cache.slowGetData(url("a"))
         let urgent = test.cache.getData(url("a"))
-        let firstTransfer = await test.transport.nextTransfer()
-        let transfer = await test.transport.nextTransfer()
+        let firstTransfer = try await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(await settle { firstTransfer.isThrottled })
         #expect(await settle { transfer.queue == .fast })
         test.cache.moveTaskToSlowQueue(url("a"))
@@ -91,10 +91,10 @@ struct DataCacheTests {
     func throttling() async throws {
         let test = TestCache()
         let slow = test.cache.slowGetData(url("slow"))
-        let slowTransfer = await test.transport.nextTransfer()
+        let slowTransfer = try await test.transport.nextTransfer()
         #expect(slow.state == .transferring)
         let urgent = test.cache.getData(url("urgent"))
-        let urgentTransfer = await test.transport.nextTransfer()
+        let urgentTransfer = try await test.transport.nextTransfer()
         #expect(await settle { slowTransfer.isThrottled })
         #expect(slow.state == .paused)
         urgentTransfer.finish(with: bytes)
@@ -116,7 +116,7 @@ struct DataCacheTests {
         let a = test.cache.getData(alice)
         let b = test.cache.getData(bob)
         for _ in 0..<2 {
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             transfer.finish(with: Data(transfer.request.headers["authorization"]!.utf8))
         }
         #expect(try await a.value == Data("alice".utf8))
@@ -143,7 +143,7 @@ struct DataCacheTests {
         let test = TestCache()
         let request = DataRequest(url("signed?token=1")).with(\.key, "photo")
         let task = test.cache.getData(request)
-        await test.transport.nextTransfer().finish(with: bytes)
+        try await test.transport.nextTransfer().finish(with: bytes)
         _ = try await task.value
         #expect(test.cache.data(for: "photo") == bytes)
         #expect(test.cache.data(for: url("signed?token=1")) == nil)

@@ -17,7 +17,7 @@ struct DataPrefetcherTests {
             .onProgress { progress in told.update { $0.append(progress) } }
             .start()
         for number in 0..<6 {
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             #expect(transfer.request.url == url("\(number)"))
             #expect(test.transport.transfers.count <= number + 2)
             transfer.finish(with: Data("\(number)".utf8))
@@ -38,8 +38,8 @@ struct DataPrefetcherTests {
         let prefetcher = DataPrefetcher(test.cache, urls: urls(5), maxOutstanding: 2)
             .onEnd { result in results.update { $0.append(result) } }
             .start()
-        await test.transport.nextTransfer().finish(with: Data("a".utf8))
-        let second = await test.transport.nextTransfer()
+        try await test.transport.nextTransfer().finish(with: Data("a".utf8))
+        let second = try await test.transport.nextTransfer()
         try #require(await settle { prefetcher.progress.completed >= 1 })
         prefetcher.stop()
         prefetcher.stop()
@@ -58,7 +58,7 @@ struct DataPrefetcherTests {
     func shared() async throws {
         let test = TestCache()
         let prefetcher = DataPrefetcher(test.cache, urls: urls(1)).start()
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let task = test.cache.getData(url("0"))
         prefetcher.stop()
         #expect(!transfer.isCancelled)
@@ -71,7 +71,7 @@ struct DataPrefetcherTests {
     func pause() async throws {
         let test = TestCache()
         let prefetcher = DataPrefetcher(test.cache, urls: urls(3), maxOutstanding: 1).start()
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         prefetcher.pause()
         #expect(prefetcher.isPaused && !first.isCancelled)
         first.finish(with: Data("a".utf8))
@@ -82,10 +82,10 @@ struct DataPrefetcherTests {
         }
         #expect(prefetcher.progress.completed == 1 && test.transport.transfers.count == 1)
         prefetcher.resume()
-        await test.transport.nextTransfer().finish(with: Data("b".utf8))
+        try await test.transport.nextTransfer().finish(with: Data("b".utf8))
         #expect(prefetcher.add([DataRequest(url("more"))]))
-        await test.transport.nextTransfer().finish(with: Data("c".utf8))
-        await test.transport.nextTransfer().finish(with: Data("d".utf8))
+        try await test.transport.nextTransfer().finish(with: Data("c".utf8))
+        try await test.transport.nextTransfer().finish(with: Data("d".utf8))
         #expect(await prefetcher.value.completed.map(\.url) == urls(3) + [url("more")])
         await test.cache.shutdown()
     }
@@ -96,13 +96,13 @@ struct DataPrefetcherTests {
         let policy = RetryPolicy.fixed(.seconds(5))
         let requests = urls(2).map { DataRequest($0).with(\.retryPolicy, policy) }
         let prefetcher = DataPrefetcher(test.cache, requests, maxOutstanding: 1).start()
-        await test.transport.nextTransfer().fail(with: .connectionLost)
-        let second = await test.transport.nextTransfer()
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
+        let second = try await test.transport.nextTransfer()
         #expect(second.request.url == url("1"))
         second.finish(with: Data("b".utf8))
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(5))
-        await test.transport.nextTransfer().finish(with: Data("a".utf8))
+        try await test.transport.nextTransfer().finish(with: Data("a".utf8))
         #expect(await prefetcher.value.completed.map(\.url) == [url("1"), url("0")])
         await test.cache.shutdown()
     }
@@ -114,7 +114,7 @@ struct DataPrefetcherTests {
         var prefetcher: DataPrefetcher? = DataPrefetcher(test.cache, urls: urls(3))
             .onEnd { result in remaining.update { $0 = result.remaining.count } }
         prefetcher?.start()
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         prefetcher = nil
         #expect(await settle { transfer.isCancelled && remaining.value == 3 })
         await test.cache.shutdown()

@@ -12,7 +12,7 @@ extension ImageCacheRuleTests {
         let test = TestImageCache(folder: TemporaryFolder())
         let request = ImageRequest(a).processed(by: Inverting())
         let one = test.cache.getImage(request.with(\.cachePolicy, .memoryOnly))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let two = test.cache.getImage(request.with(\.waitsForDiskWrite, true))
         #expect(await settle { two.state == .transferring })
         transfer.finish(with: try picture.png)
@@ -86,7 +86,7 @@ extension ImageCacheRuleTests {
         test.network.setConditions(.init(isConstrained: true))
         let request = ImageRequest(a).with(\.lowDataURL, b)
         let task = test.cache.getImage(request)
-        _ = await test.transport.nextTransfer()
+        _ = try await test.transport.nextTransfer()
         test.cache.moveTaskToSlowQueue(request)
         #expect(task.queue == .slow)
         test.cache.cancel(request)
@@ -235,7 +235,7 @@ extension ImageCacheRuleTests {
     func latePreview() async throws {
         let test = TestImageCache()
         let task = test.cache.getImage(a)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         task.tellPreview(.sample(2, 2))
         transfer.finish(with: try picture.png)
         _ = try await task.value

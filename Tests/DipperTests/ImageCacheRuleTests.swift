@@ -140,7 +140,7 @@ struct ImageCacheRuleTests {
         date.advance(by: 100)
         // Both are answered by one look at the disk.
         let urgent = test.cache.getImage(b)
-        _ = await test.transport.nextTransfer()
+        _ = try await test.transport.nextTransfer()
         let one = test.cache.slowGetImage(a), two = test.cache.slowGetImage(a)
         urgent.cancel()
         let (first, second) = (try await one.response.revalidation, try await two.response.revalidation)
@@ -205,7 +205,7 @@ struct ImageCacheRuleTests {
         await one.cache.shutdown()
         let two = TestImageCache(folder: folder)
         let urgent = two.cache.getImage(url("urgent"))
-        let transfer = await two.transport.nextTransfer()
+        let transfer = try await two.transport.nextTransfer()
         let plain = two.cache.slowGetImage(b)
         let processed = two.cache.slowGetImage(request)
         #expect(await stays { plain.state == .waiting && processed.state == .waiting }, "\(processed.state)")
@@ -221,7 +221,7 @@ struct ImageCacheRuleTests {
         let test = TestImageCache(folder: TemporaryFolder())
         let processed = test.cache.getImage(ImageRequest(a).processed(by: Inverting()).with(\.keepsOriginal, false))
         let plain = test.cache.getImage(a)
-        for _ in 0..<1 { (await test.transport.nextTransfer()).finish(with: try picture.png) }
+        for _ in 0..<1 { (try await test.transport.nextTransfer()).finish(with: try picture.png) }
         _ = try await plain.value
         _ = try await processed.value
         await test.cache.synchronize()

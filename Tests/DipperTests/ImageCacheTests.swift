@@ -52,7 +52,7 @@ struct ImageCacheTests {
     func dedup() async throws {
         let test = TestImageCache()
         let tasks = (0..<6).map { $0.isMultiple(of: 2) ? test.cache.slowGetImage(a) : test.cache.getImage(a) }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.finish(with: try picture.png)
         var storages: Set<ObjectIdentifier> = []
         for task in tasks { storages.insert(ObjectIdentifier(try await task.value.storage)) }
@@ -67,7 +67,7 @@ struct ImageCacheTests {
         let plain = test.cache.getImage(a)
         let one = test.cache.getImage(ImageRequest(a).processed(by: invert))
         let two = test.cache.getImage(ImageRequest(a).processed(by: invert))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.finish(with: try picture.png)
         let (image, inverted, same) = (try await plain.value, try await one.value, try await two.value)
         #expect(image.pixels == picture.pixels)

@@ -88,7 +88,7 @@ struct ImagePrefetcherTests {
     func urgent() async throws {
         let test = TestImageCache()
         let prefetcher = ImagePrefetcher(test.cache, urls: [url("a")]).start()
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.queue == .slow)
         let image = test.cache.getImage(url("a"))
         #expect(await settle { transfer.queue == .fast })

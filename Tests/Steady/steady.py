@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Runs the tests repeatedly, and reports which runs failed or hung, and where.
 
-    steady.py [--runs 20] [--load 0] [--limit 300] [--logs FOLDER] -- PROGRAM ARGUMENT...
+    steady.py [--runs 20] [--load 0] [--limit 300] [--again 0] [--logs FOLDER] -- PROGRAM ARGUMENT...
 
 PROGRAM is the built test program. With --load, stress-ng keeps that many processes busy meanwhile. A run that takes
 longer than --limit seconds counts as hung: its running tests and the stacks of all threads are shown, and it is killed.
-The exit status is 1 if a run failed or hung.
+With --again, up to ten tests that failed run again, alone, that many times at most; those that pass then are named as
+flaky, and each of them is a fault to find. The exit status is 1 if a run failed or hung.
 """
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -47,11 +49,30 @@ def tell(run):
     sys.stdout.flush()
 
 
+def again(command, run, times):
+    """Runs the failed tests of a run again, one at a time. Returns whether each has passed at last."""
+    if run.hung or not run.ids or len(run.ids) > 10 or len(run.ids) < len(run.failures):
+        return False
+    stubborn = []
+    for test, identifier in sorted(run.ids.items()):
+        # An identifier is `Module.Suite/function()/File.swift:line:column`; a filter matches it without the place.
+        pattern = "^" + re.escape(re.sub(r"/[^/]*\.swift:\d+:\d+$", "", identifier))
+        for attempt in range(1, times + 1):
+            second = SuiteRun([*command, "--filter", pattern], 120).run()
+            if second.passed and second.tests:
+                print(f"flaky: {test} failed, and passed when it ran alone (attempt {attempt})", flush=True)
+                break
+        else:
+            stubborn.append(test)
+    return not stubborn
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--load", type=int, default=0, help="busy processes beside the tests")
     parser.add_argument("--limit", type=float, default=300, help="seconds that a run may take on an idle machine")
+    parser.add_argument("--again", type=int, default=0, help="times that a failed test runs again, alone")
     parser.add_argument("--logs", type=Path, help="keeps the output of runs that failed here, and shows none")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
@@ -70,6 +91,7 @@ def main():
                 print(f"run {number} of {options.runs}: {state} after {run.seconds:.1f} s", flush=True)
             if not run.passed:
                 tell(run)
+                run.recovered = options.again > 0 and again(options.command, run, options.again)
             elif log:
                 log.unlink()
 
@@ -81,7 +103,7 @@ def main():
                 print(f"{number:>4} {run.seconds:>8.1f}  {line}" if index == 0 else f"{'':>13}  {line}")
         count = sum(run.passed for run in runs)
         print(f"{count} of {len(runs)} runs passed" + (f", beside {options.load} busy processes" * bool(options.load)))
-    sys.exit(0 if all(run.passed for run in runs) else 1)
+    sys.exit(0 if all(run.passed or run.recovered for run in runs) else 1)
 
 
 if __name__ == "__main__":

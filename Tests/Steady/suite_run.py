@@ -32,6 +32,9 @@ class SuiteRun:
         self.hung = []
         self.stacks = ""
         self.failures = {}
+        # The identifiers of the failed tests, by their names.
+        self.ids = {}
+        self.recovered = False
         self.tests = 0
         self._names = {}
         self._running = {}
@@ -98,7 +101,10 @@ class SuiteRun:
             texts = [message["text"] for message in event.get("messages", [])]
             place = event.get("issue", {}).get("sourceLocation", {})
             where = f"{place.get('_filePath') or place.get('fileID', '')}:{place.get('line', '')}: " if place else ""
-            self.failures.setdefault(self._names.get(test, test or "(the run)"), []).append(where + "; ".join(texts))
+            title = self._names.get(test, test or "(the run)")
+            self.failures.setdefault(title, []).append(where + "; ".join(texts))
+            if is_function(test):
+                self.ids[title] = test
 
 
 def is_function(test):

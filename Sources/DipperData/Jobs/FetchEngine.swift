@@ -85,6 +85,15 @@ final class FetchEngine: ActionPerformer {
     /// Returns when all actions that have been decided are carried out.
     func finishCarryingOut() async { await driver.finish() }
 
+    /// Whether no call waits for anything.
+    var isIdle: Bool { inspect { $0.jobCount == 0 } }
+
+    /// Returns when no call waits for anything, and the hooks that this engine's threads call have returned.
+    func becomeIdle() async {
+        await driver.finish { $0.scheduler.jobCount == 0 }
+        await thread.finish()
+    }
+
     var revalidations: Revalidator { Revalidator(engine: self) }
 
     func inspect<Result: Sendable>(_ body: (borrowing Scheduler) -> Result) -> Result {

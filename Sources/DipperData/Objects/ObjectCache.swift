@@ -137,6 +137,8 @@ package final class ObjectCache<Maker: ObjectMaker>: Sendable {
         var previews: [ObjectFetchID: Previews] = [:]
         /// The fetches of newer bytes, until the objects are made.
         var followed: [Graph.WriteName: FetchOrigin] = [:]
+
+        var isIdle: Bool { running.isEmpty && graph.requests.isEmpty && graph.writes.isEmpty }
     }
 
     let driver = StateDriver<Machine, Graph.Action>(Machine())
@@ -253,6 +255,15 @@ package final class ObjectCache<Maker: ObjectMaker>: Sendable {
         cancelAll()
         await queue.shutdown()
         await finishWrites()
+    }
+
+    /// Whether no object is wanted, made or written.
+    package var isIdle: Bool { driver.withLock { $0.isIdle } }
+
+    /// Returns when no object is wanted, made or written.
+    package func becomeIdle() async {
+        await driver.finish { $0.isIdle }
+        await thread.finish()
     }
 
     /// Returns when there is no write.

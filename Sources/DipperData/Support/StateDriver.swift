@@ -35,8 +35,21 @@ package final class StateDriver<Machine: Sendable, Action: Sendable>: Sendable {
         /// The actions that have been decided and not yet taken by the performing thread.
         var outbox: [Action] = []
         var isPerforming = false
-        /// The continuations of callers that wait until every action has been performed.
-        var waiting: [CheckedContinuation<Void, Never>] = []
+        /// The callers that wait until every action has been performed and the machine meets their condition.
+        var waiting: [Waiting] = []
+
+        /// Removes the callers whose wait is over now.
+        mutating func removeMet() -> [Waiting] {
+            guard !waiting.isEmpty, outbox.isEmpty, !isPerforming else { return [] }
+            let met = waiting.filter { $0.isMet(machine) }
+            waiting.removeAll { $0.isMet(machine) }
+            return met
+        }
+    }
+
+    private struct Waiting: Sendable {
+        let isMet: @Sendable (borrowing Machine) -> Bool
+        let continuation: CheckedContinuation<Void, Never>
     }
 
     private let state: Mutex<State>
@@ -57,13 +70,15 @@ package final class StateDriver<Machine: Sendable, Action: Sendable>: Sendable {
     package func apply<Result: Sendable>(
         for performer: some ActionPerformer<Action>, _ event: (inout Machine, inout [Action]) -> Result
     ) -> Result {
-        let (result, isElected) = state.withLock { state -> (Result, Bool) in
+        let (result, isElected, met) = state.withLock { state -> (Result, Bool, [Waiting]) in
             let result = event(&state.machine, &state.outbox)
+            let met = state.removeMet()
             let isElected = !state.isPerforming && !state.outbox.isEmpty
             if isElected { state.isPerforming = true }
-            return (result, isElected)
+            return (result, isElected, met)
         }
         if isElected { takeTurn([], from: 0, for: performer) }
+        resume(met)
         return result
     }
 
@@ -73,15 +88,19 @@ package final class StateDriver<Machine: Sendable, Action: Sendable>: Sendable {
         state.withLock { state -> Result in body(&state.machine) }
     }
 
-    /// Returns when all actions that have been decided are performed.
-    package func finish() async {
+    /// Returns when all actions that have been decided are performed, and the machine meets a condition.
+    package func finish(when isMet: @escaping @Sendable (borrowing Machine) -> Bool = { _ in true }) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            let isDone = state.withLock { state -> Bool in
-                if state.isPerforming { state.waiting.append(continuation) }
-                return !state.isPerforming
+            let met = state.withLock { state -> [Waiting] in
+                state.waiting.append(Waiting(isMet: isMet, continuation: continuation))
+                return state.removeMet()
             }
-            if isDone { continuation.resume() }
+            resume(met)
         }
+    }
+
+    private func resume(_ met: [Waiting]) {
+        if !met.isEmpty { Afterwards.run { for waiting in met { waiting.continuation.resume() } } }
     }
 
     // MARK: Turns
@@ -102,18 +121,15 @@ package final class StateDriver<Machine: Sendable, Action: Sendable>: Sendable {
             if next == actions.count {
                 actions.removeAll(keepingCapacity: true)
                 next = 0
-                let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>]? in
+                let met = state.withLock { state -> [Waiting]? in
                     if state.outbox.isEmpty {
                         state.isPerforming = false
-                        return exchange(&state.waiting, with: [])
+                        return state.removeMet()
                     }
                     swap(&state.outbox, &actions)
                     return nil
                 }
-                if let waiting {
-                    if !waiting.isEmpty { Afterwards.run { for continuation in waiting { continuation.resume() } } }
-                    return
-                }
+                if let met { return resume(met) }
             }
             performer.perform(actions[next])
             next += 1

@@ -6,7 +6,7 @@
 /// configuration.clock = clock
 /// let cache = DataCache(configuration)
 /// let task = cache.getData(url)           // its first attempt fails
-/// await clock.waitForSleepers(1)          // it waits for its back-off
+/// try await clock.waitForSleepers(1)      // it waits for its back-off
 /// clock.advance(by: .seconds(30))         // it tries again
 /// ```
 public final class ManualClock: Clock, Sendable {
@@ -97,13 +97,19 @@ public final class ManualClock: Clock, Sendable {
     /// The number of sleepers.
     public var sleeperCount: Int { state.value.sleepers.count }
 
-    /// Returns as soon as there are at least `count` sleepers, or the task is cancelled.
+    /// Returns as soon as there are at least `count` sleepers.
     ///
     /// ```swift
-    /// await clock.waitForSleepers(1)
+    /// try await clock.waitForSleepers(1)
     /// clock.advanceToNextSleeper()
     /// ```
-    public func waitForSleepers(_ count: Int) async {
-        await state.wait { $0.sleepers.count >= count }
+    /// - Parameter limit: the time after which the wait fails, of the real clock.
+    /// - Throws: `WaitTimeout` if there are fewer in time, or if the task is cancelled.
+    public func waitForSleepers(
+        _ count: Int, within limit: Duration = WaitTimeout.standard
+    ) async throws(WaitTimeout) {
+        try await state.wait(within: limit, until: { $0.sleepers.count >= count }) {
+            "\($0.sleepers.count) of \(count) sleepers were there"
+        }
     }
 }

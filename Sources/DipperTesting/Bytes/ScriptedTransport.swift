@@ -1,6 +1,5 @@
 import DipperData
 import Foundation
-import Synchronization
 
 /// A transport that answers as a test says, and remembers the requests.
 ///
@@ -42,11 +41,16 @@ public final class ScriptedTransport: Transport {
         var transfers: [ScriptedTransfer] = []
         /// The transfers without a script that the test has not taken yet.
         var open: [ScriptedTransfer] = []
-        var waiting: [CheckedContinuation<ScriptedTransfer, Never>] = []
         var isShutDown = false
+
+        /// The beginning of a sentence about a transfer that did not come.
+        func missing(_ what: String) -> String {
+            let urls = transfers.suffix(8).map(\.request.url.absoluteString).joined(separator: ", ")
+            return "\(what); \(transfers.count) transfers so far\(urls.isEmpty ? "" : ": " + urls)"
+        }
     }
 
-    private let state = Mutex(State())
+    private let state = WatchedState(State())
 
     /// Creates a transport without scripts.
     public init() {}
@@ -57,11 +61,11 @@ public final class ScriptedTransport: Transport {
     /// transport.script(url, [.failure(.connectionLost), .silence])
     /// ```
     public func script(_ url: URL, _ steps: [Step]) {
-        state.withLock { $0.scripts[url] = steps }
+        state.update { $0.scripts[url] = steps }
     }
 
     /// All transfers so far, in the order of their start.
-    public var transfers: [ScriptedTransfer] { state.withLock { $0.transfers } }
+    public var transfers: [ScriptedTransfer] { state.value.transfers }
 
     /// Returns the transfers of one URL.
     ///
@@ -74,45 +78,61 @@ public final class ScriptedTransport: Transport {
     ///
     /// ```swift
     /// let task = cache.getData(url)
-    /// let transfer = await transport.nextTransfer()
+    /// let transfer = try await transport.nextTransfer()
     /// transfer.finish(with: Data("here".utf8))
     /// print(try await task.value.count)
     /// ```
-    public func nextTransfer() async -> ScriptedTransfer {
-        await withCheckedContinuation { continuation in
-            let there = state.withLock { state -> ScriptedTransfer? in
-                if !state.open.isEmpty { return state.open.removeFirst() }
-                state.waiting.append(continuation)
-                return nil
-            }
-            if let there { continuation.resume(returning: there) }
+    /// - Parameter limit: the time after which the wait fails, of the real clock.
+    /// - Throws: `WaitTimeout` if no transfer begins in time, or if the task is cancelled.
+    public func nextTransfer(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) -> ScriptedTransfer {
+        while true {
+            if let next = state.update({ $0.open.isEmpty ? nil : $0.open.removeFirst() }) { return next }
+            try await state.wait(within: limit, until: { !$0.open.isEmpty }) { $0.missing("no transfer began") }
         }
+    }
+
+    /// Returns as soon as at least `count` transfers have begun, with or without a script.
+    ///
+    /// ```swift
+    /// try await transport.waitForTransfers(3)
+    /// print(transport.transfers.count)        // 3, or more
+    /// ```
+    /// - Parameters:
+    ///   - count: the number of transfers.
+    ///   - url: the URL whose transfers count; `nil` for those of all URLs.
+    ///   - limit: the time after which the wait fails, of the real clock.
+    /// - Throws: `WaitTimeout` if fewer begin in time, or if the task is cancelled.
+    public func waitForTransfers(
+        _ count: Int, of url: URL? = nil, within limit: Duration = WaitTimeout.standard
+    ) async throws(WaitTimeout) {
+        try await state.wait(
+            within: limit, until: { state in
+                state.transfers.count { url == nil || $0.request.url == url } >= count
+            }
+        ) { $0.missing("fewer than \(count) transfers began") }
     }
 
     public func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer {
         let transfer = ScriptedTransfer(request, receive: receive)
-        let (step, taker, isShutDown) = state.withLock {
-            state -> (Step?, CheckedContinuation<ScriptedTransfer, Never>?, Bool) in
-            if state.isShutDown { return (nil, nil, true) }
+        let (step, isShutDown) = state.update { state -> (Step?, Bool) in
+            if state.isShutDown { return (nil, true) }
             state.transfers.append(transfer)
             if let steps = state.scripts[request.url], let step = steps.first {
                 if steps.count > 1 { state.scripts[request.url] = Array(steps.dropFirst()) }
-                return (step, nil, false)
+                return (step, false)
             }
-            if !state.waiting.isEmpty { return (nil, state.waiting.removeFirst(), false) }
             state.open.append(transfer)
-            return (nil, nil, false)
+            return (nil, false)
         }
         if isShutDown { transfer.fail(with: .shutDown) }
         if let step { transfer.meet(step) }
-        taker?.resume(returning: transfer)
         return transfer
     }
 
     public func shutdown() async {
-        let transfers = state.withLock { state in
+        let transfers = state.update { state in
             state.isShutDown = true
             return state.transfers
         }
@@ -123,7 +143,7 @@ public final class ScriptedTransport: Transport {
 /// A transfer that a test controls.
 ///
 /// ```swift
-/// let transfer = await transport.nextTransfer()
+/// let transfer = try await transport.nextTransfer()
 /// print(transfer.request.headers["Accept"] ?? "any", transfer.queue, transfer.isThrottled)
 /// transfer.send(progress: 2, of: 4)
 /// transfer.finish(with: Data("here".utf8), headers: ["ETag": "\"1\""])
@@ -135,27 +155,58 @@ public final class ScriptedTransfer: Transfer {
         var isCancelled = false
         var isOver = false
         var held: TransferResponse?
+
+        var standing: Standing { Standing(isThrottled: isThrottled, queue: queue, isCancelled: isCancelled) }
     }
 
     /// The request of the transfer.
     public let request: TransferRequest
     private let receive: @Sendable (TransferEvent) -> Void
-    private let state: Mutex<State>
+    private let state: WatchedState<State>
 
     init(_ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void) {
         self.request = request
         self.receive = receive
-        state = Mutex(State(isThrottled: request.isThrottled, queue: request.queue))
+        state = WatchedState(State(isThrottled: request.isThrottled, queue: request.queue))
     }
 
     /// Whether the cache holds the transfer back now.
-    public var isThrottled: Bool { state.withLock { $0.isThrottled } }
+    public var isThrottled: Bool { state.value.isThrottled }
     /// The queue in which the transfer counts now.
-    public var queue: FetchQueue { state.withLock { $0.queue } }
+    public var queue: FetchQueue { state.value.queue }
     /// Whether the cache has cancelled the transfer.
-    public var isCancelled: Bool { state.withLock { $0.isCancelled } }
+    public var isCancelled: Bool { state.value.isCancelled }
 
     // MARK: Test interface
+
+    /// Returns as soon as the transfer meets a condition.
+    ///
+    /// ```swift
+    /// cache.getData(otherURL)
+    /// try await transfer.wait { $0.isThrottled }      // a prefetch is held back for urgent work
+    /// ```
+    /// - Parameters:
+    ///   - limit: the time after which the wait fails, of the real clock.
+    ///   - isMet: the condition on ``isThrottled``, ``queue`` and ``isCancelled``.
+    /// - Throws: `WaitTimeout` if the condition does not hold in time, or if the task is cancelled.
+    public func wait(
+        within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Standing) -> Bool
+    ) async throws(WaitTimeout) {
+        let url = request.url
+        try await state.wait(within: limit, until: { isMet($0.standing) }) {
+            "the transfer of \(url) stayed as it is: \($0.standing)"
+        }
+    }
+
+    /// The state of a transfer, as the cache sets it.
+    public struct Standing: Sendable {
+        /// Whether the cache holds the transfer back.
+        public var isThrottled: Bool
+        /// The queue in which the transfer counts.
+        public var queue: FetchQueue
+        /// Whether the cache has cancelled the transfer.
+        public var isCancelled: Bool
+    }
 
     /// Reports the number of bytes received so far, including those of the request's offset.
     public func send(progress received: Int, of expected: Int?) {
@@ -181,7 +232,7 @@ public final class ScriptedTransfer: Transfer {
     /// transfer.interrupt(with: part)
     /// ```
     public func interrupt(with response: TransferResponse, error: DipperError = .connectionLost) {
-        let isFirst = state.withLock { state in
+        let isFirst = state.update { state in
             defer { state.isOver = true }
             return !state.isOver
         }
@@ -197,7 +248,7 @@ public final class ScriptedTransfer: Transfer {
     /// transfer.hold(TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8)))
     /// task.cancel()       // the transfer reports the two bytes before its end
     /// ```
-    public func hold(_ response: TransferResponse) { state.withLock { $0.held = response } }
+    public func hold(_ response: TransferResponse) { state.update { $0.held = response } }
 
     func meet(_ step: ScriptedTransport.Step) {
         switch step {
@@ -211,7 +262,7 @@ public final class ScriptedTransfer: Transfer {
     }
 
     private func end(_ result: Result<TransferResponse, DipperError>) {
-        let isFirst = state.withLock { state in
+        let isFirst = state.update { state in
             defer { state.isOver = true }
             return !state.isOver
         }
@@ -221,17 +272,17 @@ public final class ScriptedTransfer: Transfer {
     // MARK: Transfer interface
 
     public func cancel() {
-        let held = state.withLock { state in
+        let held = state.update { state in
             state.isCancelled = true
             return state.held
         }
         if let held { interrupt(with: held, error: .cancelled) } else { fail(with: .cancelled) }
     }
 
-    public func setThrottled(_ isThrottled: Bool) { state.withLock { $0.isThrottled = isThrottled } }
-    public func setQueue(_ queue: FetchQueue) { state.withLock { $0.queue = queue } }
+    public func setThrottled(_ isThrottled: Bool) { state.update { $0.isThrottled = isThrottled } }
+    public func setQueue(_ queue: FetchQueue) { state.update { $0.queue = queue } }
     public func copyBody(_ reply: @escaping @Sendable (_ bytes: Data, _ offset: Int) -> Void) {
-        let held = state.withLock { $0.isOver ? nil : $0.held }
+        let held = state.update { $0.isOver ? nil : $0.held }
         if let held { reply(held.body, held.status == 206 ? request.offset : 0) }
     }
 }

@@ -10,7 +10,7 @@ import Foundation
 /// configuration.codecs.register(decoder)
 /// let cache = ImageCache(configuration)
 /// let task = cache.getImage(url)
-/// await decoder.waitForDecodes(1)      // the picture has arrived
+/// try await decoder.waitForDecodes(1)  // the picture has arrived
 /// decoder.release()
 /// let image = try await task.value
 /// ```
@@ -57,9 +57,15 @@ public final class CountingDecoder: ImageDecoder {
     /// The number of decodes that have begun, including those that are held and those that failed.
     public var decodes: Int { state.value.decodes }
 
-    /// Returns as soon as at least `count` decodes have begun, or the task is cancelled.
-    public func waitForDecodes(_ count: Int) async {
-        await state.wait { $0.decodes >= count }
+    /// Returns as soon as at least `count` decodes have begun.
+    /// - Parameter limit: the time after which the wait fails, of the real clock.
+    /// - Throws: `WaitTimeout` if there are fewer in time, or if the task is cancelled.
+    public func waitForDecodes(
+        _ count: Int, within limit: Duration = WaitTimeout.standard
+    ) async throws(WaitTimeout) {
+        try await state.wait(within: limit, until: { $0.decodes >= count }) {
+            "\($0.decodes) of \(count) decodes had begun"
+        }
     }
 
     /// Makes the next decodes fail: those that are held, or the next ones.

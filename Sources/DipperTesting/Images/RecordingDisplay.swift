@@ -7,7 +7,7 @@ import Dipper
 /// let binding = ImageBinding(display, cache: cache, queue: .inPlace)
 /// binding.setImage(url, placeholder: .color(.black))
 /// #expect(display.descriptions == ["placeholder 000000ff", "activity"])
-/// await transport.nextTransfer().finish(with: try picture.png)
+/// try await transport.nextTransfer().finish(with: try picture.png)
 /// #expect(try await display.nextImage().size == picture.size)
 /// ```
 ///
@@ -101,11 +101,12 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
     /// Returns the next event that meets a condition, and waits for it if it is not recorded yet.
     ///
     /// Each call continues after the event that the call before has returned. One task at a time may wait.
-    /// - Throws: `CancellationError` if the task is cancelled, for example by the time limit of the test.
+    /// - Parameter limit: the time after which the wait fails, of the real clock.
+    /// - Throws: `WaitTimeout` if there is none in time, or if the task is cancelled.
     @discardableResult
     public func nextEvent(
-        where isWanted: @Sendable (Event) -> Bool = { _ in true }
-    ) async throws(CancellationError) -> Event {
+        within limit: Duration = WaitTimeout.standard, where isWanted: @Sendable (Event) -> Bool = { _ in true }
+    ) async throws(WaitTimeout) -> Event {
         while true {
             let next = state.update { state -> Event? in
                 guard state.taken < state.events.count else { return nil }
@@ -114,8 +115,10 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
             }
             if let next {
                 if isWanted(next) { return next }
-            } else if await !state.wait(until: { $0.taken < $0.events.count }) {
-                throw CancellationError()
+            } else {
+                try await state.wait(within: limit, until: { $0.taken < $0.events.count }) {
+                    "the display was told nothing more after \($0.events.map(\.description))"
+                }
             }
         }
     }
@@ -124,11 +127,12 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
     /// the later frames of an animation are skipped.
     ///
     /// Each call continues after the picture that the call before has returned. One task at a time may wait.
-    /// - Throws: `CancellationError` if the task is cancelled, for example by the time limit of the test.
+    /// - Parameter limit: the time after which the wait fails, of the real clock.
+    /// - Throws: `WaitTimeout` if there is none in time, or if the task is cancelled.
     @discardableResult
-    public func nextImage() async throws(CancellationError) -> Image {
+    public func nextImage(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) -> Image {
         while true {
-            if case .content(.image(let image), _) = try await nextEvent() { return image }
+            if case .content(.image(let image), _) = try await nextEvent(within: limit) { return image }
         }
     }
 

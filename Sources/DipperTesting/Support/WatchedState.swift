@@ -38,15 +38,25 @@ package final class WatchedState<Value: Sendable>: Sendable {
     }
 
     /// Waits until a condition on the state holds.
-    /// - Parameter isMet: the condition, which is called under the lock: it may read its argument and nothing else.
-    /// - Returns: `false` if the task was cancelled first.
-    @discardableResult
-    package func wait(until isMet: @escaping @Sendable (Value) -> Bool) async -> Bool {
+    /// - Parameters:
+    ///   - limit: the time after which the wait fails, of the real clock.
+    ///   - isMet: the condition, which is called under the lock: it may read its argument and nothing else.
+    ///   - failure: the sentence of the error: what did not happen, without the time.
+    /// - Throws: `WaitTimeout` if the condition does not hold in time, or if the task is cancelled.
+    package func wait(
+        within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Value) -> Bool,
+        orFail failure: @Sendable (Value) -> String = { "the state stayed \($0)" }
+    ) async throws(WaitTimeout) {
         let number = content.withLock { content in
             content.next += 1
             return content.next
         }
-        return await withTaskCancellationHandler {
+        let timer = Task.detached { [weak self] in
+            try await Task.sleep(for: limit)
+            self?.giveUp(number)
+        }
+        defer { timer.cancel() }
+        let isThere = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let result: Bool? = content.withLock { content in
                     if isMet(content.value) { return true }
@@ -57,8 +67,13 @@ package final class WatchedState<Value: Sendable>: Sendable {
                 if let result { continuation.resume(returning: result) }
             }
         } onCancel: {
-            let waiter = content.withLock { $0.waiters.removeValue(forKey: number) }
-            waiter?.continuation.resume(returning: false)
+            giveUp(number)
         }
+        if !isThere { throw WaitTimeout("\(failure(value)), within \(limit)") }
+    }
+
+    private func giveUp(_ number: Int) {
+        let waiter = content.withLock { $0.waiters.removeValue(forKey: number) }
+        waiter?.continuation.resume(returning: false)
     }
 }

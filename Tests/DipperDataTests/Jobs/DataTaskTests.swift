@@ -14,7 +14,7 @@ struct DataTaskTests {
         test.transport.script(url("a"), [.status(503), .failure(.connectionLost), .body(Data("x".utf8))])
         let task = test.cache.getData(DataRequest(url("a")).with(\.retryPolicy, .fixed(.seconds(1))))
         for _ in 0..<2 {
-            await test.clock.waitForSleepers(1)
+            try await test.clock.waitForSleepers(1)
             test.clock.advance(by: .seconds(1))
         }
         _ = try await task.value
@@ -40,10 +40,10 @@ struct DataTaskTests {
         task.onFail { error, isFatal in heard.update { $0.append("fail \(isFatal)") } }
         task.onProgress { progress in heard.update { $0.append("\(progress.received)") } }
         task.then { _ in heard.update { $0.append("then") } }
-        await test.transport.nextTransfer().fail(with: .connectionLost)
-        await test.clock.waitForSleepers(1)
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.send(progress: 5, of: 9)
         transfer.finish(with: Data(count: 9))
         // A hook for the end is called after all the others; whoever awaits the value may be earlier.
@@ -68,9 +68,9 @@ struct DataTaskTests {
         let test = TestCache { $0.progressInterval = .seconds(1) }
         let heard = Box<[Int]>([])
         let task = test.cache.getData(url("a")).onProgress { progress in heard.update { $0.append(progress.received) } }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         for received in 1...9 { transfer.send(progress: received, of: 100) }
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
         #expect(await settle { heard.value == [1, 9] })
         for received in 10...20 { transfer.send(progress: received, of: 100) }
@@ -84,7 +84,7 @@ struct DataTaskTests {
     func events() async throws {
         let test = TestCache()
         let task = test.cache.getData(url("a"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let events = task.events
         transfer.send(progress: 1, of: 2)
         transfer.finish(with: Data(count: 2))
@@ -118,7 +118,7 @@ struct DataTaskTests {
             heard.update { $0.append(progress.received) }
             inside.update { $0 -= 1 }
         }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         for received in 1...500 { transfer.send(progress: received, of: 1_000) }
         transfer.finish(with: Data())
         await withCheckedContinuation { continuation in task.onEnd { _ in continuation.resume() } }

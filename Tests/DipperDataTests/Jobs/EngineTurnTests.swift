@@ -134,7 +134,7 @@ struct EngineTurnTests {
         // A long back-off, and patience with a network that does not return.
         let policy = RetryPolicy.fixed(.seconds(3_600), retries: 3)
         let parked = test.cache.getData(DataRequest(url("parked")).with(\.retryPolicy, policy))
-        await test.transport.nextTransfer().fail(with: .connectionLost)
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
         #expect(timers.count == 2)
         parked.cancel()
         #expect(timers.count == 0)
@@ -142,7 +142,7 @@ struct EngineTurnTests {
     }
 
     @Test("what is cancelled is freed at once and never runs; what is due runs in order")
-    func timerQueue() async {
+    func timerQueue() async throws {
         let clock = ManualClock()
         let timers = TimerQueue(TimeSource(clock))
         let ran = Box<[Int]>([])
@@ -152,7 +152,7 @@ struct EngineTurnTests {
         }
         for (number, id) in ids.enumerated() where number % 10 != 0 { timers.cancel(id) }
         #expect(timers.count == 100)
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         clock.advance(by: .seconds(2_000))
         #expect(await settle { ran.value.count == 100 })
         #expect(ran.value == (0..<100).map { $0 * 10 })
@@ -161,7 +161,7 @@ struct EngineTurnTests {
     }
 
     @Test("timers that are due together no longer run once one of them has cancelled them or ended the queue")
-    func timersDueTogether() async {
+    func timersDueTogether() async throws {
         let clock = ManualClock()
         let timers = TimerQueue(TimeSource(clock))
         let ran = Box<[Int]>([])
@@ -177,7 +177,7 @@ struct EngineTurnTests {
             timers.end()
         }
         timers.schedule(after: .seconds(1)) { ran.update { $0.append(3) } }
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         clock.advance(by: .seconds(1))
         #expect(await settle { ran.value.contains(2) })
         #expect(await stays { ran.value == [0, 2] })
@@ -224,7 +224,7 @@ struct EngineTurnTests {
         let test = TestCache { $0.inFlightLimit = 1_000 }
         let tasks = ["a", "b", "c"].map { test.cache.getData(url($0)) }
         var transfers: [ScriptedTransfer] = []
-        for _ in 0..<3 { transfers.append(await test.transport.nextTransfer()) }
+        for _ in 0..<3 { transfers.append(try await test.transport.nextTransfer()) }
         for transfer in transfers { transfer.send(progress: 300, of: 2_000) }
         #expect(transfers.allSatisfy { !$0.isThrottled })
         transfers[1].send(progress: 500, of: 2_000)
@@ -237,7 +237,7 @@ struct EngineTurnTests {
         #expect(await settle { transfers.map(\.isThrottled) == [false, false, true] })
         transfers[1].finish(with: Data(count: 500))
         #expect(await settle { !transfers[2].isThrottled })
-        let last = await test.transport.nextTransfer()
+        let last = try await test.transport.nextTransfer()
         last.fail(with: .rejected)
         transfers[2].finish(with: Data(count: 300))
         for task in tasks { _ = try await task.value }

@@ -23,7 +23,7 @@ struct HTTPStaleTests {
         test.transport.script(a, [])
         test.date.advance(by: 10)
         let urgent = test.cache.getData(url("urgent"))
-        let urgentTransfer = await test.transport.nextTransfer()
+        let urgentTransfer = try await test.transport.nextTransfer()
 
         let hits = (0..<20).map { _ in test.cache.getData(a) }
         var refreshes: [DataTask] = []
@@ -36,7 +36,7 @@ struct HTTPStaleTests {
         #expect(test.transport.transfers.last?.request.url == url("urgent"), "the urgent work comes first")
         urgentTransfer.finish(with: Data())
         _ = try await urgent.value
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.url == a && transfer.request.queue == .slow)
         #expect(transfer.request.headers["If-None-Match"] == "\"1\"")
         transfer.finish(with: Data("2".utf8), headers: window)
@@ -90,7 +90,7 @@ struct HTTPStaleTests {
         test.transport.script(a, [])
         test.date.advance(by: 10)
         let stale = try await test.cache.getData(a).response
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.queue == .slow)
         let urgent = test.cache.getData(DataRequest(a).with(\.headers, ["Cache-Control": "no-cache"]))
         #expect(await settle { transfer.queue == .fast })
@@ -114,7 +114,7 @@ struct HTTPStaleTests {
         test.date.advance(by: 10)
         let ends = Box(0)
         let task = test.cache.getData(a).onEnd { _ in ends.update { $0 += 1 } }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         task.cancel()
         #expect(await task.error == .cancelled)
         #expect(await settle { transfer.isCancelled })
@@ -161,12 +161,12 @@ struct HTTPStaleTests {
         let easy = test.cache.getData(a)
         let strict = test.cache.getData(
             DataRequest(a).with(\.headers, ["Cache-Control": "no-cache"]).with(\.retryPolicy, policy))
-        await test.transport.nextTransfer().fail(with: .connectionLost)
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
         #expect(try await Told(easy.response) == Told("1", .stale))
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         #expect(strict.state == .parked)
         test.clock.advance(by: .seconds(1))
-        await test.transport.nextTransfer().finish(with: Data("2".utf8))
+        try await test.transport.nextTransfer().finish(with: Data("2".utf8))
         #expect(try await Told(strict.response) == Told("2", .network))
         await test.cache.shutdown()
     }

@@ -97,7 +97,7 @@ struct HTTPVariantTests {
     func joiner() async throws {
         let test = TestCache(folder: TemporaryFolder())
         let german = test.cache.getData(request("de"))
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         #expect(first.request.headers["Accept-Language"] == "de")
         let english = test.cache.slowGetData(request("en"))
         let french = test.cache.getData(request("fr"))
@@ -107,7 +107,7 @@ struct HTTPVariantTests {
         #expect(try await german.value == Data("de".utf8))
         #expect(try await second.value == Data("de".utf8))
         for _ in 0..<2 {
-            let next = await test.transport.nextTransfer()
+            let next = try await test.transport.nextTransfer()
             finish(next, next.request.headers["Accept-Language"] ?? "")
         }
         #expect(try await english.value == Data("en".utf8))
@@ -152,7 +152,7 @@ struct HTTPVariantTests {
         let server = Task {
             var transfer: ScriptedTransfer
             repeat {
-                transfer = await test.transport.nextTransfer()
+                transfer = try await test.transport.nextTransfer()
                 finish(transfer, transfer.request.headers["Accept-Language"] ?? "")
             } while transfer.request.url != url("last")
         }
@@ -175,7 +175,7 @@ struct HTTPVariantTests {
         #expect(await settle { test.cache.queueCounts == QueueCounts() })
         let last = test.cache.getData(url("last"))
         _ = try await last.value
-        await server.value
+        try await server.value
         await test.cache.shutdown()
     }
 }

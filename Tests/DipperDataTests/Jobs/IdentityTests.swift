@@ -35,7 +35,7 @@ struct IdentityTests {
         let again = test.cache.getData(request(hook, "one"))
         let other = test.cache.getData(request(hook, "other"))
         for _ in 0..<2 {
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             transfer.finish(with: Data((transfer.request.headers["Authorization"] ?? "").utf8))
         }
         let texts = try await [one, again, other].asyncMap { String(decoding: try await $0.value, as: UTF8.self) }

@@ -25,7 +25,7 @@ struct LeftoverTests {
     func removed(clears: Bool) async throws {
         let test = TestCache(folder: TemporaryFolder())
         let task = test.cache.getData(DataRequest(a).with(\.cachePolicy, .ignoreCache))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         await look(test)
         if clears { test.cache.clear() } else { test.cache.removeData(for: a) }
         transfer.finish(with: Self.whole, headers: fields)
@@ -41,12 +41,12 @@ struct LeftoverTests {
         let waits = RetryPolicy.fixed(.seconds(10), retries: 3)
         let task = test.cache.getData(
             DataRequest(a).with(\.cachePolicy, .ignoreCache).with(\.retryPolicy, waits))
-        await test.transport.nextTransfer().interrupt(with: beginning)
-        await test.clock.waitForSleepers(1)
+        try await test.transport.nextTransfer().interrupt(with: beginning)
+        try await test.clock.waitForSleepers(1)
         await look(test)
         test.cache.removeData(for: a)
         test.clock.advance(by: .seconds(11))
-        let next = await test.transport.nextTransfer()
+        let next = try await test.transport.nextTransfer()
         #expect(next.request.headers["Range"] == nil)
         next.finish(with: Self.whole, headers: fields)
         #expect(try await task.value == Self.whole)
@@ -64,9 +64,9 @@ struct LeftoverTests {
         }
         let slow = test.cache.slowGetData(
             DataRequest(a).with(\.modifier, modifier).with(\.retryPolicy, .never))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let urgent = test.cache.getData(url("b"))
-        let other = await test.transport.nextTransfer()
+        let other = try await test.transport.nextTransfer()
         #expect(await settle { transfer.isThrottled })
         transfer.interrupt(with: beginning)
         other.finish(with: Data("b".utf8))
@@ -89,7 +89,7 @@ struct LeftoverTests {
         }
         let tasks = ["de", "en"].map { test.cache.getData(request($0)) }
         for language in ["de", "en"] {
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             #expect(transfer.request.headers["Accept-Language"] == language)
             transfer.finish(
                 with: Data(count: 9_000), headers: ["Vary": "Accept-Language", "Cache-Control": "max-age=50"])

@@ -63,7 +63,7 @@ struct LowDataDiskTests {
         test.network.setConditions(NetworkConditions(isConstrained: true))
         let first = test.cache.getData(request)
         let plain = test.cache.getData(small)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(await settle { first.key == CacheKey(small) })
         #expect(transfer.request.url == small && test.cache.queueCounts.fastRunning == 1)
         first.moveToSlowQueue()

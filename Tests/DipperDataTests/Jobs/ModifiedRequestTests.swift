@@ -27,12 +27,12 @@ struct ModifiedRequestTests {
         let count = Box(0)
         let request = DataRequest(a).with(\.modifier, signing(count))
         let first = test.cache.getData(request)
-        await test.transport.nextTransfer().finish(
+        try await test.transport.nextTransfer().finish(
             with: Data("1".utf8), headers: ["ETag": "\"v\"", "Cache-Control": "max-age=1"])
         _ = try await first.value
         test.date.advance(by: 5)
         let second = test.cache.getData(request)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.headers["If-None-Match"] == "\"v\"")
         transfer.finish(with: Data(), status: 304, headers: ["ETag": "\"v\""])
         #expect(try await Told(second.response) == Told("1", .revalidated))
@@ -45,9 +45,9 @@ struct ModifiedRequestTests {
         let test = TestCache { $0.retryPolicy = .fixed(.zero) }
         let count = Box(0)
         let task = test.cache.getData(DataRequest(a).with(\.modifier, signing(count)))
-        await test.transport.nextTransfer().interrupt(
+        try await test.transport.nextTransfer().interrupt(
             with: TransferResponse(headers: ["ETag": "\"v\"", "Content-Length": "4"], body: Data("ab".utf8)))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.headers["Range"] == "bytes=2-" && transfer.request.offset == 2)
         transfer.finish(
             with: Data("cd".utf8), status: 206, headers: ["ETag": "\"v\"", "Content-Range": "bytes 2-3/4"])
@@ -62,11 +62,11 @@ struct ModifiedRequestTests {
         let credentials = Credentials.provider { $0.demand == nil ? "old" : "new" }
         let task = test.cache.getData(
             DataRequest(a).with(\.modifier, signing(count)).with(\.credentials, credentials))
-        await test.transport.nextTransfer().finish(with: Data(), status: 401, headers: ["WWW-Authenticate": "X"])
-        let second = await test.transport.nextTransfer()
+        try await test.transport.nextTransfer().finish(with: Data(), status: 401, headers: ["WWW-Authenticate": "X"])
+        let second = try await test.transport.nextTransfer()
         #expect(second.request.headers["Authorization"] == "new")
         second.finish(with: Data(), status: 302, headers: ["Location": "b"])
-        await test.transport.nextTransfer().finish(with: Data("1".utf8))
+        try await test.transport.nextTransfer().finish(with: Data("1".utf8))
         #expect(try await task.value == Data("1".utf8))
         #expect(
             sent(test) == [

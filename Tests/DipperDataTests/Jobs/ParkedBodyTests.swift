@@ -36,14 +36,14 @@ struct ParkedBodyTests {
         var tasks: [DataTask] = []
         for name in names {
             tasks.append(test.cache.getData(DataRequest(url(name)).with(\.retryPolicy, waits)))
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             transfer.send(progress: 60, of: 100)
             transfer.interrupt(with: beginning(60))
         }
         #expect(kept(test, names) == 240 && engine.bodies.parked == 240 && engine.bodies.used == 240)
         let others = ["a", "b"].map { test.cache.getData(url($0)) }
         var transfers: [ScriptedTransfer] = []
-        for _ in 0..<2 { transfers.append(await test.transport.nextTransfer()) }
+        for _ in 0..<2 { transfers.append(try await test.transport.nextTransfer()) }
         // What waits counts: 240 of 1,000 bytes are taken.
         transfers[0].send(progress: 750, of: 2_000)
         #expect(transfers.allSatisfy { !$0.isThrottled })
@@ -63,9 +63,9 @@ struct ParkedBodyTests {
         let test = TestCache { $0.inFlightLimit = 400 }
         let waits = RetryPolicy.fixed(.seconds(3_600), retries: 3)
         let parked = test.cache.getData(DataRequest(url("a")).with(\.retryPolicy, waits))
-        await test.transport.nextTransfer().interrupt(with: beginning(99))
+        try await test.transport.nextTransfer().interrupt(with: beginning(99))
         for name in ["b", "c"] { test.cache.getData(url(name)) }
-        let transfers = [await test.transport.nextTransfer(), await test.transport.nextTransfer()]
+        let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
         transfers[1].send(progress: 250, of: 2_000)
         transfers[0].send(progress: 51, of: 2_000)
         #expect(await settle { transfers.map(\.isThrottled) == [false, true] && test.cache.engine.bodies.used == 400 })
@@ -86,15 +86,15 @@ struct ParkedBodyTests {
         }
         let engine = test.cache.engine
         let task = test.cache.getData(url("a"))
-        await test.transport.nextTransfer().interrupt(with: beginning(60))
-        let continued = await test.transport.nextTransfer()
+        try await test.transport.nextTransfer().interrupt(with: beginning(60))
+        let continued = try await test.transport.nextTransfer()
         #expect(continued.request.offset == 60 && engine.bodies.used == 60 && engine.bodies.parked == 0)
         continued.send(progress: 70, of: 100)
         #expect(engine.bodies.used == 70)
         // Cut off once more: the server then sends the whole, beside which what is here is held.
         continued.interrupt(
             with: TransferResponse(status: 206, headers: rest(from: 60).headers, body: Self.whole[60..<70]))
-        let anew = await test.transport.nextTransfer()
+        let anew = try await test.transport.nextTransfer()
         #expect(anew.request.offset == 70 && engine.bodies.used == 70)
         anew.send(progress: 20, of: 100)
         #expect(engine.bodies.used == 90)
@@ -116,7 +116,7 @@ struct ParkedBodyTests {
         let door = Door()
         let isBack = Box(false)
         test.cache.getData(url("a")).onFail { _, _ in door.pass() }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let response = beginning(60)
         Thread.detachNewThread {
             transfer.interrupt(with: response)
@@ -124,7 +124,7 @@ struct ParkedBodyTests {
         }
         try #require(await settle { door.arrivals == 1 })
         test.clock.advance(by: .seconds(1))
-        let continued = await test.transport.nextTransfer()
+        let continued = try await test.transport.nextTransfer()
         #expect(continued.request.offset == 60 && engine.bodies.used == 60)
         door.stayOpen()
         try #require(await settle { isBack.value })
@@ -157,11 +157,11 @@ struct ParkedBodyTests {
         let a = url("a")
         let task = test.cache.getData(
             DataRequest(a).with(\.retryPolicy, .fixed(.seconds(10), retries: 3)))
-        await test.transport.nextTransfer().interrupt(with: beginning(60))
+        try await test.transport.nextTransfer().interrupt(with: beginning(60))
         test.cache.removeData(for: a)
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(11))
-        let next = await test.transport.nextTransfer()
+        let next = try await test.transport.nextTransfer()
         #expect(next.request.headers["Range"] == nil)
         next.finish(with: Self.whole, headers: fields)
         #expect(try await task.value == Self.whole)

@@ -15,7 +15,7 @@ struct ProgressTests {
     func lateListeners() async throws {
         let test = TestCache { $0.progressInterval = .zero }
         let task = test.cache.getData(url("a"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.send(progress: 40, of: 100)
         #expect(await task.reaches { self.progress($0) == 40 }, "a stream")
         let heard = Box<[TaskProgress]>([])
@@ -33,12 +33,12 @@ struct ProgressTests {
         let task = test.cache.getData(url("a")).onProgress { progress in
             heard.update { $0.append(progress.received) }
         }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.send(progress: 10, of: 100)
         transfer.send(progress: 20, of: 100)
         transfer.send(progress: 30, of: 100)
         #expect(heard.value == [10])
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
         #expect(await settle { heard.value == [10, 30] })
         transfer.finish(with: Data(count: 100))
@@ -54,10 +54,10 @@ struct ProgressTests {
         }
         let heard = Box<[Int]>([])
         let task = test.cache.getData(url("a"))
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         first.send(progress: 40, of: 100)
         first.fail(with: .connectionLost)
-        let second = await test.transport.nextTransfer()
+        let second = try await test.transport.nextTransfer()
         task.onProgress { progress in heard.update { $0.append(progress.received) } }
         #expect(heard.value.isEmpty)
         second.send(progress: 7, of: 100)
@@ -72,7 +72,7 @@ struct ProgressTests {
         let test = TestCache { $0.progressInterval = .seconds(1) }
         let seen = Box<[Int]>([])
         let task = test.cache.getData(url("a"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let bring: @Sendable (Int) -> Void = { count in
             test.clock.advance(by: .seconds(1))
             transfer.hold(TransferResponse(body: Data(count: count)))

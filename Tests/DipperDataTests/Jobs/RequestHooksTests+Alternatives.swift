@@ -52,12 +52,12 @@ extension RequestHooksTests {
     func cancelledAlternatives() async throws {
         let test = TestCache()
         let task = test.cache.getData(DataRequest(a).with(\.alternatives, [b]))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         task.cancel()
         #expect(await task.error == .cancelled)
         transfer.fail(with: .status(404))
         let other = test.cache.getData(url("c"))
-        #expect(await test.transport.nextTransfer().request.url == url("c"))
+        #expect(try await test.transport.nextTransfer().request.url == url("c"))
         other.cancel()
         #expect(test.transport.transfers(of: b).isEmpty)
         await test.cache.shutdown()
@@ -103,13 +103,13 @@ extension RequestHooksTests {
         ] {
             let request = DataRequest(url(text)).with(\.priority, priority)
             let task = queue == .fast ? test.cache.getData(request) : test.cache.slowGetData(request)
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             #expect(transfer.request.headers.values("Priority") == [text])
             transfer.finish(with: Data())
             _ = try await task.value
         }
         let own = test.cache.getData(DataRequest(a).with(\.headers, ["priority": "u=4, i"]))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.headers.values("Priority") == ["u=4, i"])
         transfer.finish(with: Data())
         _ = try await own.value

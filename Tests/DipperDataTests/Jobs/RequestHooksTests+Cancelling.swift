@@ -79,7 +79,7 @@ extension RequestHooksTests {
         case .cancelKey: test.cache.cancel(request)
         case .shutdown: await test.cache.shutdown()
         case .timeout:
-            await test.clock.waitForSleepers(1)
+            try await test.clock.waitForSleepers(1)
             test.clock.advance(by: .seconds(5))
         }
         _ = await task.heard
@@ -123,7 +123,7 @@ extension RequestHooksTests {
         await gate.waitForArrival()
         task.moveToSlowQueue()
         gate.open()
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.queue == .slow && transfer.request.headers["Priority"] == "u=6")
         transfer.finish(with: Data())
         _ = try await task.value

@@ -297,7 +297,7 @@ struct RequestHooksTests {
         let test = TestCache()
         let lenient = test.cache.getData(DataRequest(a).with(\.validation, .anyStatus))
         let strict = test.cache.getData(a)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         test.transport.script(a, [.status(404)])
         transfer.finish(with: Data("none".utf8), status: 404)
         #expect(try await lenient.response.status == 404)

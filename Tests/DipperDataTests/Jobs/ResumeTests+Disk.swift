@@ -12,10 +12,10 @@ extension ResumeTests {
     func holding(_ count: Int) -> TransferResponse { beginning(count) }
 
     /// Begins a transfer and cancels it when it has received the given number of bytes.
-    func cancelHalfway(_ test: TestCache, _ target: URL, bytes: Int, _ headers: HTTPHeaders? = nil) async {
+    func cancelHalfway(_ test: TestCache, _ target: URL, bytes: Int, _ headers: HTTPHeaders? = nil) async throws {
         test.transport.script(target, [])
         let task = test.cache.getData(target)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.hold(TransferResponse(headers: headers ?? fields, body: Self.whole.prefix(bytes)))
         task.cancel()
         #expect(await task.error == .cancelled)
@@ -31,7 +31,7 @@ extension ResumeTests {
     func afterCancel(reopens: Bool) async throws {
         let folder = TemporaryFolder()
         var test = cache({ _ in }, folder)
-        await cancelHalfway(test, a, bytes: 30)
+        try await cancelHalfway(test, a, bytes: 30)
         if reopens {
             test = await test.reopened(folder)
             #expect(partials(folder) == 1)
@@ -53,7 +53,7 @@ extension ResumeTests {
         var test = cache({ _ in }, folder)
         test.transport.script(a, [])
         let task = test.cache.getData(a)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.hold(beginning(77))
         task.moveToSlowQueue()
         test.cache.getData(a)
@@ -71,7 +71,7 @@ extension ResumeTests {
     func removal(removal: Removal) async throws {
         let folder = TemporaryFolder()
         var test = cache({ $0.partialLimit = removal == .limit ? 25 : 1_000 }, folder)
-        await cancelHalfway(test, a, bytes: 30)
+        try await cancelHalfway(test, a, bytes: 30)
         await test.cache.synchronize()
         if removal != .limit { #expect(partials(folder) == 1) }
         switch removal {
@@ -98,7 +98,7 @@ extension ResumeTests {
             let target = url("p\(number)")
             test.transport.script(target, [])
             let task = test.cache.getData(target)
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             transfer.hold(TransferResponse(headers: ["ETag": "\"v\"", "Content-Length": "5000"], body: big))
             task.cancel()
             await test.cache.engine.finishCarryingOut()
@@ -123,7 +123,7 @@ extension ResumeTests {
     func damaged() async throws {
         let folder = TemporaryFolder()
         var test = cache({ _ in }, folder)
-        await cancelHalfway(test, a, bytes: 30)
+        try await cancelHalfway(test, a, bytes: 30)
         test = await test.reopened(folder)
         let name = try #require(folder.files.first { $0.hasPrefix("partial/") })
         let file = folder.url.appendingPathComponent(name)
@@ -140,7 +140,7 @@ extension ResumeTests {
     func memoryOnly() async throws {
         let folder = TemporaryFolder()
         let test = cache({ $0.cachePolicy = .memoryOnly }, folder)
-        await cancelHalfway(test, a, bytes: 30)
+        try await cancelHalfway(test, a, bytes: 30)
         await test.cache.synchronize()
         #expect(partials(folder) == 0)
         await test.cache.shutdown()
@@ -150,7 +150,7 @@ extension ResumeTests {
     func noStore() async throws {
         let folder = TemporaryFolder()
         let test = cache({ _ in }, folder)
-        await cancelHalfway(
+        try await cancelHalfway(
             test, a, bytes: 30, ["ETag": "\"v\"", "Content-Length": "100", "Cache-Control": "no-store"])
         await test.cache.synchronize()
         #expect(partials(folder) == 0)

@@ -98,10 +98,10 @@ struct ResumeTests {
             DataRequest(a).with(\.key, "k").with(\.headers, ["Accept-Language": "de"]).with(\.retryPolicy, .never))
         let english = test.cache.getData(
             DataRequest(a).with(\.key, "k").with(\.headers, ["Accept-Language": "en"]))
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         first.interrupt(with: beginning(40, headers))
         #expect(await german.error == .connectionLost)
-        let second = await test.transport.nextTransfer()
+        let second = try await test.transport.nextTransfer()
         #expect(second.request.headers["Range"] == nil)
         let other = Data((0..<100).map { UInt8(200 - $0) })
         if second.request.headers["Range"] != nil {
@@ -111,7 +111,7 @@ struct ResumeTests {
             second.finish(with: other, headers: headers)
         } else {
             second.finish(with: Self.whole, headers: headers)
-            let third = await test.transport.nextTransfer()
+            let third = try await test.transport.nextTransfer()
             third.finish(with: other, headers: headers)
         }
         #expect(try await english.value == other)
@@ -239,7 +239,7 @@ struct ResumeTests {
         let other = Data((0..<100).map { UInt8(200 - $0) })
         test.transport.script(url("y"), [])
         let task = test.cache.getData(a)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         if transfer.request.headers["Range"] != nil {
             transfer.finish(
                 with: other[40...], status: 206, headers: ["ETag": "\"v\"", "Content-Range": "bytes 40-99/100"])
@@ -256,10 +256,10 @@ struct ResumeTests {
         test.transport.script(a, [])
         let heard = Box<[TaskProgress]>([])
         let task = test.cache.getData(a).onProgress { progress in heard.update { $0.append(progress) } }
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         first.send(progress: 40, of: 100)
         first.interrupt(with: beginning(40))
-        let second = await test.transport.nextTransfer()
+        let second = try await test.transport.nextTransfer()
         #expect(second.request.offset == 40)
         second.send(progress: 70, of: 100)
         second.finish(with: Self.whole[40...], status: 206, headers: part(40..<100).headers)
@@ -276,14 +276,14 @@ struct ResumeTests {
         let slow = test.cache.slowGetData(a)
             .onFail { error, _ in told.update { $0.append("fail \(error)") } }
             .onRetry { told.update { $0.append("retry") } }
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         let urgent = test.cache.getData(url("urgent"))
-        let urgentTransfer = await test.transport.nextTransfer()
+        let urgentTransfer = try await test.transport.nextTransfer()
         #expect(await settle { first.isThrottled })
         first.interrupt(with: beginning(60))
         urgentTransfer.finish(with: Data())
         _ = try await urgent.value
-        let second = await test.transport.nextTransfer()
+        let second = try await test.transport.nextTransfer()
         #expect(second.request.headers["Range"] == "bytes=60-")
         second.finish(with: Self.whole[60...], status: 206, headers: part(60..<100).headers)
         guard case .success(let response) = await slow.heard else {
@@ -300,9 +300,9 @@ struct ResumeTests {
         let test = cache { $0.retryPolicy = .never }
         let slow = test.cache.slowGetData(a)
         for attempt in 0..<17 {
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             let urgent = test.cache.getData(url("urgent\(attempt)"))
-            let urgentTransfer = await test.transport.nextTransfer()
+            let urgentTransfer = try await test.transport.nextTransfer()
             #expect(await settle { transfer.isThrottled })
             transfer.interrupt(with: attempt == 0 ? beginning(1) : part(attempt..<attempt + 1))
             urgentTransfer.finish(with: Data())

@@ -30,7 +30,7 @@ struct RetryTests {
         let failure: ScriptedTransport.Step = error.status.map { .status($0) } ?? .failure(error)
         test.transport.script(url("a"), [failure, .body(Data("x".utf8))])
         let task = test.cache.getData(DataRequest(url("a")).with(\.retryPolicy, .fixed(.seconds(5))))
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .milliseconds(4_999))
         #expect(test.transport.transfers.count == 1)
         test.clock.advance(by: .milliseconds(1))
@@ -59,7 +59,7 @@ struct RetryTests {
         let task = test.cache.getData(DataRequest(url("a")).with(\.retryPolicy, .fixed(.seconds(1), retries: 2)))
         _ = try await test.cache.slowGetData(url("s")).value
         for _ in 0..<2 {
-            await test.clock.waitForSleepers(1)
+            try await test.clock.waitForSleepers(1)
             test.clock.advance(by: .seconds(1))
         }
         #expect(await task.error == .status(500))
@@ -80,9 +80,9 @@ struct RetryTests {
         #expect(await settle { heard.value == ["fail false"] })
         let sleepers = test.clock.sleeperCount
         test.network.isUp = true
-        await test.clock.waitForSleepers(max(1, sleepers))
+        try await test.clock.waitForSleepers(max(1, sleepers))
         test.clock.advance(by: .milliseconds(10))
-        await test.transport.nextTransfer().finish(with: Data("x".utf8))
+        try await test.transport.nextTransfer().finish(with: Data("x".utf8))
         #expect(try await task.value == Data("x".utf8))
         #expect(await settle { heard.value == ["fail false", "retry"] })
         await test.cache.shutdown()
@@ -92,7 +92,7 @@ struct RetryTests {
     func lossIsNoFailure() async throws {
         let test = TestCache()
         let task = test.cache.getData(DataRequest(url("a")).with(\.retryPolicy, .fixed(.seconds(1), retries: 1)))
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         test.network.isUp = false
         first.fail(with: .connectionLost)
         try #require(await settle { task.state == .parked })
@@ -103,7 +103,7 @@ struct RetryTests {
                     test.clock.advance(by: .milliseconds(10))
                     return test.transport.transfers.count == count || task.state == .failed(.status(503))
                 })
-            if count == 2 { await test.transport.nextTransfer().finish(with: Data(), status: 503) }
+            if count == 2 { try await test.transport.nextTransfer().finish(with: Data(), status: 503) }
         }
         try #require(test.transport.transfers.count == 3, "the first failure has been counted")
         test.transport.transfers.last?.finish(with: Data("x".utf8))
@@ -112,16 +112,16 @@ struct RetryTests {
     }
 
     @Test("waiting for the network ends with the policy's deadline")
-    func networkDeadline() async {
+    func networkDeadline() async throws {
         let test = TestCache()
         test.network.isUp = false
         var policy = RetryPolicy.default
         policy.deadline = .seconds(60)
         let task = test.cache.getData(DataRequest(url("a")).with(\.retryPolicy, policy))
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(59))
         #expect(task.state == .parked)
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
         #expect(await task.error == .unreachable)
         await test.cache.shutdown()
@@ -142,11 +142,11 @@ struct RetryTests {
         let test = TestCache()
         let hasty = test.cache.getData(DataRequest(url("a")).with(\.retryPolicy, .never))
         let patient = test.cache.slowGetData(DataRequest(url("a")).with(\.retryPolicy, .fixed(.seconds(1))))
-        await test.transport.nextTransfer().fail(with: .connectionLost)
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
         #expect(await hasty.error == .connectionLost)
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
-        let second = await test.transport.nextTransfer()
+        let second = try await test.transport.nextTransfer()
         #expect(second.request.queue == .slow)
         second.finish(with: Data())
         _ = try await patient.value
@@ -165,7 +165,7 @@ struct RetryTests {
             let target = url("a\(wait)")
             test.transport.script(target, [.status(503, ["Retry-After": value]), .body(Data())])
             let task = test.cache.getData(DataRequest(target).with(\.retryPolicy, .fixed(.zero)))
-            await test.clock.waitForSleepers(1)
+            try await test.clock.waitForSleepers(1)
             test.clock.advance(by: .seconds(wait) - .milliseconds(1))
             #expect(test.transport.transfers(of: target).count == 1)
             test.clock.advance(by: .milliseconds(1))
@@ -221,19 +221,19 @@ struct RetryTests {
         let busy = test.cache.getData(url("busy"))
         let limited = test.cache.getData(
             DataRequest(url("a")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(4))))
-        let busyTransfer = await test.transport.nextTransfer()
+        let busyTransfer = try await test.transport.nextTransfer()
         test.clock.advance(by: .seconds(100))
         #expect(limited.state == .waiting)
         busyTransfer.finish(with: Data())
         _ = try await busy.value
-        let first = await test.transport.nextTransfer()
-        await test.clock.waitForSleepers(1)
+        let first = try await test.transport.nextTransfer()
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(5))
         first.fail(with: .connectionLost)
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(4))
-        _ = await test.transport.nextTransfer()
-        await test.clock.waitForSleepers(1)
+        _ = try await test.transport.nextTransfer()
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
         #expect(await limited.error == .timedOut)
         #expect(test.cache.queueCounts == QueueCounts())
@@ -245,10 +245,10 @@ struct RetryTests {
         let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
         let limited = test.cache.slowGetData(
             DataRequest(url("s")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(1))))
-        await test.transport.nextTransfer().fail(with: .connectionLost)
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
         let urgent = test.cache.getData(url("u"))
-        let urgentTransfer = await test.transport.nextTransfer()
-        await test.clock.waitForSleepers(1)
+        let urgentTransfer = try await test.transport.nextTransfer()
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
         // Its back-off is over when the queue has it again.
         try #require(await settle { test.cache.queueCounts.slowWaiting > 0 })
@@ -257,7 +257,7 @@ struct RetryTests {
         test.clock.advance(by: .seconds(100))
         urgentTransfer.finish(with: Data())
         _ = try await urgent.value
-        await test.transport.nextTransfer().finish(with: Data())
+        try await test.transport.nextTransfer().finish(with: Data())
         _ = try await limited.value
         await test.cache.shutdown()
     }
@@ -266,12 +266,12 @@ struct RetryTests {
     func heldBackTimeLimit() async throws {
         let test = TestCache()
         let slow = test.cache.slowGetData(DataRequest(url("s")).with(\.timeout, .seconds(10)))
-        let slowTransfer = await test.transport.nextTransfer()
-        await test.clock.waitForSleepers(1)
+        let slowTransfer = try await test.transport.nextTransfer()
+        try await test.clock.waitForSleepers(1)
         let urgent = test.cache.getData(url("u"))
-        let urgentTransfer = await test.transport.nextTransfer()
+        let urgentTransfer = try await test.transport.nextTransfer()
         test.clock.advance(by: .seconds(60))
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         #expect(slow.state == .paused)
         urgentTransfer.finish(with: Data())
         _ = try await urgent.value
@@ -291,9 +291,9 @@ struct RetryTests {
         await test.cache.engine.finishCarryingOut()
         var instants = Set<ManualClock.Instant>()
         for _ in tasks {
-            await test.clock.waitForSleepers(1)
+            try await test.clock.waitForSleepers(1)
             test.clock.advanceToNextSleeper()
-            await test.transport.nextTransfer().finish(with: Data())
+            try await test.transport.nextTransfer().finish(with: Data())
             instants.insert(test.clock.now)
         }
         #expect(instants.count == 1_000, "no two at a time")

@@ -16,7 +16,7 @@ struct SharedFetchTests {
         let test = TestCache { $0.retryPolicy = .never }
         test.transport.script(b, [.text("mirror")])
         let first = test.cache.getData(DataRequest(a).with(\.alternatives, [b]))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let picky = ResponseValidation { String(decoding: $0.body, as: UTF8.self) == "mirror" ? .rejected : nil }
         let second = test.cache.getData(DataRequest(a).with(\.validation, picky))
         transfer.fail(with: .connectionFailed)
@@ -41,7 +41,7 @@ struct SharedFetchTests {
     func lenientJoiner() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         let strict = test.cache.getData(DataRequest(a))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let lenient = test.cache.getData(DataRequest(a).with(\.validation, .anyStatus))
         test.transport.script(a, [.text("gone", status: 404)])
         transfer.finish(with: Data("gone".utf8), status: 404)
@@ -54,7 +54,7 @@ struct SharedFetchTests {
     func plainJoiner() async throws {
         let test = TestCache { $0.retryPolicy = .never }
         let picky = test.cache.getData(DataRequest(a).with(\.validation, .init { _ in .rejected }))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let plain = test.cache.getData(DataRequest(a))
         test.transport.script(a, [.text("fine")])
         transfer.finish(with: Data("fine".utf8))
@@ -69,7 +69,7 @@ struct SharedFetchTests {
     func forOneAlone(headers: HTTPHeaders) async throws {
         let test = TestCache { $0.retryPolicy = .never }
         let one = test.cache.getData(DataRequest(a).with(\.key, "k").with(\.headers, ["Cookie": "user=1"]))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let two = test.cache.getData(DataRequest(a).with(\.key, "k").with(\.headers, ["Cookie": "user=2"]))
         test.transport.script(a, [.text("page of 2", headers)])
         transfer.finish(with: Data("page of 1".utf8), headers: headers)
@@ -237,7 +237,7 @@ struct SharedFetchTests {
             withSecond ? test.cache.slowGetData(DataRequest(a).with(\.headers, ["Cache-Control": "no-cache"])) : nil
         let job = WeakJob(one.withLink { $0.job })
         test.cache.slowQueue = test.cache.slowQueue.with { $0.isSuspended = false }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.finish(with: Data("2".utf8), headers: window)
         let response = try await one.response
         #expect(Told(response) == Told("1", .stale))
@@ -273,13 +273,13 @@ struct SharedFetchTests {
         let test = TestCache { $0.retryPolicy = .fixed(.zero, retries: 3) }
         let begun = TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("12".utf8))
         let task = test.cache.slowGetData(a)
-        (await test.transport.nextTransfer()).interrupt(with: begun)
+        (try await test.transport.nextTransfer()).interrupt(with: begun)
         var rounds = 0
         for round in 0..<20 {
             test.clock.advance(by: .seconds(1))
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             let urgent = test.cache.getData(url("urgent\(round)"))
-            let other = await test.transport.nextTransfer()
+            let other = try await test.transport.nextTransfer()
             #expect(await settle { transfer.isThrottled })
             other.finish(with: Data())
             _ = try await urgent.value
@@ -357,7 +357,7 @@ struct SharedFetchTests {
     func invalidatedMeanwhile() async throws {
         let test = TestCache()
         let task = test.cache.getData(a)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         test.cache.invalidate(a)
         transfer.finish(with: Data("before".utf8), headers: ["Cache-Control": "max-age=100"])
         _ = try await task.value

@@ -63,13 +63,13 @@ struct TaskOrderTests {
             .onProgress { progress in told.update { $0.append("\(progress.received)") } }
             .onFail { _, _ in told.update { $0.append("failure") } }
             .onRetry { told.update { $0.append("retry") } }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         queue.suspend()
         transfer.send(progress: 1, of: 9)
         transfer.fail(with: .connectionLost)
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
-        let second = await test.transport.nextTransfer()
+        let second = try await test.transport.nextTransfer()
         second.send(progress: 5, of: 9)
         queue.resume()
         second.finish(with: Data(count: 9))

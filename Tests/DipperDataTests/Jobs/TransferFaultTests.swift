@@ -80,18 +80,18 @@ struct TransferFaultTests {
         #expect(test.transport.transfers.isEmpty && task.attempts == 0)
         test.network.setReachable(false, host: "there.test")
         test.network.isUp = true
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advanceToNextSleeper()
-        await test.transport.nextTransfer().finish(
+        try await test.transport.nextTransfer().finish(
             with: Data(), status: 302, headers: ["Location": there.absoluteString])
         #expect(await settle { task.state == .parked })
         #expect(test.transport.transfers.map(\.request.url) == [url("a")])
         test.network.setReachable(true, host: "there.test")
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advanceToNextSleeper()
-        await test.transport.nextTransfer().finish(
+        try await test.transport.nextTransfer().finish(
             with: Data(), status: 302, headers: ["Location": there.absoluteString])
-        await test.transport.nextTransfer().finish(with: Data("x".utf8))
+        try await test.transport.nextTransfer().finish(with: Data("x".utf8))
         #expect(try await task.value == Data("x".utf8))
         await test.cache.shutdown()
     }

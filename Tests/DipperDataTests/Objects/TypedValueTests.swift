@@ -31,7 +31,7 @@ struct TypedValueTests {
         let test = TestCache()
         let decoder = CountingValueDecoder()
         let tasks = (0..<20).map { _ in test.cache.getValue(Feed.self, from: url("a"), decoder: decoder) }
-        await test.transport.nextTransfer().finish(with: Feed.bytes)
+        try await test.transport.nextTransfer().finish(with: Feed.bytes)
         for task in tasks { #expect(try await task.value == .sample) }
         #expect(test.transport.transfers.count == 1)
         #expect(decoder.decoded.value == 1)
@@ -101,7 +101,7 @@ struct TypedValueTests {
         let test = TestCache()
         let feed = test.cache.getValue(Feed.self, from: url("a"))
         let count = test.cache.getValue(Count.self, from: url("a"))
-        await test.transport.nextTransfer().finish(with: Feed.bytes)
+        try await test.transport.nextTransfer().finish(with: Feed.bytes)
         #expect(try await feed.value == .sample)
         #expect(try await count.value.items.count == 2)
         #expect(test.transport.transfers.count == 1)
@@ -174,7 +174,7 @@ struct TypedValueTests {
         let test = TestCache()
         let first = test.cache.getValue(Feed.self, from: url("a"))
         let second = test.cache.getValue(Feed.self, from: url("a"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         first.cancel()
         #expect(await first.error == .cancelled)
         #expect(!transfer.isCancelled)
@@ -188,7 +188,7 @@ struct TypedValueTests {
     func promotion() async throws {
         let test = TestCache()
         let slow = test.cache.slowGetValue(Feed.self, from: url("a"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.queue == .slow)
         let fast = test.cache.getValue(Feed.self, from: url("a"))
         #expect(await settle { transfer.queue == .fast })
@@ -207,7 +207,7 @@ struct TypedValueTests {
     func removal() async throws {
         let test = TestCache()
         let first = test.cache.getValue(Feed.self, from: url("a"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         test.cache.removeData(for: url("a"))
         transfer.finish(with: Feed.bytes)
         #expect(try await first.value == .sample)
@@ -260,10 +260,10 @@ struct TypedValueTests {
         let task = test.cache.getValue(Feed.self, from: request)
         task.onFail { error, isFatal in heard.update { $0.append("\(error.shortDescription) \(isFatal)") } }
         task.onRetry { heard.update { $0.append("retry") } }
-        await test.transport.nextTransfer().fail(with: .connectionLost)
-        await test.clock.waitForSleepers(1)
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(1))
-        await test.transport.nextTransfer().finish(with: Feed.bytes)
+        try await test.transport.nextTransfer().finish(with: Feed.bytes)
         await withCheckedContinuation { continuation in task.onEnd { _ in continuation.resume() } }
         #expect(heard.value == ["connection lost false", "retry"])
         await test.cache.shutdown()

@@ -86,7 +86,7 @@ struct CacheEventTests {
     func joined() async throws {
         let recorded = Recorded()
         let tasks = [recorded.cache.slowGetData(a), recorded.cache.getData(a), recorded.cache.getData(a)]
-        await recorded.test.transport.nextTransfer().finish(with: body)
+        try await recorded.test.transport.nextTransfer().finish(with: body)
         for task in tasks { _ = try await task.value }
         await recorded.end()
         let jobs = recorded.record.kinds.compactMap { kind -> CacheEvent.ID? in
@@ -102,7 +102,7 @@ struct CacheEventTests {
     func cancelled() async throws {
         let recorded = Recorded()
         let task = recorded.cache.getData(a)
-        _ = await recorded.test.transport.nextTransfer()
+        _ = try await recorded.test.transport.nextTransfer()
         task.cancel()
         #expect(await task.error == .cancelled)
         await recorded.end()

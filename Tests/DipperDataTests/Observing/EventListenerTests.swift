@@ -87,7 +87,7 @@ struct EventListenerTests {
     func late() async throws {
         let test = try cache()
         let task = test.cache.getData(url("b"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let events = test.cache.events(about: [.calls, .jobs])
         task.moveToSlowQueue()
         transfer.finish(with: Data("b".utf8))

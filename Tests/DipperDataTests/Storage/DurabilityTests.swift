@@ -83,7 +83,7 @@ struct DurabilityTests {
         let request = durable(folder).with(\.waitsForDiskWrite, true)
         let other = request.with(\.durability, .relaxed)
         let tasks = (isFirst ? [request, other] : [other, request]).map { test.cache.getData($0) }
-        await test.transport.nextTransfer().finish(with: Data(count: 9_000))
+        try await test.transport.nextTransfer().finish(with: Data(count: 9_000))
         for task in tasks { _ = try await task.value }
         let name = try #require(test.cache.file(for: request.cacheKey)).lastPathComponent
         #expect(flush_log_count("/" + name) == 1)

@@ -86,13 +86,13 @@ struct MaintenanceStepTests {
         // Up to the limit everything goes on.
         try test.cache.addData(Data(count: 8_000), for: CacheKey("a"))
         let early = test.cache.slowGetData(url("early"))
-        await test.transport.nextTransfer().finish(with: Data(count: 3_000))
+        try await test.transport.nextTransfer().finish(with: Data(count: 3_000))
         _ = try await early.value
         #expect((10_001...20_000).contains(staged()))
         // Beyond it no prefetch starts.
         let prefetch = test.cache.slowGetData(url("prefetch"))
         let urgent = test.cache.getData(url("urgent"))
-        await test.transport.nextTransfer().finish(with: Data(count: 12_000))
+        try await test.transport.nextTransfer().finish(with: Data(count: 12_000))
         _ = try await urgent.value
         #expect((20_001...40_000).contains(staged()))
         // Beyond twice as much nothing does.

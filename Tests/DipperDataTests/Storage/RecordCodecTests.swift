@@ -60,7 +60,7 @@ struct RecordCodecTests {
         let body = body(size)
         var test = TestCache(folder: folder) { $0.recordCodec = codec }
         let task = test.cache.getData(target)
-        await test.transport.nextTransfer().finish(with: body, headers: fields)
+        try await test.transport.nextTransfer().finish(with: body, headers: fields)
         #expect(try await task.value == body)
         await test.cache.synchronize()
         #expect(try found(folder).isEmpty == isEncoded)
@@ -90,7 +90,7 @@ struct RecordCodecTests {
         }
         var test = cache()
         let broken = test.cache.getData(target)
-        await test.transport.nextTransfer().interrupt(with: .init(headers: headers, body: whole.prefix(400)))
+        try await test.transport.nextTransfer().interrupt(with: .init(headers: headers, body: whole.prefix(400)))
         #expect(await broken.error == .connectionLost)
         await test.cache.synchronize()
         #expect(folder.files.contains { $0.hasPrefix("partial/") })
@@ -99,7 +99,7 @@ struct RecordCodecTests {
 
         test = cache()
         let task = test.cache.getData(target)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.headers["Range"] == "bytes=400-")
         headers["Content-Length"] = "600"
         headers["Content-Range"] = "bytes 400-999/1000"

@@ -31,14 +31,14 @@ struct RecordSecretTests {
         let folder = TemporaryFolder()
         let test = TestCache(folder: folder) { $0.retryPolicy = .never }
         let task = test.cache.getData(request)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         var answer = fields
         answer["Content-Length"] = "\(size)"
         transfer.finish(with: Data(count: size), headers: answer)
         let response = try await task.response
         #expect(response.headers["Set-Cookie"] != nil, "the caller gets what the server said")
         let broken = test.cache.getData(request.with(\.cachePolicy, .ignoreCache))
-        await test.transport.nextTransfer().interrupt(with: .init(headers: fields, body: Data(count: 40)))
+        try await test.transport.nextTransfer().interrupt(with: .init(headers: fields, body: Data(count: 40)))
         _ = await broken.error
         await test.cache.synchronize()
         #expect(folder.files.contains { $0.hasPrefix("partial/") })

@@ -187,7 +187,7 @@ struct StoreHistoryTests {
             a, [.interrupted(beginning, .connectionLost), .response(.init(headers: fields, body: Data(count: 100)))])
         let task = test.cache.getData(a)
         // It waits for its next attempt.
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.cache.clear()
         test.clock.advance(by: .seconds(2))
         #expect(try await task.value.count == 100)
@@ -202,7 +202,7 @@ struct StoreHistoryTests {
             let folder = TemporaryFolder()
             let test = TestCache(folder: folder)
             let task = test.cache.getData(a)
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             test.cache.removeData(for: a, from: tier)
             transfer.finish(with: Data(count: 100), headers: fields)
             _ = try await task.value

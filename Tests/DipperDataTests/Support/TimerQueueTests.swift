@@ -115,7 +115,7 @@ struct TimerQueueTests {
         timers.schedule(after: .seconds(2)) { fired.update { $0.append("second") } }
         timers.cancel(first)
         // The sleeper reads the clock before it sleeps.
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         clock.advance(by: .seconds(3))
         #expect(await settle { !fired.value.isEmpty })
         #expect(fired.value == ["second"] && timers.count == 0)

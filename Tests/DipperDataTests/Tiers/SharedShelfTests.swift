@@ -49,12 +49,12 @@ struct SharedShelfTests {
         let test = cache(Shelf { .hangs })
         test.transport.script(a, [.body(Data("net".utf8))])
         let task = test.cache.getData(a)
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         #expect(test.transport.transfers.isEmpty)
         test.clock.advance(by: .milliseconds(20))
         #expect(try await task.response.source == .network)
         // The write hangs as well.
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(5))
         await test.cache.shutdown()
     }
@@ -156,7 +156,7 @@ struct SharedShelfTests {
         let shelf = Shelf()
         let test = cache(shelf)
         let task = test.cache.getData(a)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         test.cache.removeData(for: a)
         transfer.finish(with: Data("x".utf8), headers: fields)
         _ = try await task.value

@@ -34,7 +34,7 @@ struct AnimatedGuideTests {
         #expect(AnimationGuide.processors().processors.count == 1)
         let film = Film([.zero, .zero, .zero, .zero])
         let view = Stage()
-        let player = await AnimationGuide.testing(try film.image(), view)
+        let player = try await AnimationGuide.testing(film.image(), view)
         for await _ in player.frames where player.currentIndex == 1 { break }
         #expect(player.currentIndex == 1 && !view.images.isEmpty)
     }

@@ -22,7 +22,7 @@ struct AnimatedImageTests {
             let shown = Box<[[UInt8]]>([])
             let projector = Projector(image, AnimationOptions(loop: .count(2), bufferCount: buffer))
             projector.player.onFrame { image, _ in shown.update { $0.append(image.pixels) } }
-            await projector.play()
+            try await projector.play()
             #expect(shown.value == (frames + frames).map(\.image.pixels))
             var time = 0
             for (frame, shownAt) in zip(frames + frames, projector.times) {
@@ -43,7 +43,7 @@ struct AnimatedImageTests {
     func loops(loop: AnimationOptions.LoopMode, inFile: Int, passes: Int) async throws {
         let film = Film([.milliseconds(20), .milliseconds(30), .milliseconds(40)], loopCount: inFile)
         let projector = Projector(try film.image(), AnimationOptions(loop: loop, bufferCount: 2))
-        await projector.play()
+        try await projector.play()
         #expect(projector.frames == (0..<passes).flatMap { _ in [0, 1, 2] })
         let times = (0..<passes).flatMap { pass in [0, 20, 50].map { pass * 90 + $0 } }
         #expect(projector.times == times)
@@ -60,7 +60,7 @@ struct AnimatedImageTests {
         let film = Film([.milliseconds(20), .milliseconds(30), .milliseconds(40)], loopCount: inFile)
         let options = AnimationOptions(loop: isForced ? .forever : .asInFile)
         let projector = Projector(try film.image(), options)
-        await projector.play(frames: 40)
+        try await projector.play(frames: 40)
         #expect(projector.frames == (0..<40).map { $0 % 3 } && projector.times.last == 13 * 90)
         #expect(!projector.others.contains(.finished))
         // They fit into the buffer.
@@ -73,7 +73,7 @@ struct AnimatedImageTests {
     func delays(preloaded: Bool) async throws {
         let film = Film([.zero, .milliseconds(10), .milliseconds(100), .milliseconds(20)], loopCount: 1)
         let projector = Projector(try film.image(preloaded: preloaded))
-        await projector.play()
+        try await projector.play()
         #expect(projector.times == [0, 100, 200, 300])
         #expect(film.decoders == (preloaded ? 0 : 1))
     }
@@ -89,7 +89,7 @@ struct AnimatedImageTests {
         let shown = Box<[Image]>([])
         let projector = Projector(image, AnimationOptions(processors: isProcessed ? [corners] : []))
         projector.player.onFrame { image, _ in shown.update { $0.append(image) } }
-        await projector.play()
+        try await projector.play()
         #expect(shown.value.map(\.scale) == [2, 2, 2])
         let first = isProcessed ? try corners.process(image, .init()).pixels : image.pixels
         #expect(shown.value.first?.pixels == first)
@@ -105,7 +105,7 @@ struct AnimatedImageTests {
             seen.update { $0.append(context.limits.frames) }
             return image
         }
-        await Projector(image, AnimationOptions(processors: [noting])).play()
+        try await Projector(image, AnimationOptions(processors: [noting])).play()
         #expect(seen.value == [77, 77])
     }
 
@@ -116,7 +116,7 @@ struct AnimatedImageTests {
         let shown = Box<[ObjectIdentifier]>([])
         let projector = Projector(image)
         projector.player.onFrame { image, _ in shown.update { $0.append(ObjectIdentifier(image.storage)) } }
-        await projector.play()
+        try await projector.play()
         let frames = try #require(image.animation?.preloaded).map { ObjectIdentifier($0.image.storage) }
         #expect(shown.value == frames + frames && film.decoders == 0)
     }
@@ -127,7 +127,7 @@ struct AnimatedImageTests {
         let options = AnimationOptions(loop: .forever, processors: isProcessed ? [Shading()] : [])
         let projector = Projector(image, options)
         #expect(projector.player.frameCount == 1 && projector.player.currentFrame.pixels == image.pixels)
-        await projector.play()
+        try await projector.play()
         #expect(projector.frames == [0] && projector.others == [.prepared, .looped(1), .finished])
         #expect((projector.player.currentFrame.pixels == image.pixels) == !isProcessed)
     }
@@ -137,7 +137,7 @@ struct AnimatedImageTests {
         let film = Film(Self.even, loopCount: 2)
         let shading = Shading(failsAt: failsAt)
         let projector = Projector(try film.image(), AnimationOptions(bufferCount: 2, processors: [shading]))
-        await projector.play()
+        try await projector.play()
         let shades = projector.told.withLock { told in
             told.compactMap { if case .frame(_, let shade) = $0.event { Int(shade) } else { nil } }
         }
@@ -150,7 +150,7 @@ struct AnimatedImageTests {
     func broken(frame: Int, pass: Int) async throws {
         let film = Film(Self.even, broken: (frame, pass))
         let projector = Projector(try film.image(), AnimationOptions(loop: .forever, bufferCount: 2))
-        await projector.play()
+        try await projector.play()
         let count = pass * 6 + frame
         #expect(projector.frames == (0..<count).map { $0 % 6 })
         #expect(projector.others.filter { $0 == .failed(.undecodable) }.count == 1)
@@ -165,9 +165,9 @@ struct AnimatedImageTests {
         let film = Film(Self.even, loopCount: 1)
         let projector = Projector(try film.image(), AnimationOptions(bufferCount: 2))
         let (clock, player) = (projector.clock, projector.player)
-        await projector.play(frames: 3)
-        await film.wait(forDecoded: 5)
-        await clock.waitForSleepers(1)
+        try await projector.play(frames: 3)
+        try await film.wait(forDecoded: 5)
+        try await clock.waitForSleepers(1)
         clock.advance(by: .milliseconds(20))
         player.pause()
         #expect(player.state == .paused)
@@ -179,9 +179,9 @@ struct AnimatedImageTests {
         #expect(projector.frames == [0, 1, 2] && player.currentIndex == 2)
         player.resume()
         #expect(player.state == .playing)
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         clock.advanceToNextSleeper()
-        await projector.run()
+        try await projector.run()
         #expect(projector.frames == [0, 1, 2, 3, 4, 5])
         #expect(projector.times == [0, 50, 100, 100_150, 100_200, 100_250])
         #expect(film.decoded == (releases ? [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5] : [0, 1, 2, 3, 4, 5]))
@@ -192,15 +192,15 @@ struct AnimatedImageTests {
         let film = Film(.init(repeating: .milliseconds(50), count: 20))
         let projector = Projector(try film.image(), AnimationOptions(loop: .never, bufferCount: 8))
         let clock = projector.clock
-        await projector.play(frames: 2)
-        await film.wait(forDecoded: 10)
-        await clock.waitForSleepers(1)
+        try await projector.play(frames: 2)
+        try await film.wait(forDecoded: 10)
+        try await clock.waitForSleepers(1)
         clock.advance(by: .milliseconds(220))
-        await projector.run(frames: 1)
+        try await projector.run(frames: 1)
         #expect(projector.frames == [0, 1, 5] && projector.times == [0, 50, 270])
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         clock.advanceToNextSleeper()
-        await projector.run(frames: 1)
+        try await projector.run(frames: 1)
         #expect(projector.times.last == 300)
     }
 
@@ -208,10 +208,10 @@ struct AnimatedImageTests {
     func sleeping() async throws {
         let film = Film(.init(repeating: .milliseconds(50), count: 20))
         let projector = Projector(try film.image(), AnimationOptions(loop: .never))
-        await projector.play(frames: 2)
-        await projector.clock.waitForSleepers(1)
+        try await projector.play(frames: 2)
+        try await projector.clock.waitForSleepers(1)
         projector.clock.advance(by: .seconds(3_600))
-        await projector.run(frames: 3)
+        try await projector.run(frames: 3)
         #expect(projector.frames == [0, 1, 2, 3, 4])
         #expect(projector.times == [0, 50, 3_600_050, 3_600_100, 3_600_150])
     }
@@ -225,7 +225,7 @@ struct AnimatedImageTests {
             player.stop()
             stopped.continuation.finish()
         }
-        let playing = Task { await projector.play() }
+        let playing = Task { try await projector.play() }
         for await _ in stopped.stream {}
         let count = projector.told.withLock(\.count)
         #expect(projector.told.withLock { $0.last?.event } == event)
@@ -244,8 +244,8 @@ struct AnimatedImageTests {
             rounds.update { $0 += 1 }
             if rounds.value < 3 { player.start() }
         }
-        for _ in 0..<2 { await projector.play() }
-        await projector.run()
+        for _ in 0..<2 { try await projector.play() }
+        try await projector.run()
         #expect(projector.frames == (0..<18).map { $0 % 6 })
         #expect(projector.others.count { $0 == .prepared } == 3 && film.decoders == 3)
     }
@@ -267,11 +267,11 @@ struct AnimatedImageTests {
         .onLoop { loop.yield($0) }.start()
         #expect(await settle { seen.value == [0] })
         for _ in 0..<15 {
-            await clock.waitForSleepers(1)
+            try await clock.waitForSleepers(1)
             clock.advanceToNextSleeper()
         }
         // The timetable went on; the last wake has been handled when there is a new one.
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         #expect(player.currentIndex == 3 && seen.value == [0])
         gate.signal()
         for await count in loops {
@@ -318,7 +318,7 @@ struct AnimatedImageTests {
         player?.start()
         var iterator = frames.makeAsyncIterator()
         #expect(await iterator.next() != nil)
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         player = nil
         while await iterator.next() != nil {}
         #expect(await settle { clock.sleeperCount == 0 })
@@ -334,7 +334,7 @@ struct AnimatedImageTests {
             for await frame in frames { last = frame }
             return last
         }
-        await projector.play()
+        try await projector.play()
         #expect(await reading.value?[0, 0].z == (isBroken ? 4 : 5))
     }
 }

@@ -16,7 +16,7 @@ struct AnimatedMemoryTests {
     func bounded(buffer: Int) async throws {
         let film = Film(.init(repeating: .milliseconds(30), count: 500))
         let projector = Projector(try film.image(), AnimationOptions(loop: .never, bufferCount: buffer))
-        await projector.play()
+        try await projector.play()
         #expect(projector.frames == Array(0..<500) && projector.times.last == 499 * 30)
         #expect(film.decoded == Array(0..<500))
         #expect(film.mostHeld <= buffer + 1 + Self.threads)
@@ -35,7 +35,7 @@ struct AnimatedMemoryTests {
             let shown = Box<[SIMD4<UInt8>]>([])
             let projector = Projector(image, AnimationOptions(bufferCount: 4, processors: [watching]))
             projector.player.onFrame { image, index in shown.update { $0.append(image[index % 32, 5]) } }
-            await projector.play()
+            try await projector.play()
             #expect(projector.frames == Array(0..<500) && projector.times.last == 499 * 40)
             #expect(shown.value == pictures.enumerated().map { $1.image[$0 % 32, 5] })
             #expect(watching.mostHeld <= 4 + 1 + Self.threads)
@@ -55,7 +55,7 @@ struct AnimatedMemoryTests {
         let films = (0..<50).map { Film(.init(repeating: .milliseconds(10 + $0), count: 12), loopCount: 1) }
         let projectors = try films.map { Projector(try $0.image(), AnimationOptions(bufferCount: 2)) }
         await withTaskGroup(of: Void.self) { group in
-            for projector in projectors { group.addTask { await projector.play() } }
+            for projector in projectors { group.addTask { try await projector.play() } }
         }
         for projector in projectors { #expect(projector.frames == Array(0..<12)) }
         let threads = films.reduce(into: Set<UInt64>()) { $0.formUnion($1.threads) }

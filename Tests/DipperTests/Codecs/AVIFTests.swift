@@ -1,3 +1,5 @@
+import TestSupport
+
 #if AVIF
     import Dipper
     import Foundation

@@ -1,3 +1,5 @@
+import TestSupport
+
 #if GIF
     import Dipper
     import Foundation

@@ -1,5 +1,6 @@
 import Dipper
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Pictures that mean harm", .timeLimit(.minutes(5))) struct HostileImageTests {

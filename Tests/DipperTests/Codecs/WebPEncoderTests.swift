@@ -1,3 +1,5 @@
+import TestSupport
+
 #if WebP
     import Dipper
     import Foundation

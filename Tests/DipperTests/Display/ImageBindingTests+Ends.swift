@@ -118,7 +118,7 @@ extension ImageBindingTests {
         binding?.setImage(a) { result in
             if case .failure(let error) = result { ends.update { $0.append(error.shortDescription) } }
         }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         binding = nil
         #expect(await settle { transfer.isCancelled && ends.value == ["cancelled"] })
 
@@ -127,7 +127,7 @@ extension ImageBindingTests {
             if case .failure(let error) = result { ends.update { $0.append(error.shortDescription) } }
         }
         display = nil
-        (await test.transport.nextTransfer()).finish(with: try picture.png)
+        (try await test.transport.nextTransfer()).finish(with: try picture.png)
         #expect(await settle { ends.value == ["cancelled", "cancelled"] })
         _ = binding
         await test.cache.shutdown()
@@ -147,7 +147,7 @@ extension ImageBindingTests {
                 return nil
             } catch let error as DipperError { return error }
         }()
-        _ = await test.transport.nextTransfer()
+        _ = try await test.transport.nextTransfer()
         shown.set(nil)
         #expect(try await replaced == .replaced)
         await test.cache.shutdown()

@@ -45,11 +45,11 @@ struct ListLoaderTests {
         let test = TestImageCache()
         let list = list(test)
         list.update(visible: 0..<2)
-        let first = await test.transport.nextTransfer(), second = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer(), second = try await test.transport.nextTransfer()
         #expect(Set([row(first), row(second)]) == [0, 1])
         test.clock.advance(by: .seconds(1))
         list.update(visible: 1..<3)
-        let third = await test.transport.nextTransfer()
+        let third = try await test.transport.nextTransfer()
         #expect(row(third) == 2 && third.queue == .fast)
         let zero = row(first) == 0 ? first : second
         #expect(await settle { zero.queue == .slow })
@@ -69,8 +69,8 @@ struct ListLoaderTests {
         let test = TestImageCache()
         let list = list(test) { $0.maxPrefetches = 1 }
         list.update(visible: 0..<1)
-        (await test.transport.nextTransfer()).finish(with: try Image.sample().png)
-        let prefetch = await test.transport.nextTransfer()
+        (try await test.transport.nextTransfer()).finish(with: try Image.sample().png)
+        let prefetch = try await test.transport.nextTransfer()
         #expect(row(prefetch) == 1 && prefetch.queue == .slow)
         test.clock.advance(by: .seconds(1))
         list.update(visible: 1..<2)
@@ -87,7 +87,7 @@ struct ListLoaderTests {
             test.clock.advance(by: .milliseconds(16))
             list.update(visible: step * 5..<step * 5 + 10)
         }
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .milliseconds(200))
         #expect(
             await settle {
@@ -115,7 +115,7 @@ struct ListLoaderTests {
         #expect(shown.told == ["image 16x12"])
         #expect(other.told == ["placeholder 000000ff"])
         #expect(test.transport.transfers(of: url("row/51")).isEmpty)
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .milliseconds(200))
         #expect(await settle { test.transport.transfers(of: url("row/51")).first?.queue == .fast })
         // It is told on the display's queue: an answer that comes before would leave nothing to show.
@@ -138,7 +138,7 @@ struct ListLoaderTests {
         let test = TestImageCache()
         var list: ListLoader? = list(test)
         list?.update(visible: 0..<1)
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         list?.reload(count: 1) { [Self.request($0)] }
         list?.update(visible: 0..<1)
         #expect(await settle { test.transport.transfers.count { !$0.isCancelled } == 1 })
@@ -201,11 +201,11 @@ struct ListLoaderTests {
             $0.screensAhead = 6
         }
         list.update(visible: 0..<1)
-        (await test.transport.nextTransfer()).finish(with: try Image.sample().png)
-        let prefetch = await test.transport.nextTransfer()
+        (try await test.transport.nextTransfer()).finish(with: try Image.sample().png)
+        let prefetch = try await test.transport.nextTransfer()
         #expect(row(prefetch) == 1)
         prefetch.finish(with: Data(), status: 404)
-        let next = await test.transport.nextTransfer()
+        let next = try await test.transport.nextTransfer()
         #expect(row(next) != 1)
         test.clock.advance(by: .seconds(1))
         list.update(visible: 1..<2)
@@ -248,7 +248,7 @@ struct ListLoaderTests {
         shown.perform { list.attach($0, to: 51) }
         #expect(!shown.told.contains("activity"))
         dead = []
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .milliseconds(200))
         #expect(await settle { shown.told.contains("activity") })
         await test.cache.shutdown()

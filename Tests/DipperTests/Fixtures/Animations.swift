@@ -1,6 +1,7 @@
 import Dipper
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 extension ImageDecoder {

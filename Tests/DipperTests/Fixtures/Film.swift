@@ -60,8 +60,8 @@ final class Film: ImageDecoder {
     var held: Int { state.value.frames.count { $0.storage != nil } }
 
     /// Waits until `count` frames have been decoded.
-    func wait(forDecoded count: Int) async {
-        await state.wait { $0.decoded.count >= count }
+    func wait(forDecoded count: Int) async throws {
+        try await state.wait { $0.decoded.count >= count }
     }
 
     /// The frames of a film, in one pass after the other.
@@ -145,12 +145,12 @@ final class Projector: Sendable {
     }
 
     /// Plays to the end, or until `count` frames were shown, and advances the clock to each due time.
-    func play(frames count: Int = .max) async {
+    func play(frames count: Int = .max) async throws {
         player.start()
-        await run(frames: count)
+        try await run(frames: count)
     }
 
-    func run(frames count: Int = .max) async {
+    func run(frames count: Int = .max) async throws {
         var shown = 0
         for await event in events {
             switch event {
@@ -160,7 +160,7 @@ final class Projector: Sendable {
             }
             if shown == count { return }
             if player.state == .finished { continue }
-            await clock.waitForSleepers(1)
+            try await clock.waitForSleepers(1)
             clock.advanceToNextSleeper()
         }
     }

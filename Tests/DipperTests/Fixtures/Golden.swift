@@ -1,5 +1,6 @@
 import Dipper
 import Foundation
+import TestSupport
 import Testing
 
 /// The test pictures and the pixels that Pillow decodes from them.
@@ -68,13 +69,4 @@ struct Difference: CustomStringConvertible {
     }
 
     var description: String { "largest \(largest), mean \(mean)" }
-}
-
-extension Image {
-    /// The bytes of the rows without padding.
-    var pixels: [UInt8] {
-        withPixels { bytes in
-            (0..<height).flatMap { y in bytes[y * rowStride..<y * rowStride + width * 4] }
-        }
-    }
 }

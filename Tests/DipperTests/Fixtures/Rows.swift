@@ -1,6 +1,7 @@
 import Foundation
 
 @testable import Dipper
+import TestSupport
 
 /// Pseudo-random numbers that are the same in every run (SplitMix64).
 struct SteadyNumbers: RandomNumberGenerator {

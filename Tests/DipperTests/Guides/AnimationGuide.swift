@@ -49,11 +49,11 @@ enum AnimationGuide {
         return options
     }
 
-    static func testing(_ image: Image, _ view: Stage) async -> AnimatedImage {
+    static func testing(_ image: Image, _ view: Stage) async throws -> AnimatedImage {
         let clock = ManualClock()
         let player = AnimatedImage(image, options: AnimationOptions(clock: clock, callbackQueue: .inPlace))
         player.onFrame { frame, _ in view.show(frame) }.start()
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         clock.advance(by: .milliseconds(100))
         return player
     }

@@ -39,7 +39,7 @@ struct ComingFromTests {
 
         let test = TestImageCache()
         test.cache.getImage(KingfisherGuide.signed(a, "secret", "me"))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.headers["Authorization"] == "secret")
         await test.cache.shutdown()
     }
@@ -75,7 +75,7 @@ struct ComingFromTests {
         await test.cache.synchronize()
         let task = test.cache.getRemoteImage(a)
         let other = test.cache.getRemoteImage(url("other"))
-        let transfers = [await test.transport.nextTransfer(), await test.transport.nextTransfer()]
+        let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
         #expect(test.cache.memoryCount == 1 && test.cache.data.diskCount == 1)
         try await KingfisherGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture, bytes)
         for ended in [task, other] { #expect(await ended.error == .cancelled) }

@@ -1,5 +1,6 @@
 import Dipper
 import Foundation
+import TestSupport
 
 /// The code of "Getting started" of Dipper.
 enum GettingStartedGuide {

@@ -38,7 +38,7 @@ struct GuideTests {
         #expect(view.images.count == 3 && view.url == a)
         let b = url("b.png")
         SGImageCacheGuide.view(view, b, test.cache, picture)
-        await test.transport.nextTransfer().finish(with: try Image.sample(seed: 7).png)
+        try await test.transport.nextTransfer().finish(with: try Image.sample(seed: 7).png)
         _ = try await test.cache.getImage(b).value
         #expect(await settle { view.images.count == 5 })
         #expect(view.images.last?.pixels == Image.sample(seed: 7).pixels)
@@ -53,7 +53,7 @@ struct GuideTests {
         let test = TestImageCache()
         let view = Stage()
         let request = GettingStartedGuide.request(test.cache, a, "secret", view)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.headers["Authorization"] == "Bearer secret")
         transfer.finish(with: try Image.sample(440, 330).png)
         #expect(await settle { view.images.count == 1 })
@@ -74,7 +74,7 @@ struct GuideTests {
         }
         // Whose fetch they share.
         let row = test.cache.slowGetImage(a)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         GettingStartedGuide.urgency(test.cache, a)
         #expect(await row.error == .cancelled)
         #expect(await settle { transfer.isCancelled && test.cache.data.queueCounts == QueueCounts() })
@@ -202,7 +202,7 @@ struct GuideTests {
         let view = Stage()
         let bytes = try Pictures.data("jpeg/large-progressive.jpg")
         DecodingGuide.previews(test.cache, a, view)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         transfer.finish(with: bytes)
         let whole = try JPEGDecoder().decode(bytes, DecodeOptions()).pixels
         #expect(await settle { view.images.last?.pixels == whole })

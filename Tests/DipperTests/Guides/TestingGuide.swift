@@ -34,7 +34,7 @@ enum TestingGuide {
         let cache = ImageCache(configuration)
 
         let task = cache.getImage(url)
-        await clock.waitForSleepers(1)  // refused once: it waits for its back-off
+        try await clock.waitForSleepers(1)  // refused once: it waits for its back-off
         clock.advance(by: .seconds(60))
         let image = try await task.value
         await cache.shutdown()
@@ -49,7 +49,7 @@ enum TestingGuide {
         binding.setImage(url, placeholder: .color(.black))
         #expect(display.descriptions == ["placeholder 000000ff", "activity"])
 
-        await transport.nextTransfer().finish(with: try picture.png)
+        try await transport.nextTransfer().finish(with: try picture.png)
         #expect(try await display.nextImage().size == picture.size)
         withExtendedLifetime(binding) {}
     }
@@ -64,7 +64,7 @@ enum TestingGuide {
 
         let request = ImageRequest(url).processed(by: .downsample(width: 400, height: 400))
         let first = cache.getImage(request)
-        await decoder.waitForDecodes(1)  // the bytes have arrived
+        try await decoder.waitForDecodes(1)  // the bytes have arrived
         let second = cache.getImage(request)  // waits for the same decode
         decoder.releaseAll()
         for task in [first, second] { #expect(try await task.value.size == PixelSize(width: 400, height: 300)) }

@@ -77,7 +77,7 @@ struct AddedPictureTests {
         let test = TestImageCache(folder: TemporaryFolder())
         // It looks at the disk first, and then at the network: only now both wait for the same bytes.
         let made = test.cache.getImage(ImageRequest(a).processed(by: Inverting()))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let before = test.cache.getImage(a)
         try test.cache.addImage(added, for: a)
         transfer.finish(with: try old.png)

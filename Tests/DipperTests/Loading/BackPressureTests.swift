@@ -182,20 +182,20 @@ struct BackPressureTests {
         let urls = ["first", "parked", "cancelled", "last"].map { url($0) }
         let tasks = urls.map { test.cache.getImage($0) }
         var transfers: [ScriptedTransfer] = []
-        while transfers.count < 3 { transfers.append(await test.transport.nextTransfer()) }
+        while transfers.count < 3 { transfers.append(try await test.transport.nextTransfer()) }
         transfers[0].finish(with: png)
         // As the first one ended, the last one began in its place, before anybody knew how much is held.
-        transfers.append(await test.transport.nextTransfer())
+        transfers.append(try await test.transport.nextTransfer())
         #expect(await settle { decoder.decodes == 1 })
         transfers[1].fail(with: .connectionLost)
         tasks[2].cancel()
         transfers[3].fail(with: .connectionLost)
-        await test.clock.waitForSleepers(1)
+        try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(2))
         #expect(await settle { tasks[1].state == .waiting && tasks[3].state == .waiting })
         #expect(test.transport.transfers.count == 4, "the limit is reached")
         for _ in 0..<3 { decoder.release() }
-        for _ in 0..<2 { await test.transport.nextTransfer().finish(with: png) }
+        for _ in 0..<2 { try await test.transport.nextTransfer().finish(with: png) }
         for index in [0, 1, 3] { _ = try await tasks[index].value }
         #expect(await tasks[2].error == .cancelled)
         await test.cache.shutdown()

@@ -15,11 +15,11 @@ struct ImageQueueTests {
     func promotion() async throws {
         let test = TestImageCache()
         let urgent = test.cache.getImage(a)
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         let prefetch = test.cache.slowGetImage(b)
         #expect(prefetch.state == .waiting && test.transport.transfers.count == 1)
         let wanted = test.cache.getImage(b)
-        let second = await test.transport.nextTransfer()
+        let second = try await test.transport.nextTransfer()
         #expect(second.request.url == b && second.queue == .fast)
         for transfer in [first, second] { transfer.finish(with: try picture.png) }
         for task in [urgent, prefetch, wanted] { #expect(try await task.value.pixels == picture.pixels) }
@@ -34,12 +34,12 @@ struct ImageQueueTests {
         let task = test.cache.getImage(ImageRequest(a).processed(by: Inverting()))
             .onFail { error, _ in told.update { $0.append("\(error)") } }
             .then { _ in told.update { $0.append("there") } }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         test.cache.moveTaskToSlowQueue(a)
         #expect(await settle { task.queue == .slow && transfer.queue == .slow && !transfer.isCancelled })
         // Urgent work holds the demoted one back.
         let urgent = test.cache.getImage(b)
-        let other = await test.transport.nextTransfer()
+        let other = try await test.transport.nextTransfer()
         #expect(await settle { transfer.isThrottled && task.state == .paused })
         other.finish(with: try picture.png)
         _ = try await urgent.value
@@ -62,11 +62,11 @@ struct ImageQueueTests {
         let tasks = (0..<8).map { test.cache.getImage(ImageRequest(url("now-\($0)")).processed(by: Inverting())) }
         test.cache.data.slowQueue.isSuspended = false
         var seen: [ScriptedTransfer] = []
-        while seen.count < 8 { seen.append(await test.transport.nextTransfer()) }
+        while seen.count < 8 { seen.append(try await test.transport.nextTransfer()) }
         #expect(seen.allSatisfy { $0.request.url.path.hasPrefix("/now") })
         for transfer in seen { transfer.finish(with: try picture.png) }
         for task in tasks { _ = try await task.value }
-        let next = await test.transport.nextTransfer()
+        let next = try await test.transport.nextTransfer()
         #expect(next.request.url.path.hasPrefix("/later"))
         test.cache.cancelAll()
         for task in prefetches { #expect(await task.error == .cancelled) }
@@ -92,7 +92,7 @@ struct ImageQueueTests {
     func cancel() async throws {
         let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
         let one = test.cache.getImage(a), two = test.cache.getImage(a)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         one.cancel()
         #expect(await one.error == .cancelled)
         #expect(!transfer.isCancelled)
@@ -118,7 +118,7 @@ struct ImageQueueTests {
         let test = TestImageCache()
         let (cache, address) = (test.cache, a)
         let work = Task { try await cache.getImage(address).value }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         work.cancel()
         let error = await #expect(throws: DipperError.self) { try await work.value }
         #expect(await settle { error == .cancelled && transfer.isCancelled })

@@ -86,7 +86,7 @@ struct LowDataPictureTests {
         test.cache.moveTaskToSlowQueue(url("other"))
         #expect(demoted.queue == .slow)
         open(door)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.url == url("tiny") && transfer.queue == .slow)
         for key in [url("other"), url("tiny")] { #expect(test.cache.objects.requestCount(CacheKey(key)) == 1) }
         test.cache.cancel(url("other"))
@@ -104,10 +104,10 @@ struct LowDataPictureTests {
         let prefetch = test.cache.slowGetImage(ImageRequest(url("later")).with(\.cachePolicy, .memoryOnly))
         #expect(test.transport.transfers.isEmpty)
         open(door)
-        let first = await test.transport.nextTransfer()
+        let first = try await test.transport.nextTransfer()
         #expect(first.request.url == small)
         first.finish(with: try little.png)
-        await test.transport.nextTransfer().finish(with: try picture.png)
+        try await test.transport.nextTransfer().finish(with: try picture.png)
         _ = try await urgent.value
         _ = try await prefetch.value
         await test.cache.shutdown()

@@ -42,7 +42,7 @@ struct PictureLifetimeTests {
         let decoder = CountingDecoder(isHeld: true)
         let test = TestImageCache(folder: folder, decoder: decoder)
         let task = test.cache.getImage(ImageRequest(a).processed(by: Inverting()))
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         if isFetched {
             transfer.finish(with: try picture.png)
             #expect(await settle { decoder.decodes == 1 })

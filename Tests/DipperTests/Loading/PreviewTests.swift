@@ -31,7 +31,7 @@ struct PreviewTests {
         let previews = Box<[Image]>([])
         let task = test.cache.getImage(ImageRequest(a).with(\.showsPreviews, true))
         task.onPreview { preview in previews.update { $0.append(preview) } }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         var progressive = ProgressiveJPEG()
         for end in ends {
             let seen = previews.value.count
@@ -59,7 +59,7 @@ struct PreviewTests {
         let file = try Pictures.data("jpeg/progressive.jpg")
         let test = TestImageCache()
         let first = test.cache.getImage(a)
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let end = scanEnds(file)[2] + 1
         transfer.hold(TransferResponse(body: file.prefix(end)))
         transfer.send(progress: end, of: file.count)
@@ -81,7 +81,7 @@ struct PreviewTests {
         let previews = Box(0)
         let task = test.cache.getImage(ImageRequest(a).with(\.showsPreviews, true))
             .onPreview { _ in previews.update { $0 += 1 } }
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         for end in [ends[1], ends[ends.count - 2]] {
             transfer.hold(TransferResponse(body: file.prefix(end + 1)))
             transfer.send(progress: end + 1, of: file.count)
@@ -138,7 +138,7 @@ struct PreviewTests {
             ask("first", plain), ask("second", plain.with(\.scale, 2)),
             ask("processed", plain.processed(by: Inverting())),
         ]
-        let transfer = await test.transport.nextTransfer()
+        let transfer = try await test.transport.nextTransfer()
         let show: @Sendable (Int) -> Void = { end in
             transfer.hold(TransferResponse(body: file.prefix(end + 1)))
             transfer.send(progress: end + 1, of: file.count)
@@ -176,7 +176,7 @@ struct PreviewTests {
         test.cache.removeImage(for: a)
         let count = test.decoder.decodes
         let again = ask("again", plain)
-        let next = await test.transport.nextTransfer()
+        let next = try await test.transport.nextTransfer()
         next.hold(TransferResponse(body: file.prefix(ends[1] + 1)))
         next.send(progress: ends[1] + 1, of: file.count)
         #expect(await settle { seen.value["again"]?.count == 1 })
@@ -194,7 +194,7 @@ struct PreviewTests {
         for (file, shows) in [(baseline, true), (progressive, false)] {
             let task = test.cache.getImage(ImageRequest(url("\(shows)")).with(\.showsPreviews, shows))
             task.onPreview { _ in previews.update { $0 += 1 } }
-            let transfer = await test.transport.nextTransfer()
+            let transfer = try await test.transport.nextTransfer()
             transfer.hold(TransferResponse(body: file.dropLast(20)))
             transfer.send(progress: file.count - 20, of: file.count)
             transfer.finish(with: file)
@@ -215,11 +215,11 @@ struct PreviewTests {
             let previews = Box(0)
             let task = test.cache.getImage(ImageRequest(a).with(\.showsPreviews, true))
             task.onPreview { _ in previews.update { $0 += 1 } }
-            let broken = await test.transport.nextTransfer()
+            let broken = try await test.transport.nextTransfer()
             broken.interrupt(with: TransferResponse(headers: headers, body: file.prefix(first)))
             #expect(await settle { test.clock.sleeperCount > 0 })
             while test.clock.advanceToNextSleeper() {}
-            let next = await test.transport.nextTransfer()
+            let next = try await test.transport.nextTransfer()
             #expect(next.request.offset == first)
             let bytes = status == 206 ? file[first..<ends[1] + 2] : file.prefix(ends[1] + 2)
             next.hold(TransferResponse(status: status, body: Data(bytes)))

@@ -16,7 +16,7 @@ struct RevalidatedPictureTests {
         let test = TestImageCache(date: date)
         let (old, new) = (Image.sample(seed: 1), Image.sample(seed: 2))
         let first = test.cache.getImage(a)
-        await test.transport.nextTransfer().finish(with: try old.png, headers: headers)
+        try await test.transport.nextTransfer().finish(with: try old.png, headers: headers)
         _ = try await first.value
         date.advance(by: 100)
         var last: ImageResponse?
@@ -28,7 +28,7 @@ struct RevalidatedPictureTests {
         let revalidation = try #require(last?.revalidation)
         // The same one each time that it is asked for.
         #expect(revalidation === last?.revalidation)
-        await test.transport.nextTransfer().finish(with: try new.png, headers: headers)
+        try await test.transport.nextTransfer().finish(with: try new.png, headers: headers)
         #expect(try await revalidation.value.pixels == new.pixels)
         #expect(test.transport.transfers.count == 2)
         #expect(try await test.cache.getImage(a).value.pixels == new.pixels)
@@ -40,12 +40,12 @@ struct RevalidatedPictureTests {
     func decoding() async throws {
         let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
         let first = test.cache.getImage(a)
-        await test.transport.nextTransfer().finish(with: try Image.sample(seed: 1).png, headers: headers)
+        try await test.transport.nextTransfer().finish(with: try Image.sample(seed: 1).png, headers: headers)
         test.decoder.release()
         _ = try await first.value
         test.date.advance(by: 100)
         #expect(try await test.cache.getImage(a).response.source == .stale)
-        await test.transport.nextTransfer().finish(with: try Image.sample(seed: 2).png, headers: headers)
+        try await test.transport.nextTransfer().finish(with: try Image.sample(seed: 2).png, headers: headers)
         #expect(await settle { test.decoder.decodes == 2 })
         for _ in 0..<10 { #expect(try await test.cache.getImage(a).response.source == .stale) }
         #expect(test.transport.transfers.count == 2 && test.cache.objects.requestCount() == 1)
@@ -59,11 +59,11 @@ struct RevalidatedPictureTests {
     func removedAfterwards() async throws {
         let test = TestImageCache()
         let first = test.cache.getImage(a)
-        await test.transport.nextTransfer().finish(with: try Image.sample(seed: 1).png, headers: headers)
+        try await test.transport.nextTransfer().finish(with: try Image.sample(seed: 1).png, headers: headers)
         _ = try await first.value
         test.date.advance(by: 100)
         let response = try await test.cache.getImage(a).response
-        await test.transport.nextTransfer().finish(with: try Image.sample(seed: 2).png, headers: headers)
+        try await test.transport.nextTransfer().finish(with: try Image.sample(seed: 2).png, headers: headers)
         #expect(await settle { test.cache.objects.requestCount() == 0 })
         test.cache.removeImage(for: a)
         let late = try #require(response.revalidation)
@@ -77,7 +77,7 @@ struct RevalidatedPictureTests {
         let date = ManualDate()
         let test = TestImageCache(date: date)
         let first = test.cache.getImage(a)
-        await test.transport.nextTransfer().finish(with: try Image.sample().png, headers: headers)
+        try await test.transport.nextTransfer().finish(with: try Image.sample().png, headers: headers)
         _ = try await first.value
         date.advance(by: 100)
         let response = try await test.cache.getImage(a).response
@@ -98,7 +98,7 @@ struct RevalidatedPictureTests {
             objects = test.cache.objects
             data = test.cache.data
             let first = test.cache.getImage(a)
-            await test.transport.nextTransfer().finish(with: try Image.sample().png, headers: headers)
+            try await test.transport.nextTransfer().finish(with: try Image.sample().png, headers: headers)
             _ = try await first.value
             if isOnDisk {
                 await test.cache.synchronize()
@@ -121,13 +121,13 @@ struct RevalidatedPictureTests {
         weak var weakTask: ImageTask?
         do {
             let first = test.cache.getImage(a)
-            await test.transport.nextTransfer().finish(with: try old.png, headers: headers)
+            try await test.transport.nextTransfer().finish(with: try old.png, headers: headers)
             _ = try await first.value
             test.date.advance(by: 100)
             let task = test.cache.getImage(a)
             #expect(try await task.response.source == .stale)
             weakTask = task
-            await test.transport.nextTransfer().finish(with: try new.png, headers: headers)
+            try await test.transport.nextTransfer().finish(with: try new.png, headers: headers)
         }
         #expect(await settle { weakTask == nil && test.cache.objects.requestCount() == 0 })
         #expect(try await test.cache.getImage(a).value.pixels == new.pixels)

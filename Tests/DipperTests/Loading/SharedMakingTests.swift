@@ -89,7 +89,7 @@ struct SharedMakingTests {
         let test = TestImageCache()
         let request = ImageRequest(url("a"))
         let tasks = [request.processed(by: Inverting()), request.processed(by: .circle)].map { test.cache.getImage($0) }
-        await test.transport.nextTransfer().finish(with: try Image.sample().png)
+        try await test.transport.nextTransfer().finish(with: try Image.sample().png)
         for task in tasks { _ = try await task.value }
         #expect(test.decoder.decodes == 1 && test.transport.transfers.count == 1)
         await test.cache.shutdown()

@@ -1,6 +1,7 @@
 import DipperTesting
 import Dipper
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Blurring", .timeLimit(.minutes(5)))

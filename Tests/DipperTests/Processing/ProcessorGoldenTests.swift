@@ -1,4 +1,5 @@
 import Dipper
+import TestSupport
 import Testing
 
 @Suite("Processors make what their formulas say", .timeLimit(.minutes(5)))

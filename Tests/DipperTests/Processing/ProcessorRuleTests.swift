@@ -1,5 +1,6 @@
 import Dipper
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("What holds for every processor", .timeLimit(.minutes(5)))

@@ -18,7 +18,7 @@ struct CountingDecoderTests {
         #expect(decoder.decodes == 1)
         test.cache.clearMemory()
         _ = try await test.cache.getImage(a).value
-        await decoder.waitForDecodes(2)
+        try await decoder.waitForDecodes(2)
         #expect(decoder.decodes == 2)
         await test.cache.shutdown()
     }
@@ -30,7 +30,7 @@ struct CountingDecoderTests {
         try test.transport.script(a, [.image(picture)])
         let ends = Box(0)
         let task = test.cache.getImage(a).then { _ in ends.update { $0 += 1 } }
-        await decoder.waitForDecodes(1)
+        try await decoder.waitForDecodes(1)
         #expect(ends.value == 0 && decoder.decodes == 1)
         decoder.release()
         #expect(try await task.value.pixels == picture.pixels)
@@ -49,7 +49,7 @@ struct CountingDecoderTests {
         let urls = (0..<20).map { url("\($0).png") }
         for url in urls { try test.transport.script(url, [.image(picture)]) }
         let tasks = urls.prefix(10).map { test.cache.getImage($0) }
-        await decoder.waitForDecodes(1)
+        try await decoder.waitForDecodes(1)
         decoder.releaseAll()
         for task in tasks + urls.suffix(10).map({ test.cache.getImage($0) }) { _ = try await task.value }
         #expect(decoder.decodes == 20)
@@ -62,7 +62,7 @@ struct CountingDecoderTests {
         let test = TestImageCache(decoder: decoder)
         try test.transport.script(a, [.image(picture)])
         let held = test.cache.getImage(a)
-        await decoder.waitForDecodes(1)
+        try await decoder.waitForDecodes(1)
         decoder.failNext()
         decoder.failNext(with: .imageTooLarge)
         decoder.releaseAll()

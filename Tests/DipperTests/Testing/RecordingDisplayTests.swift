@@ -92,10 +92,10 @@ struct RecordingDisplayTests {
         let binding = ImageBinding(display, cache: test.cache, queue: .inPlace, options: options)
         binding.setImage(a, placeholder: .color(.black))
         #expect(display.descriptions == ["placeholder 000000ff", "activity"])
-        await test.transport.nextTransfer().finish(with: try picture.png)
+        try await test.transport.nextTransfer().finish(with: try picture.png)
         #expect(try await display.nextImage().pixels == picture.pixels)
         binding.setImage(url("b.png"))
-        await test.transport.nextTransfer().finish(with: Data(), status: 404)
+        try await test.transport.nextTransfer().finish(with: Data(), status: 404)
         try await display.nextEvent { $0.description == "failure ffffffff" }
         #expect(display.content.color == .white)
         withExtendedLifetime(binding) {}

@@ -11,26 +11,30 @@ struct WatchedStateTests {
     }
 
     @Test("resumes a task as soon as its condition holds, whether the change comes before the wait or after it")
-    func wait() async {
+    func wait() async throws {
         let state = WatchedState(0)
-        async let first = state.wait { $0 >= 1 }
-        async let second = state.wait { $0 >= 2 }
+        async let first: () = state.wait { $0 >= 1 }
+        async let second: () = state.wait { $0 >= 2 }
         state.update { $0 = 1 }
-        #expect(await first)
+        try await first
         state.update { $0 = 2 }
-        #expect(await second)
-        #expect(await state.wait { $0 == 2 })
+        try await second
+        try await state.wait { $0 == 2 }
     }
 
-    @Test("resumes a task that is cancelled, before it waits or while it does")
-    func cancelled() async {
-        let state = WatchedState(0)
-        let task = Task { await state.wait { $0 > 0 } }
-        task.cancel()
-        #expect(await !task.value)
+    @Test("fails when the time is over or the task is cancelled, unless the condition holds, and says what was there")
+    func timeout() async throws {
+        let state = WatchedState(7)
+        let error = await #expect(throws: WaitTimeout.self) {
+            try await state.wait(within: .milliseconds(1), until: { $0 > 7 }) { "the number stayed \($0)" }
+        }
+        #expect(error?.description.hasPrefix("the number stayed 7") == true)
+        let cancelled = Task { try await state.wait(until: { $0 > 7 }) }
+        cancelled.cancel()
+        await #expect(throws: WaitTimeout.self) { try await cancelled.value }
         // A condition that holds counts for a cancelled task, too.
-        let late = Task { await state.wait { $0 == 0 } }
+        let late = Task { try await state.wait(until: { $0 == 7 }) }
         late.cancel()
-        #expect(await late.value)
+        try await late.value
     }
 }

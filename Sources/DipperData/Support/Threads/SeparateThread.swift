@@ -16,6 +16,13 @@ package struct SeparateThread: Sendable {
 
     package func run(_ work: @escaping @Sendable () -> Void) { queue.async { carryOut(work) } }
 
+    /// Returns when the closures so far, and the code of the program's own that follows from them, have run.
+    func finish() async {
+        await withCheckedContinuation { continuation in
+            queue.async { [hooks] in hooks.async { continuation.resume() } }
+        }
+    }
+
     /// Does work of this thread, on the calling thread.
     func carryOut(_ work: () -> Void) {
         let steps = Afterwards.collect(work)

@@ -1,0 +1,77 @@
+import Dipper
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("idle()", .timeLimit(.minutes(2)))
+struct IdleTests {
+    @Test("returns when all calls have ended, their closures have been called, and the answers are on disk")
+    func everything() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder) { $0.callbackQueue = .serial() }
+        let called = Box(0)
+        for number in 0..<20 {
+            test.transport.script(url("\(number)"), [.status(503), .body(Data(count: 5_000))])
+            test.cache.slowGetData(url("\(number)")) { _ in called.update { $0 += 1 } }
+        }
+        let stepping = Task {
+            while !Task.isCancelled {
+                try await test.clock.waitForSleepers(1)
+                test.clock.advanceToNextSleeper()
+            }
+        }
+        await test.cache.idle()
+        stepping.cancel()
+        #expect(called.value == 20)
+        #expect(test.cache.queueCounts == QueueCounts())
+        let other = DataCache(.init(directory: folder.url))
+        for number in 0..<20 { #expect(other.data(for: url("\(number)"))?.count == 5_000) }
+        await other.shutdown()
+        await test.cache.shutdown()
+    }
+
+    @Test("waits for a call that a closure makes, and for typed values")
+    func chained() async throws {
+        let test = TestCache()
+        test.transport.script(url("a"), [.body(Data("[1]".utf8))])
+        test.transport.script(url("b"), [.body(Data("[2]".utf8))])
+        let values = Box<[[Int]]>([])
+        test.cache.getData(url("a")) { _ in
+            test.cache.getValue([Int].self, from: url("b")).then { value in values.update { $0.append(value) } }
+        }
+        await test.cache.idle()
+        #expect(values.value == [[2]])
+        await test.cache.shutdown()
+    }
+
+    @Test("of an image cache waits until pictures are made and their closures called")
+    func pictures() async throws {
+        let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
+        try test.transport.script(url("a.png"), [.image(.sample())])
+        let shown = Box(0)
+        test.cache.getImage(url("a.png")) { _ in shown.update { $0 += 1 } }
+        await #expect(throws: WaitTimeout.self) { try await test.cache.idle(within: .milliseconds(50)) }
+        #expect(shown.value == 0)
+        test.decoder.releaseAll()
+        await test.cache.idle()
+        #expect(shown.value == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("with a limit fails with the numbers of fetches that wait")
+    func limit() async throws {
+        let test = TestCache()
+        let task = test.cache.getData(url("silent"))
+        let transfer = try await test.transport.nextTransfer()
+        let error = await #expect(throws: WaitTimeout.self) {
+            try await test.cache.idle(within: .milliseconds(20))
+        }
+        #expect(error?.description.contains("fastRunning: 1") == true, "\(String(describing: error))")
+        transfer.finish(with: Data())
+        try await test.cache.idle(within: .seconds(30))
+        #expect(await task.error == nil)
+        await test.cache.shutdown()
+    }
+}
