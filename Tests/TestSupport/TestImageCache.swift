@@ -1,6 +1,6 @@
 package import Dipper
 package import DipperTesting
-import Foundation
+private import Foundation
 
 extension Image {
     /// The pixels, row by row without gaps.

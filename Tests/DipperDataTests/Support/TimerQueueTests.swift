@@ -107,7 +107,7 @@ struct TimerQueueTests {
     }
 
     @Test("a timer that is cancelled does not fire, and those after it do")
-    func cancelled() async {
+    func cancelled() async throws {
         let clock = ManualClock()
         let timers = TimerQueue(TimeSource(clock))
         let fired = Box<[String]>([])

@@ -54,8 +54,9 @@ struct AnimatedMemoryTests {
     func threads() async throws {
         let films = (0..<50).map { Film(.init(repeating: .milliseconds(10 + $0), count: 12), loopCount: 1) }
         let projectors = try films.map { Projector(try $0.image(), AnimationOptions(bufferCount: 2)) }
-        await withTaskGroup(of: Void.self) { group in
+        try await withThrowingTaskGroup(of: Void.self) { group in
             for projector in projectors { group.addTask { try await projector.play() } }
+            try await group.waitForAll()
         }
         for projector in projectors { #expect(projector.frames == Array(0..<12)) }
         let threads = films.reduce(into: Set<UInt64>()) { $0.formUnion($1.threads) }
