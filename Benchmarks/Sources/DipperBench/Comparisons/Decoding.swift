@@ -48,7 +48,7 @@ struct Decoding: Comparison {
         let bytes = try Data(contentsOf: pictures.jpeg)
         var figures = Figures()
         try await figures.measure(
-            rounds: bench.rounds(21),
+            rounds: bench.rounds(11),
             [ours(bytes, Self.small), peerSmall(bytes)]
                 + others(peers, pictures.jpeg, Self.small)
                 + [
@@ -81,7 +81,7 @@ struct Decoding: Comparison {
         let bytes = try Data(contentsOf: pictures.progressive)
         var figures = Figures()
         try await figures.measure(
-            rounds: bench.rounds(11),
+            rounds: bench.rounds(7),
             [ours(bytes, Self.small), peerSmall(bytes)] + others(peers, pictures.progressive, Self.small))
         var table = table(
             "Progressive JPEG, 4000 × 3000", says: "The same picture.",
@@ -98,7 +98,7 @@ struct Decoding: Comparison {
         let bytes = try Data(contentsOf: pictures.png)
         var figures = Figures()
         try await figures.measure(
-            rounds: bench.rounds(21),
+            rounds: bench.rounds(11),
             [
                 ours(bytes, Self.full), peerFull(Self.png, bytes, SamplePictures.middleSize, peer_png_full),
             ] + others(peers, pictures.png, Self.full))
@@ -126,7 +126,7 @@ struct Decoding: Comparison {
                 turns += others(peers, file, size, as: setting).filter { $0.name != Self.pixbuf }
             }
         }
-        try await figures.measure(rounds: bench.rounds(9), turns)
+        try await figures.measure(rounds: bench.rounds(5), turns)
         var table = table(
             "WebP and AVIF, 2400 × 1667",
             says: "For information: no target. Pillow brings libwebp, libavif and dav1d of its own.",

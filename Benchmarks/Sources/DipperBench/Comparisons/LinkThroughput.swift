@@ -45,7 +45,7 @@ struct LinkThroughput: Comparison {
             }
             add(small(version), QueueFetch.slow, version, ["--folder", "prefetch", "--count", "150", "--at-once"])
         }
-        try await figures.measure(rounds: bench.rounds(3), warmsUp: false, turns)
+        try await figures.measure(rounds: bench.rounds(2), warmsUp: false, turns)
         let settings = versions.map(large) + versions.map(small)
         let rows = [QueueFetch.slow, QueueFetch.fast].flatMap { queue in
             [
@@ -84,7 +84,7 @@ struct LinkThroughput: Comparison {
             says:
                 "Mbit/s of each file, from asking for it to its last byte. Link: \(shape.description). The first windows "
                 + "of a queue are a guess; later files show what it has learnt.",
-            rounds: 3, times: 3, folder: "large", versions: LinkServer.Version.allCases,
+            rounds: 2, times: 3, folder: "large", versions: LinkServer.Version.allCases,
             base: { $0.base }, certificate: server.certificate, limit: nil, settle: link.settle,
             run: { try link.runAtClient(Command.myself, $0) }
         ).measure(bench)

@@ -112,7 +112,7 @@ struct Photographs: Comparison {
         }
         table.remarks = [
             "Over HTTP the files are also received, written to the directory, and the thumbnails encoded and written; the "
-                + "loop only reads and decodes. Peak: VmHWM, the highest of the runs held against the target; \(disk.remark)"
+                + "loop only reads and decodes. Peak: VmHWM, the highest of the runs held against the target. \(disk.remark)"
         ]
         return table
     }

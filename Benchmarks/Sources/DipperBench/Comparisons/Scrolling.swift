@@ -26,7 +26,7 @@ struct Scrolling: Comparison {
         let server = try await LinkServer(bench, link, [files])
         defer { server.end() }
         var runs: [String: [Run]] = [:]
-        for round in 0..<bench.rounds(2) {
+        for round in 0..<bench.rounds(1) {
             for version in LinkServer.Version.allCases {
                 for (name, mode) in Self.modes {
                     try await link.settle()
