@@ -21,10 +21,11 @@ struct Compare: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Runs all comparisons, or those named.")
 
     static let comparisons: [any Comparison] = [
-        MemoryHit(), SchedulerOperations(), DiskEntries(), Opening(), Fetching(), PeakMemory(), Layouts(),
-        LinkLoad(), Revalidation(), Decoding(), Resizing(), Processing(), ImageHit(), Photographs(), Animating(),
-        Scrolling(),
+        MemoryHit(), ImageHit(), QueuedCalls(), DiskEntries(), Opening(), Fetching(), Revalidation(), PeakMemory(),
+        LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Animating(), Scrolling(),
     ]
+    /// The comparisons of a quick run.
+    private static let quick: Set = ["memory", "imagehit", "queued", "disk", "fetch", "revalidate", "link"]
 
     @Argument(help: "Run these comparisons only, and leave the other sections of RESULTS.md as they are.")
     var names: [String] = []
@@ -35,22 +36,15 @@ struct Compare: AsyncParsableCommand {
     @Option(help: "Rounds of each comparison; the default differs from one to the next.")
     var rounds: Int?
 
-    @Option(
-        parsing: .upToNextOption,
-        help: ArgumentHelp(
-            "Measure these parts of the comparisons only, and leave RESULTS.md as it is.",
-            discussion: "The parts of `link`: \(LinkLoad.Part.allCases.map(\.rawValue).joined(separator: ", "))."))
-    var only: [String] = []
-
-    @Option(help: "The congestion control of servers behind a shaped link: one that the kernel has.")
-    var congestion = "cubic"
+    @Flag(help: "Measure the most important ratios in two minutes, and leave RESULTS.md as it is.")
+    var quick = false
 
     func validate() throws {
         for name in names where !Self.comparisons.contains(where: { $0.name == name }) {
             throw ValidationError("There is no comparison called \(name).")
         }
-        for part in only where LinkLoad.Part(rawValue: part) == nil {
-            throw ValidationError("There is no part called \(part).")
+        if quick, let name = names.first(where: { !Self.quick.contains($0) }) {
+            throw ValidationError("A quick run has no comparison called \(name).")
         }
         guard FileManager.default.fileExists(atPath: folder + "/peers/curl_loop.c") else {
             throw ValidationError("\(folder) is not the folder of the benchmark package; see --folder.")
@@ -61,20 +55,46 @@ struct Compare: AsyncParsableCommand {
         CleanUp.installSignalHandlers()
         defer { CleanUp.all() }
         let bench = try Bench(
-            package: URL(fileURLWithPath: folder, isDirectory: true), rounds: rounds, parts: only,
-            congestion: congestion)
-        var report = Report(file: bench.package.appendingPathComponent("RESULTS.md"))
-        var missed = 0
-        for comparison in Self.comparisons where names.isEmpty || names.contains(comparison.name) {
+            package: URL(fileURLWithPath: folder, isDirectory: true), rounds: rounds, isQuick: quick)
+        let last = Ratios(bench)
+        let load = Machine.load.flatMap { Double($0) } ?? 0
+        // A run of all comparisons starts both files anew.
+        var report = Report(bench, keepsOthers: !names.isEmpty)
+        var now = names.isEmpty ? Ratios() : last
+        var measured = Ratios()
+        var failures: [String] = []
+        for comparison in Self.comparisons {
+            guard names.isEmpty ? !quick || Self.quick.contains(comparison.name) : names.contains(comparison.name)
+            else { continue }
             say("\n# \(comparison.title)")
-            let tables = try await comparison.run(bench)
-            for table in tables { say(table.markdown) }
-            missed += tables.flatMap(\.checks).count { !$0.isMet }
-            guard only.isEmpty else { continue }
-            report.set(comparison, tables)
+            let start = monotonicSeconds()
+            var tables: [Table] = []
+            var problem: String?
+            do {
+                tables = try await comparison.run(bench)
+                for table in tables { say(table.markdown) }
+            } catch let reason as Unsuitable {
+                problem = "Not measured: \(reason)."
+            } catch {
+                problem = "Not measured: \(error)."
+                failures.append(comparison.name)
+            }
+            if let problem { say(problem) }
+            say("(\((monotonicSeconds() - start).short) s)")
+            measured.set(comparison.name, tables.flatMap(\.checks))
+            now.set(comparison.name, tables.flatMap(\.checks))
+            guard !quick else { continue }
+            report.set(comparison, tables, problem)
             try report.write(order: Self.comparisons.map(\.title))
+            try now.write(bench)
         }
-        say(missed == 0 ? "\nEvery target is met." : "\nTargets missed: \(missed).")
+        say(measured.summary(last).markdown)
+        if load > 1 {
+            say("Other programs were running (load average \(load) at the start): these figures are not reliable.\n")
+        }
+        guard !failures.isEmpty else { return }
+        say("Could not be measured: \(failures.joined(separator: ", ")).")
+        throw ExitCode.failure
     }
 }
 

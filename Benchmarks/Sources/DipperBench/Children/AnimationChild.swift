@@ -21,7 +21,7 @@ struct AnimationChild: AsyncParsableCommand {
         let image = try CodecRegistry.standard.decode(Data(contentsOf: URL(fileURLWithPath: file)))
         guard let animation = image.animation else { throw BenchError("\(file) does not move") }
         let before = try Machine.memory("VmHWM")
-        let start = Self.processorSeconds()
+        let start = Timing.processorSeconds(ofProcess: true)
         var shown: [(index: Int, time: Double)] = []
         var slept: [(index: Int, time: Double)] = []
         if decodesOnly {
@@ -35,7 +35,7 @@ struct AnimationChild: AsyncParsableCommand {
             shown = await play(image)
             slept = sleeper.times()
         }
-        let processor = Self.processorSeconds() - start
+        let processor = Timing.processorSeconds(ofProcess: true) - start
         let peak = try Machine.memory("VmHWM")
         let (late, sleptLate) = (lateness(shown), lateness(slept))
         print(
@@ -85,12 +85,5 @@ struct AnimationChild: AsyncParsableCommand {
             .start()
         }
         return shown.withLock { $0 }
-    }
-
-    /// Returns the processor time of all threads of the process, in seconds.
-    private static func processorSeconds() -> Double {
-        var time = timespec()
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
-        return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
     }
 }

@@ -24,7 +24,7 @@ struct PhotographsChild: AsyncParsableCommand {
         let cache = ImageCache(configuration)
         let processor = ImageProcessors.Downsample(width: 400, height: 300)
         let start = monotonicSeconds()
-        let processorStart = Self.processorSeconds()
+        let processorStart = Timing.processorSeconds(ofProcess: true)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<count {
                 if number >= atOnce { try await group.next() }
@@ -39,7 +39,7 @@ struct PhotographsChild: AsyncParsableCommand {
             try await group.waitForAll()
         }
         let time = monotonicSeconds() - start
-        let processorTime = Self.processorSeconds() - processorStart
+        let processorTime = Timing.processorSeconds(ofProcess: true) - processorStart
         let peak = try Machine.memory("VmHWM")
         await cache.synchronize()
         let onDisk = cache.data.diskCount
@@ -50,12 +50,5 @@ struct PhotographsChild: AsyncParsableCommand {
     private func request(_ number: Int) -> ImageRequest? {
         if localFiles { return ImageRequest(FileProvider(URL(fileURLWithPath: "\(base)/\(number)"))) }
         return URL(string: "\(base)/\(number)").map { ImageRequest($0) }
-    }
-
-    /// Returns the processor time of all threads of the process, in seconds.
-    private static func processorSeconds() -> Double {
-        var time = timespec()
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
-        return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
     }
 }

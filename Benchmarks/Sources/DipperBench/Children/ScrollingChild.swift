@@ -9,8 +9,6 @@ struct ScrollingChild: AsyncParsableCommand {
     enum Mode: String, ExpressibleByArgument {
         /// A ``ListLoader`` makes the requests.
         case list
-        /// Visible pictures are urgent and the pictures after them are prefetched; nothing is demoted or cancelled.
-        case queues
         /// Visible pictures are requested in a single queue.
         case queue
         /// Only the pictures on screen after each fling are requested.
@@ -34,7 +32,7 @@ struct ScrollingChild: AsyncParsableCommand {
         let asked = Asked(cache, mode: mode, rows: rows, base: base)
         var (first, settled, stopped, frames, complete) = (0.0, [Double](), [Double](), 0, 0)
         // The speed at which a fling begins, in rows per second; it falls by two thirds in 0.6 s.
-        let flings = [60.0, 150, 300, 600, -400].flatMap { [($0, 2.0), ($0, abs($0) / 2)] }
+        let flings = [150.0, 600, -400].flatMap { [($0, 2.0), ($0, abs($0) / 2)] }
         for (fling, (speed, least)) in flings.enumerated() {
             // Reading: one row every quarter of a second, for a second.
             for tick in 0..<60 {
@@ -105,12 +103,8 @@ struct ScrollingChild: AsyncParsableCommand {
             if isNew {
                 switch mode {
                 case .list: list?.update(visible: visible)
-                case .alone: if isResting { ask(visible) { cache.getImage($0) } }
-                case .queue: ask(visible) { cache.getImage($0) }
-                case .queues:
-                    ask(visible) { cache.getImage($0) }
-                    let next = visible.upperBound..<min(rows, visible.upperBound + 2 * ScrollingChild.screen)
-                    ask(next, marks: false) { cache.slowGetImage($0) }
+                case .alone: if isResting { ask(visible) }
+                case .queue: ask(visible)
                 }
             }
             return visible.allSatisfy { row in
@@ -118,13 +112,8 @@ struct ScrollingChild: AsyncParsableCommand {
             }
         }
 
-        private var prefetched: Set<Int> = []
-
-        private func ask(_ rows: Range<Int>, marks: Bool = true, _ call: (ImageRequest) -> ImageTask) {
-            for row in rows {
-                let isNew = marks ? known.insert(row).inserted : prefetched.insert(row).inserted
-                if isNew, let request = Self.request(base, row) { _ = call(request) }
-            }
+        private func ask(_ rows: Range<Int>) {
+            for row in rows where known.insert(row).inserted { Self.request(base, row).map { _ = cache.getImage($0) } }
         }
     }
 }

@@ -29,13 +29,9 @@ struct Animating: Comparison {
 
     func run(_ bench: Bench) async throws -> [Table] {
         let file = try Self.file(bench)
-        let pixbuf = bench.work.appendingPathComponent("animation_pixbuf").path
-        let flags = try Command.run(Command.require("pkg-config"), ["--cflags", "--libs", "gdk-pixbuf-2.0"]).output
-            .split(whereSeparator: \.isWhitespace).map(String.init)
-        try Command.run(
-            Command.require("gcc"), ["-O2", "-Wall", "-o", pixbuf, bench.peer("animation_pixbuf.c")] + flags)
+        let pixbuf = try bench.compile("animation_pixbuf", "gdk-pixbuf-2.0")
         var runs: [String: [Run]] = [:]
-        for round in 0..<bench.rounds(3) {
+        for round in 0..<bench.rounds(2) {
             let competitors: [(String, () throws -> Run)] = [
                 (Self.player, { try Self.child(file, []) }),
                 (Self.decoder, { try Self.child(file, ["--decodes-only"]) }),
@@ -66,8 +62,7 @@ struct Animating: Comparison {
         let unfinished = file.deletingPathExtension().appendingPathExtension("new.gif")
         try FileManager.default.createDirectory(
             at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-        let photograph = bench.package.deletingLastPathComponent()
-            .appendingPathComponent("Samples/Scrolling/Assets/photos/mountain-trail.jpg")
+        let photograph = bench.photographs.appendingPathComponent("mountain-trail.jpg")
         try Command.run(
             bench.python(),
             [bench.peer("make_animation.py"), photograph.path, "\(frames)", "\(delay)", unfinished.path])
@@ -76,10 +71,11 @@ struct Animating: Comparison {
     }
 
     private static func child(_ file: URL, _ flags: [String]) throws -> Run {
-        let numbers = try numbers(
+        let numbers = try Command.run(
             Command.myself,
             ["animation-child", "--file", file.path, "--delay", "\(delay)", "--buffer-count", "\(bufferCount)"]
-                + flags, 9)
+                + flags
+        ).numbers(9)
         guard numbers[4] == Double(frames) else { throw BenchError("the animation has \(numbers[4]) frames") }
         return Run(
             processor: numbers[2], peak: numbers[1], before: numbers[0], shown: numbers[3],
@@ -88,15 +84,8 @@ struct Animating: Comparison {
     }
 
     private static func peer(_ program: String, _ arguments: [String]) throws -> Run {
-        let numbers = try numbers(program, arguments, 2)
+        let numbers = try Command.run(program, arguments).numbers(2)
         return Run(processor: numbers[0], peak: numbers[1])
-    }
-
-    private static func numbers(_ program: String, _ arguments: [String], _ count: Int) throws -> [Double] {
-        let output = try Command.run(program, arguments).output
-        let numbers = output.split(whereSeparator: \.isWhitespace).compactMap { Double($0) }
-        guard numbers.count >= count else { throw BenchError("\(program) printed \(output)") }
-        return numbers
     }
 
     private func table(_ runs: [String: [Run]]) -> Table {

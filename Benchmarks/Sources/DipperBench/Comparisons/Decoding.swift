@@ -1,5 +1,5 @@
 import CPicturePeers
-@testable import Dipper
+import Dipper
 import Foundation
 
 /// The comparison of decoding a picture, whole and to the size of a thumbnail.
@@ -8,11 +8,8 @@ struct Decoding: Comparison {
     let title = "Decoding"
 
     private static let ours = "Dipper"
-    private static let oursFresh = "Dipper, fresh memory"
     private static let c = "libjpeg-turbo in C"
-    private static let cFresh = "libjpeg-turbo in C, fresh memory"
     private static let png = "libpng in C"
-    private static let pngFresh = "libpng in C, fresh memory"
     private static let pillow = "Pillow"
     private static let pixbuf = "gdk-pixbuf"
     private static let vips = "libvips"
@@ -51,19 +48,18 @@ struct Decoding: Comparison {
         let bytes = try Data(contentsOf: pictures.jpeg)
         var figures = Figures()
         try await figures.measure(
-            rounds: bench.rounds(21),
+            rounds: bench.rounds(11),
             [ours(bytes, Self.small), peerSmall(bytes)]
                 + others(peers, pictures.jpeg, Self.small)
                 + [
                     ours(bytes, Self.full), peerFull(Self.c, bytes, SamplePictures.cameraSize, peer_jpeg_full),
-                    oursFresh(bytes), peerFresh(Self.cFresh, bytes, peer_jpeg_full),
                 ] + others(peers, pictures.jpeg, Self.full))
         var table = table(
             "JPEG, 4000 × 3000",
             says:
                 "Quality 85, 4:2:0. libjpeg-turbo in C decodes an eighth and averages it to the thumbnail, or the whole "
                 + "picture to RGBA in a buffer that is used again. \(Self.reading)",
-            [Self.ours, Self.c, Self.oursFresh, Self.cFresh, Self.pillow, Self.pixbuf, Self.vips],
+            [Self.ours, Self.c, Self.pillow, Self.pixbuf, Self.vips],
             [Self.small, Self.full], figures)
         table.checks = [
             Check("400 × 300 ÷ libjpeg-turbo in C", figures.ratio(Self.ours, Self.c, Self.small), .atMost, 1.05)
@@ -76,7 +72,7 @@ struct Decoding: Comparison {
         table.remarks = [
             "Ours filters the thumbnail with Lanczos, Pillow with a cubic filter after `draft`; Pillow brings a "
                 + "libjpeg-turbo of its own. gdk-pixbuf and libvips make RGB of three bytes a pixel, so whole pictures are "
-                + "less to write for them. Fresh memory: ours has given its pool back to the system before."
+                + "less to write for them."
         ]
         return table
     }
@@ -85,13 +81,15 @@ struct Decoding: Comparison {
         let bytes = try Data(contentsOf: pictures.progressive)
         var figures = Figures()
         try await figures.measure(
-            rounds: bench.rounds(11),
+            rounds: bench.rounds(7),
             [ours(bytes, Self.small), peerSmall(bytes)] + others(peers, pictures.progressive, Self.small))
         var table = table(
             "Progressive JPEG, 4000 × 3000", says: "The same picture.",
             [Self.ours, Self.c, Self.pillow, Self.pixbuf, Self.vips], [Self.small], figures)
         table.checks = [
-            Check("400 × 300 ÷ libjpeg-turbo in C", figures.ratio(Self.ours, Self.c, Self.small), .atMost, 1.05)
+            Check(
+                "progressive, 400 × 300 ÷ libjpeg-turbo in C", figures.ratio(Self.ours, Self.c, Self.small), .atMost,
+                1.05)
         ]
         return table
     }
@@ -100,14 +98,13 @@ struct Decoding: Comparison {
         let bytes = try Data(contentsOf: pictures.png)
         var figures = Figures()
         try await figures.measure(
-            rounds: bench.rounds(21),
+            rounds: bench.rounds(11),
             [
                 ours(bytes, Self.full), peerFull(Self.png, bytes, SamplePictures.middleSize, peer_png_full),
-                oursFresh(bytes), peerFresh(Self.pngFresh, bytes, peer_png_full),
             ] + others(peers, pictures.png, Self.full))
         var table = table(
             "PNG, 2400 × 1667", says: "A photograph in RGB, decoded to RGBA, in C with `png_set_filler`.",
-            [Self.ours, Self.png, Self.oursFresh, Self.pngFresh, Self.pillow, Self.pixbuf, Self.vips], [Self.full],
+            [Self.ours, Self.png, Self.pillow, Self.pixbuf, Self.vips], [Self.full],
             figures)
         table.checks = [
             Check("whole picture ÷ libpng in C", figures.ratio(Self.ours, Self.png, Self.full), .atMost, 1)
@@ -129,7 +126,7 @@ struct Decoding: Comparison {
                 turns += others(peers, file, size, as: setting).filter { $0.name != Self.pixbuf }
             }
         }
-        try await figures.measure(rounds: bench.rounds(9), turns)
+        try await figures.measure(rounds: bench.rounds(5), turns)
         var table = table(
             "WebP and AVIF, 2400 × 1667",
             says: "For information: no target. Pillow brings libwebp, libavif and dav1d of its own.",
@@ -154,20 +151,7 @@ struct Decoding: Comparison {
     private func ours(_ bytes: Data, _ size: String, as setting: String? = nil) -> TimedCompetitor {
         let options = DecodeOptions(target: size == Self.small ? TargetSize(Self.thumbnail) : nil)
         return TimedCompetitor(name: Self.ours, setting: setting ?? size) {
-            // Another turn may have trimmed the pool: an uncounted decoding fills it again.
-            keep(try CodecRegistry.standard.decode(bytes, options))
-            return try Timing { keep(try CodecRegistry.standard.decode(bytes, options)) }
-        }
-    }
-
-    private func oursFresh(_ bytes: Data) -> TimedCompetitor {
-        TimedCompetitor(name: Self.oursFresh, setting: Self.full) {
-            PixelMemory.trim()
-            let timing = try Timing {
-                keep(try CodecRegistry.standard.decode(bytes))
-                PixelMemory.trim()
-            }
-            return timing
+            try Timing { keep(try CodecRegistry.standard.decode(bytes, options)) }
         }
     }
 
@@ -188,12 +172,6 @@ struct Decoding: Comparison {
         let picture = Scratch(size.width * size.height * 4)
         return TimedCompetitor(name: name, setting: Self.full) {
             Timing { bytes.withUnsafeBytes { peer($0.bytes, $0.count, picture.memory.baseAddress) } }
-        }
-    }
-
-    private func peerFresh(_ name: String, _ bytes: Data, _ peer: @escaping Peer) -> TimedCompetitor {
-        TimedCompetitor(name: name, setting: Self.full) {
-            Timing { bytes.withUnsafeBytes { peer($0.bytes, $0.count, nil) } }
         }
     }
 

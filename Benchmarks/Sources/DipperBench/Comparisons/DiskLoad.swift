@@ -12,7 +12,8 @@ final class DiskLoad {
     private var cache: DataCache
     private var uncached: DataCache?
     private let plain: PlainFiles
-    private let pythonProgram: [String]
+    private let pythonProgram: String
+    private let pythonScript: String
     private let pythonFolder: String
     private var random = SeededGenerator(seed: 5)
     private var keys: [CacheKey] = []
@@ -20,7 +21,7 @@ final class DiskLoad {
     private var round = 0
     private var pythonRound = 0
 
-    init(_ disk: DiskFolder, _ bench: Bench, python: String, size: Int, count: Int) throws {
+    init(_ disk: DiskFolder, _ bench: Bench, python: String?, size: Int, count: Int) throws {
         self.disk = disk
         self.size = size
         self.count = count
@@ -30,7 +31,8 @@ final class DiskLoad {
         cache = DataCache(Self.configuration(oursFolder, memoryLimit: 1 << 30))
         plain = try PlainFiles(root: disk.make("plain-\(size)"))
         pythonFolder = try disk.make("python-\(size)")
-        pythonProgram = [python, bench.peer("disk_cache.py")]
+        pythonProgram = python ?? ""
+        pythonScript = bench.peer("disk_cache.py")
     }
 
     static func configuration(_ folder: String, memoryLimit: Int) -> DataCache.Configuration {
@@ -85,8 +87,7 @@ final class DiskLoad {
             disk.settle()
         }
         return try Command.number(
-            pythonProgram[0],
-            [pythonProgram[1], action, pythonFolder, "\(pythonRound)", "\(count)", "\(size)"])
+            pythonProgram, [pythonScript, action, pythonFolder, "\(pythonRound)", "\(count)", "\(size)"])
     }
 
     // MARK: Reading, µs per entry

@@ -2,11 +2,6 @@ import Foundation
 
 /// The comparison of urgent work while prefetches fill a link.
 struct LinkLoad: Comparison {
-    /// A part of the comparison that can be measured alone.
-    enum Part: String, CaseIterable {
-        case ours, queue, curl, chromium, throughput, long, loopback
-    }
-
     private enum Load: String, CaseIterable {
         case none = "alone"
         case many = "under 150 × 60 KB"
@@ -40,40 +35,32 @@ struct LinkLoad: Comparison {
     private static let chromium = "Chromium, fetch priority"
 
     func run(_ bench: Bench) async throws -> [Table] {
-        var tables: [Table] = []
-        if [Part.ours, .queue, .curl, .chromium].contains(where: { bench.measures($0.rawValue) }) {
-            tables.append(try await urgentTable(bench))
-        }
-        return tables + (try await LinkThroughput().run(bench))
-    }
-
-    private func urgentTable(_ bench: Bench) async throws -> Table {
-        let link = try ShapedLink(bench, Self.shape, congestion: bench.congestion)
+        let link = try ShapedLink(bench, Self.shape)
         defer { link.end() }
         let server = try await LinkServer(bench, link, Self.files)
         defer { server.end() }
-        let chromium = bench.measures(Part.chromium.rawValue) ? try Chromium(bench) : nil
+        let chromium = bench.isQuick ? nil : Chromium(bench)
         var turns: [(setting: String, competitor: Competitor)] = []
         for version in LinkServer.Version.allCases {
             for load in Load.allCases {
-                func add(_ name: String, _ part: Part, _ measure: @escaping () async throws -> Double) {
-                    guard bench.measures(part.rawValue) else { return }
+                func add(_ name: String, _ measure: @escaping () async throws -> Double) {
                     let competitor = Competitor(name: name) {
                         try await link.settle()
                         return try await measure()
                     }
                     turns.append((Self.setting(version, load), competitor))
                 }
-                add(Self.ours, .ours) { try Self.cache(link, server, version, load, oneQueue: false) }
+                add(Self.ours) { try Self.cache(link, server, version, load, oneQueue: false) }
+                guard !bench.isQuick else { continue }
                 // Without prefetches two queues behave like one, and behind a single file there is no queue to wait in.
                 if load == .many {
-                    add(Self.queue, .queue) { try Self.cache(link, server, version, load, oneQueue: true) }
+                    add(Self.queue) { try Self.cache(link, server, version, load, oneQueue: true) }
                 }
                 if load != .one {
-                    add(Self.curl, .curl) { try Self.curl(bench, link, server, version, load) }
+                    add(Self.curl) { try Self.curl(bench, link, server, version, load) }
                 }
                 if let chromium {
-                    add(Self.chromium, .chromium) {
+                    add(Self.chromium) {
                         try await chromium.measure(
                             link, server, base: version.base, load: load.files, urgent: Self.urgent,
                             size: 20 * 30_000, delay: Self.delay)
@@ -82,8 +69,21 @@ struct LinkLoad: Comparison {
             }
         }
         var figures = Figures()
-        try await figures.measure(rounds: bench.rounds(5), turns)
-        return table(figures, bench)
+        // Every turn is a process of its own with cold connections: there is nothing to warm up.
+        try await figures.measure(rounds: bench.rounds(3), warmsUp: false, turns)
+        var table = table(figures)
+        if !bench.isQuick {
+            if chromium != nil {
+                table.checks += LinkServer.Version.allCases.map { version in
+                    let alone = Self.setting(version, .none)
+                    return Check(
+                        "\(alone) ÷ Chromium alone", figures.ratio(Self.ours, Self.chromium, alone), .atMost, 1)
+                }
+            } else {
+                table.remarks.append("Chromium is not installed.")
+            }
+        }
+        return [table]
     }
 
     private static func setting(_ version: LinkServer.Version, _ load: Load) -> String {
@@ -99,11 +99,7 @@ struct LinkLoad: Comparison {
         ]
         if let files = load.files { arguments += ["--load", files] }
         if oneQueue { arguments.append("--one-queue") }
-        let output = try link.runAtClient(Command.myself, arguments).output
-        guard let time = output.split(whereSeparator: \.isWhitespace).first.flatMap({ Double($0) }) else {
-            throw BenchError("the child printed \(output)")
-        }
-        return time
+        return try link.runAtClient(Command.myself, arguments).numbers(1)[0]
     }
 
     /// Measures the whole command, less the delay before the urgent files of the others: curl's list has them at its
@@ -127,36 +123,23 @@ struct LinkLoad: Comparison {
         return time * 1_000 - (load == .none ? 0 : Double(delay))
     }
 
-    private func table(_ figures: Figures, _ bench: Bench) -> Table {
-        let competitors = [
-            (Part.ours, Self.ours), (.queue, Self.queue), (.curl, Self.curl), (.chromium, Self.chromium),
-        ].filter { bench.measures($0.0.rawValue) }.map(\.1)
-        let settings = LinkServer.Version.allCases.flatMap { version in
-            Load.allCases.map { Self.setting(version, $0) }
-        }
+    private func table(_ figures: Figures) -> Table {
+        let versions = LinkServer.Version.allCases
         var table = Table(
             "20 urgent files of 30 KB while prefetches run",
             says:
                 "Milliseconds from asking for the urgent files to the end of the last one. The prefetches were asked "
-                + "for \(Self.delay) ms before. Link: \(Self.shape.description); nginx, \(bench.congestion). "
+                + "for \(Self.delay) ms before. Link: \(Self.shape.description); nginx, cubic. "
                 + "Everything starts with cold connections to the server of the files. curl is timed as a command, "
                 + "its start included.",
-            unit: "ms", competitors: competitors, settings: settings, figures: figures)
-        for version in LinkServer.Version.allCases {
-            let alone = Self.setting(version, .none)
-            if bench.measures(Part.ours.rawValue) {
-                for load in [Load.many, .one] {
-                    table.checks.append(
-                        Check(
-                            "\(Self.setting(version, load)) ÷ alone",
-                            figures[Self.ours, Self.setting(version, load)] / figures[Self.ours, alone], .atMost,
-                            1.1))
-                }
-            }
-            if bench.measures(Part.ours.rawValue), bench.measures(Part.chromium.rawValue) {
-                table.checks.append(
-                    Check(
-                        "\(alone) ÷ Chromium alone", figures.ratio(Self.ours, Self.chromium, alone), .atMost, 1))
+            unit: "ms", competitors: [Self.ours, Self.queue, Self.curl, Self.chromium],
+            settings: versions.flatMap { version in Load.allCases.map { Self.setting(version, $0) } },
+            figures: figures)
+        table.checks = versions.flatMap { version in
+            [Load.many, .one].map { load in
+                let (setting, alone) = (Self.setting(version, load), Self.setting(version, .none))
+                return Check(
+                    "\(setting) ÷ alone", figures[Self.ours, setting] / figures[Self.ours, alone], .atMost, 1.1)
             }
         }
         return table

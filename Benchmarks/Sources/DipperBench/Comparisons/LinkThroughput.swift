@@ -1,20 +1,19 @@
 import Foundation
 
 /// The comparison of slowQueue with fastQueue without urgent work: the cost of slowQueue's small receive windows.
-struct LinkThroughput {
+struct LinkThroughput: Comparison {
+    let name = "throughput"
+    let title = "One queue alone"
+
     func run(_ bench: Bench) async throws -> [Table] {
-        var tables: [Table] = []
-        if bench.measures(LinkLoad.Part.throughput.rawValue) { tables.append(try await onTheLink(bench)) }
-        if bench.measures(LinkLoad.Part.long.rawValue) { tables.append(try await onALongLink(bench)) }
-        if bench.measures(LinkLoad.Part.loopback.rawValue) { tables.append(try await onTheLoopback(bench)) }
-        return tables
+        [try await onTheLink(bench), try await onALongLink(bench), try await onTheLoopback(bench)]
     }
 
     // MARK: Link of the urgent files
 
     private func onTheLink(_ bench: Bench) async throws -> Table {
         let shape = LinkLoad.shape
-        let link = try ShapedLink(bench, shape, congestion: bench.congestion)
+        let link = try ShapedLink(bench, shape)
         defer { link.end() }
         let server = try await LinkServer(bench, link, LinkLoad.files)
         defer { server.end() }
@@ -46,7 +45,7 @@ struct LinkThroughput {
             }
             add(small(version), QueueFetch.slow, version, ["--folder", "prefetch", "--count", "150", "--at-once"])
         }
-        try await figures.measure(rounds: bench.rounds(5), turns)
+        try await figures.measure(rounds: bench.rounds(2), warmsUp: false, turns)
         let settings = versions.map(large) + versions.map(small)
         let rows = [QueueFetch.slow, QueueFetch.fast].flatMap { queue in
             [
@@ -55,7 +54,7 @@ struct LinkThroughput {
             ]
         }
         var table = Table(
-            "One queue alone on that link",
+            "On the link of the urgent files",
             says: "From the first byte of the body to the last. The share counts IP packets, headers included, as the "
                 + "link does. The small files go one after the other, so each waits for a round trip.",
             header: [""] + settings, rows: rows)
@@ -76,7 +75,7 @@ struct LinkThroughput {
 
     private func onALongLink(_ bench: Bench) async throws -> Table {
         let shape = ShapedLink.Shape(rate: 200, roundTrip: 40, queue: 1 << 20)
-        let link = try ShapedLink(bench, shape, congestion: bench.congestion)
+        let link = try ShapedLink(bench, shape)
         defer { link.end() }
         let server = try await LinkServer(bench, link, LinkLoad.files)
         defer { server.end() }
@@ -85,7 +84,7 @@ struct LinkThroughput {
             says:
                 "Mbit/s of each file, from asking for it to its last byte. Link: \(shape.description). The first windows "
                 + "of a queue are a guess; later files show what it has learnt.",
-            rounds: 5, times: 3, folder: "large", versions: LinkServer.Version.allCases,
+            rounds: 2, times: 3, folder: "large", versions: LinkServer.Version.allCases,
             base: { $0.base }, certificate: server.certificate, limit: nil, settle: link.settle,
             run: { try link.runAtClient(Command.myself, $0) }
         ).measure(bench)
@@ -99,7 +98,7 @@ struct LinkThroughput {
         return try await FilesInARow(
             title: "Ten files of 20 MB in a row on the loopback",
             says: "Mbit/s of each file, from asking for it to its last byte.",
-            rounds: 15, times: 10, folder: ".", versions: [.http1], base: { _ in server.base }, certificate: nil,
+            rounds: 9, times: 10, folder: ".", versions: [.http1], base: { _ in server.base }, certificate: nil,
             limit: 0.8, settle: {}, run: { try Command.run(Command.myself, $0) }
         ).measure(bench)
     }

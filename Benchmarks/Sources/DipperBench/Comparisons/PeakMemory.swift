@@ -14,19 +14,15 @@ struct PeakMemory: Comparison {
         var samples: [[Double]] = []
         for round in 0..<bench.rounds(3) {
             let folder = try disk.make("rss-\(round)")
-            let output = try Command.run(
+            let run = try Command.run(
                 Command.myself,
                 [
                     "prefetch-child", "--base", server.base, "--into", folder, "--count", "10000", "--files",
                     "500",
                     "--memory-limit", "\(limit << 20)",
                 ]
-            ).output
-            let numbers = output.split(separator: " ").compactMap {
-                Double($0.trimmingCharacters(in: .newlines))
-            }
-            guard numbers.count == 5 else { throw BenchError("the child printed \(output)") }
-            samples.append(numbers)
+            )
+            samples.append(try run.numbers(5))
         }
         func median(_ column: Int) -> Double { samples.map { $0[column] }.median }
         var table = Table(
@@ -43,8 +39,7 @@ struct PeakMemory: Comparison {
             Check("peak", samples.map { $0[2] }.max() ?? .nan, .atMost, Double(limit + 64), " MB")
         ]
         table.remarks = [
-            "The highest of \(samples.count) runs is held against the target. The child is this program, with all the "
-                + "libraries of the peers in it. \(disk.remark)"
+            "The highest of \(samples.count) runs is held against the target. \(disk.remark)"
         ]
         return [table]
     }

@@ -7,7 +7,7 @@ struct Photographs: Comparison {
     let name = "photos"
     let title = "Scrolling through photographs"
 
-    private static let count = 1_000
+    private static let count = 400
     private static let atOnce = 16
     private static let limit = 64
     private static let overHTTP = "ImageCache, nginx and a directory"
@@ -58,15 +58,13 @@ struct Photographs: Comparison {
     }
 
     private static func child(_ base: String, _ folder: String, _ flags: [String]) throws -> Run {
-        let output = try Command.run(
+        let numbers = try Command.run(
             Command.myself,
             [
                 "photographs-child", "--base", base, "--into", folder, "--count", "\(count)", "--at-once", "\(atOnce)",
                 "--memory-limit", "\(limit << 20)",
             ] + flags
-        ).output
-        let numbers = output.split(whereSeparator: \.isWhitespace).compactMap { Double($0) }
-        guard numbers.count == 5 else { throw BenchError("the child printed \(output)") }
+        ).numbers(5)
         return Run(before: numbers[0], peak: numbers[1], perSecond: numbers[2], processor: numbers[3])
     }
 
@@ -114,8 +112,7 @@ struct Photographs: Comparison {
         }
         table.remarks = [
             "Over HTTP the files are also received, written to the directory, and the thumbnails encoded and written; the "
-                + "loop only reads and decodes. Peak: VmHWM, the highest of the runs held against the target; the child is "
-                + "this program, with all the libraries of the peers in it. \(disk.remark)"
+                + "loop only reads and decodes. Peak: VmHWM, the highest of the runs held against the target. \(disk.remark)"
         ]
         return table
     }

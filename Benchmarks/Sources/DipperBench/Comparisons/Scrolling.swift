@@ -7,10 +7,9 @@ struct Scrolling: Comparison {
     let title = "Scrolling through 5,000 pictures"
 
     private static let adapter = "ListLoader"
-    private static let queues = "two queues, nothing demoted"
     private static let queue = "one queue, first come"
     private static let alone = "visible ones alone"
-    private static let modes = [(adapter, "list"), (queues, "queues"), (queue, "queue"), (alone, "alone")]
+    private static let modes = [(adapter, "list"), (queue, "queue"), (alone, "alone")]
 
     private struct Run {
         var settled = 0.0
@@ -20,21 +19,21 @@ struct Scrolling: Comparison {
     }
 
     func run(_ bench: Bench) async throws -> [Table] {
-        let link = try ShapedLink(bench, LinkLoad.shape, congestion: bench.congestion)
+        let link = try ShapedLink(bench, LinkLoad.shape)
         defer { link.end() }
         let files = LinkServer.Files(
             folder: "picture", count: 5_000, size: 0, contents: try Self.pictures(bench))
         let server = try await LinkServer(bench, link, [files])
         defer { server.end() }
         var runs: [String: [Run]] = [:]
-        for round in 0..<bench.rounds(5) {
+        for round in 0..<bench.rounds(1) {
             for version in LinkServer.Version.allCases {
                 for (name, mode) in Self.modes {
                     try await link.settle()
                     let run = try Self.measure(link, server, version, mode)
                     say(
-                        "  \(round) \(version.rawValue) · \(name): \(run.settled.short) ms, stopped \(run.stopped.short) ms, \(run.complete.short) %"
-                    )
+                        "  \(round) \(version.rawValue) · \(name): \(run.settled.short) ms, stopped "
+                            + "\(run.stopped.short) ms, \(run.complete.short) %")
                     runs[name + version.rawValue, default: []].append(run)
                 }
             }
@@ -43,14 +42,15 @@ struct Scrolling: Comparison {
             (runs[name + version.rawValue] ?? []).map(value).median
         }
         let versions = LinkServer.Version.allCases
+        let size = files.contents.map(\.count).reduce(0, +) / files.contents.count
         var table = Table(
             "Flings over a slow link",
             says:
-                "60 frames a second, 12 pictures of \((files.contents.map(\.count).reduce(0, +) / files.contents.count) >> 10) KB on screen, "
-                + "flings of 3 to 30 screens, reading in between. Time: from the last movement of a fling to all 12 "
-                + "pictures being there, mean of 5 flings that run out, and of 5 that are stopped at half their speed. Frames: those in which all 12 were there, of those in which "
-                + "the list moved slowly or rested for up to a second. Link: \(LinkLoad.shape.description); nginx, "
-                + "\(bench.congestion). Medians.",
+                "60 frames a second, 12 pictures of \(size >> 10) KB on screen, flings of 7 to 30 screens, reading in between. "
+                + "Time: from the last movement of a fling to all 12 pictures being there, mean of 3 flings that run out, "
+                + "and of 3 that are stopped at half their speed. Frames: those in which all 12 were there, of those in "
+                + "which the list moved slowly or rested for up to a second. Link: \(LinkLoad.shape.description); "
+                + "nginx, cubic.",
             header: [
                 "", "runs out, HTTP/1.1", "runs out, HTTP/2", "stopped, HTTP/1.1", "stopped, HTTP/2",
                 "frames, HTTP/1.1", "frames, HTTP/2", "requests, HTTP/1.1",
@@ -78,21 +78,19 @@ struct Scrolling: Comparison {
     private static func measure(
         _ link: ShapedLink, _ server: LinkServer, _ version: LinkServer.Version, _ mode: String
     ) throws -> Run {
-        let output = try link.runAtClient(
+        let numbers = try link.runAtClient(
             Command.myself,
             [
                 "scrolling-child", "--base", version.base + "/picture", "--certificate", server.certificate, "--rows",
                 "5000", "--mode", mode,
             ]
-        ).output
-        let numbers = output.split(whereSeparator: \.isWhitespace).compactMap { Double($0) }
-        guard numbers.count == 4 else { throw BenchError("the child printed \(output)") }
+        ).numbers(4)
         return Run(settled: numbers[0], stopped: numbers[1], complete: numbers[2], requests: numbers[3])
     }
 
     /// Returns the sample's photographs as JPEG files in the size of a list.
     private static func pictures(_ bench: Bench) throws -> [Data] {
-        let folder = bench.package.deletingLastPathComponent().appendingPathComponent("Samples/Scrolling/Assets/photos")
+        let folder = bench.photographs
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".jpg") }
         return try names.sorted().map { name in
             let image = try CodecRegistry.standard.decode(Data(contentsOf: folder.appendingPathComponent(name)))

@@ -15,24 +15,20 @@ struct Bench {
     let package: URL
     /// The folder for generated files: `.work` in the package.
     let work: URL
-    /// The congestion control of servers behind a shaped link.
-    let congestion: String
+    /// Whether a comparison leaves out slow peers and figures without a target.
+    let isQuick: Bool
     private let wantedRounds: Int?
-    private let parts: Set<String>
 
-    init(package: URL, rounds: Int?, parts: [String], congestion: String) throws {
-        self.congestion = congestion
-        self.parts = Set(parts)
+    init(package: URL, rounds: Int?, isQuick: Bool) throws {
+        self.isQuick = isQuick
         self.package = package.standardizedFileURL
         work = self.package.appendingPathComponent(".work", isDirectory: true)
         wantedRounds = rounds
         try FileManager.default.createDirectory(at: work, withIntermediateDirectories: true)
     }
 
-    func rounds(_ usual: Int) -> Int { wantedRounds ?? usual }
-
-    /// Returns whether the run measures a part of a comparison.
-    func measures(_ part: String) -> Bool { parts.isEmpty || parts.contains(part) }
+    /// Returns the number of rounds: that of the command line, or one of these.
+    func rounds(_ usual: Int, quick: Int? = nil) -> Int { wantedRounds ?? (isQuick ? quick ?? usual : usual) }
 
     /// Returns the path of a Python with diskcache and Pillow, for the peers; the first call creates its environment.
     func python() throws -> String {
@@ -46,10 +42,37 @@ struct Bench {
     }
 
     func peer(_ name: String) -> String { package.appendingPathComponent("peers/\(name)").path }
+
+    /// The photographs of the sample.
+    var photographs: URL {
+        package.deletingLastPathComponent().appendingPathComponent("Samples/Scrolling/Assets/photos")
+    }
+
+    /// Compiles a peer in C with the flags of libraries that pkg-config knows, and returns the path of the program.
+    func compile(_ name: String, _ libraries: String...) throws -> String {
+        try compile(source: peer(name + ".c"), name, libraries)
+    }
+
+    func compile(source: String, _ name: String, _ libraries: [String]) throws -> String {
+        let program = work.appendingPathComponent(name).path
+        let flags =
+            libraries.isEmpty
+            ? "" : try Command.run(Command.require("pkg-config"), ["--cflags", "--libs"] + libraries).output
+        try Command.run(
+            Command.require("gcc"),
+            ["-O2", "-Wall", "-o", program, source] + flags.split(whereSeparator: \.isWhitespace).map(String.init))
+        return program
+    }
 }
 
 /// An error with the reason why something cannot be measured.
 struct BenchError: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
+
+/// The reason why something cannot be measured for this user, which is no failure of the run.
+struct Unsuitable: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }
 }

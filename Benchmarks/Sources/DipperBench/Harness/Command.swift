@@ -5,6 +5,14 @@ enum Command {
     struct Output {
         let output: String
         let errors: String
+
+        /// Returns the numbers that the program printed.
+        /// - Throws: ``BenchError`` if there are not so many.
+        func numbers(_ count: Int) throws -> [Double] {
+            let numbers = output.split(whereSeparator: \.isWhitespace).compactMap { Double($0) }
+            guard numbers.count >= count else { throw BenchError("a program printed \(output)") }
+            return numbers
+        }
     }
 
     /// Runs a program and waits for its end.
@@ -33,11 +41,7 @@ enum Command {
 
     /// Runs a program that prints one number, and returns it.
     static func number(_ program: String, _ arguments: [String]) throws -> Double {
-        let text = try run(program, arguments).output
-        guard let number = Double(text.trimmingCharacters(in: .whitespacesAndNewlines)) else {
-            throw BenchError("\(program) printed no number: \(text)")
-        }
-        return number
+        try run(program, arguments).numbers(1)[0]
     }
 
     /// Returns the path of a program; `nil` if it is not installed.

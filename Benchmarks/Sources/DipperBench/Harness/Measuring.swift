@@ -49,6 +49,11 @@ private final class Gate: Sendable {
     let isOpen = Atomic(false)
 }
 
+/// Returns addresses of pictures, as they are in practice.
+func sampleURLs(_ count: Int) -> [URL] {
+    (0..<count).compactMap { URL(string: "https://images.example.com/photos/2024/\($0)/thumbnail.jpg?w=400") }
+}
+
 /// Keeps the optimizer from removing work whose result is unused.
 @inline(never)
 func keep<Value>(_ value: Value) {}

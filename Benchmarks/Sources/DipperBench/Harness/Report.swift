@@ -1,6 +1,7 @@
 import Foundation
 
-/// The file RESULTS.md, with a section for each comparison; each run replaces only the sections it measures.
+/// The file RESULTS.md, with a section for each comparison; a run of all comparisons writes
+/// it anew, others replace only their own sections.
 struct Report {
     private let file: URL
     private var sections: [String: String] = [:]
@@ -13,9 +14,9 @@ struct Report {
 
         """
 
-    init(file: URL) {
-        self.file = file
-        guard let text = try? String(contentsOf: file, encoding: .utf8) else { return }
+    init(_ bench: Bench, keepsOthers: Bool) {
+        file = bench.package.appendingPathComponent("RESULTS.md")
+        guard keepsOthers, let text = try? String(contentsOf: file, encoding: .utf8) else { return }
         var title: String?
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
             if line.hasPrefix("## ") { title = String(line.dropFirst(3)) }
@@ -23,9 +24,10 @@ struct Report {
         }
     }
 
-    mutating func set(_ comparison: any Comparison, _ tables: [Table]) {
+    mutating func set(_ comparison: any Comparison, _ tables: [Table], _ problem: String?) {
         sections[comparison.title] =
-            "## \(comparison.title)\n\n\(Machine.facts)\n" + tables.map(\.markdown).joined() + "\n"
+            "## \(comparison.title)\n\n\(Machine.facts)\n" + tables.map(\.markdown).joined()
+            + (problem.map { "\n\($0)\n" } ?? "") + "\n"
     }
 
     func write(order: [String]) throws {
@@ -55,7 +57,7 @@ enum Machine {
     }
 
     /// The load average of the last minute. The benchmarks alone cause 1 to 2; more means that other programs ran.
-    private static var load: Substring? {
+    static var load: Substring? {
         (try? String(contentsOfFile: "/proc/loadavg", encoding: .utf8))?.split(separator: " ").first
     }
 

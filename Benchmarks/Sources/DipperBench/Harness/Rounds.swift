@@ -25,9 +25,11 @@ struct Figures {
     }
 
     /// Runs competitors of several settings in turns, for comparisons between settings, and keeps the medians.
-    mutating func measure(rounds: Int, _ turns: [(setting: String, competitor: Competitor)]) async throws {
+    mutating func measure(
+        rounds: Int, warmsUp: Bool = true, _ turns: [(setting: String, competitor: Competitor)]
+    ) async throws {
         var samples = [[Double]](repeating: [], count: turns.count)
-        for round in 0...rounds {
+        for round in (warmsUp ? 0 : 1)...rounds {
             for (number, turn) in turns.enumerated() {
                 let sample = try await turn.competitor.measure()
                 if round > 0 { samples[number].append(sample) }

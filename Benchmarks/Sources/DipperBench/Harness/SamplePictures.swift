@@ -25,8 +25,7 @@ struct SamplePictures {
         guard !FileManager.default.fileExists(atPath: avif.path) else { return }
         say("making pictures in .work/pictures")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        let photograph = bench.package.deletingLastPathComponent()
-            .appendingPathComponent("Samples/Scrolling/Assets/photos/mountain-trail.jpg")
+        let photograph = bench.photographs.appendingPathComponent("mountain-trail.jpg")
         try Command.run(bench.python(), [bench.peer("make_pictures.py"), photograph.path, folder.path])
     }
 }

@@ -40,11 +40,11 @@ final class ShapedLink {
     private let answers: LineReader
     private let cleanUp: Int
 
-    /// - Parameter congestion: The server's congestion control, such as `cubic`.
-    init(_ bench: Bench, _ shape: Shape, congestion: String) throws {
-        guard getuid() == 0 else { throw BenchError("a link between network namespaces needs root") }
+    init(_ bench: Bench, _ shape: Shape) throws {
+        guard getuid() == 0 else { throw Unsuitable("a link between network namespaces needs root") }
         self.shape = shape
-        let program = try Self.compile(bench)
+        let source = bench.package.deletingLastPathComponent().appendingPathComponent("Tests/ShapedLink/main.c")
+        let program = try bench.compile(source: source.path, "ShapedLink", [])
         Self.removeLeftovers()
         let name = "\(Self.prefix)\(getpid())-\(UInt32.random(in: 0...UInt32.max))"
         let (client, server) = (name + "-client", name + "-server")
@@ -74,7 +74,7 @@ final class ShapedLink {
             guard try answers.next() == "ready" else { throw BenchError("the link does not come up") }
             // The kernel refuses the sysctl outside the first namespace, so the route sets the congestion control.
             try Self.ip([
-                "-n", server, "route", "change", "10.211.0.0/24", "dev", "link0", "congctl", congestion,
+                "-n", server, "route", "change", "10.211.0.0/24", "dev", "link0", "congctl", "cubic",
             ])
         } catch {
             CleanUp.run(cleanUp)
@@ -118,13 +118,6 @@ final class ShapedLink {
     // MARK: Namespaces
 
     private static let prefix = "dipper-bench-"
-
-    private static func compile(_ bench: Bench) throws -> String {
-        let program = bench.work.appendingPathComponent("ShapedLink").path
-        let source = bench.package.deletingLastPathComponent().appendingPathComponent("Tests/ShapedLink/main.c")
-        try Command.run(Command.require("gcc"), ["-O2", "-Wall", "-o", program, source.path])
-        return program
-    }
 
     private static func prepare(_ name: String) throws {
         try ip(["netns", "add", name])

@@ -5,14 +5,16 @@ struct Check {
         case atLeast = "≥"
     }
 
+    static let times = " ×"
     let what: String
     let value: Double
     let bound: Bound
-    let limit: Double
+    /// The target; `nil` for a figure that is for information.
+    let limit: Double?
     /// The text after the value, such as ` ×` or ` µs`.
     let unit: String
 
-    init(_ what: String, _ value: Double, _ bound: Bound, _ limit: Double, _ unit: String = " ×") {
+    init(_ what: String, _ value: Double, _ bound: Bound, _ limit: Double?, _ unit: String = Check.times) {
         self.what = what
         self.value = value
         self.bound = bound
@@ -21,14 +23,17 @@ struct Check {
     }
 
     var isMet: Bool {
-        switch bound {
-        case .atMost: value <= limit
-        case .atLeast: value >= limit
-        }
+        guard let limit else { return true }
+        return bound == .atMost ? value <= limit : value >= limit
     }
 
+    /// Whether the value is a ratio, which means something on another machine.
+    var isRatio: Bool { unit == Self.times }
+
+    var wanted: String { limit.map { "\(bound.rawValue) \($0.short)\(unit)" } ?? "–" }
+
     var cells: [String] {
-        [what, value.short + unit, "\(bound.rawValue) \(limit.short)\(unit)", isMet ? "met" : "**missed**"]
+        [what, value.short + unit, wanted, limit == nil ? "" : isMet ? "met" : "**missed**"]
     }
 }
 
@@ -49,18 +54,19 @@ struct Table {
         self.rows = [header] + rows
     }
 
-    /// Creates a table with a row for each competitor and a column for each setting.
+    /// Creates a table with a row for each competitor that has a figure, and a column for each setting.
     init(
         _ title: String, says: String, unit: String, competitors: [String], settings: [String],
         figures: Figures
     ) {
         self.init(
             title, says: says, header: [unit] + settings,
-            rows: competitors.map { name in [name] + settings.map { figures[name, $0].short } })
+            rows: competitors.map { name in [name] + settings.map { figures[name, $0].short } }
+                .filter { $0.dropFirst().contains { $0 != Double.nan.short } })
     }
 
     var markdown: String {
-        var text = "\n### \(title)\n\n\(says)\n\n" + Self.grid(rows)
+        var text = "\n### \(title)\n\n\(says.isEmpty ? "" : says + "\n\n")" + Self.grid(rows)
         if !checks.isEmpty {
             text += "\n" + Self.grid([["target", "measured", "wanted", ""]] + checks.map(\.cells))
         }

@@ -20,10 +20,10 @@ struct Timing {
         self.processor = (Self.processorSeconds() - processor) * 1e3
     }
 
-    /// Returns the processor time of the calling thread, in seconds.
-    static func processorSeconds() -> Double {
+    /// Returns the processor time of the calling thread, or of all threads of the process, in seconds.
+    static func processorSeconds(ofProcess: Bool = false) -> Double {
         var time = timespec()
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        clock_gettime(ofProcess ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID, &time)
         return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
     }
 }

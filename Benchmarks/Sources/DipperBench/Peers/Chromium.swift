@@ -5,8 +5,10 @@ struct Chromium {
     private let program: String
     private let profile: URL
 
-    init(_ bench: Bench) throws {
-        program = try Command.require("chromium")
+    /// Returns `nil` if there is no Chromium.
+    init?(_ bench: Bench) {
+        guard let program = Command.find("chromium") else { return nil }
+        self.program = program
         profile = bench.work.appendingPathComponent("chromium")
     }
 

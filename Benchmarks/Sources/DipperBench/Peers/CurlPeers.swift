@@ -13,10 +13,8 @@ struct CurlPeers {
     init(_ bench: Bench, base: String, urls: [String]) throws {
         self.base = base
         count = urls.count
-        loop = bench.work.appendingPathComponent("curl_loop").path
+        loop = try bench.compile("curl_loop", "libcurl")
         curl = try Command.require("curl")
-        let compiler = try Command.require("gcc")
-        try Command.run(compiler, ["-O2", "-Wall", "-o", loop, bench.peer("curl_loop.c"), "-lcurl"])
         list = bench.work.appendingPathComponent("urls.curl").path
         single = bench.work.appendingPathComponent("url.curl").path
         func lines(_ urls: [String]) -> Data {

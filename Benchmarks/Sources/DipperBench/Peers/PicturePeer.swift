@@ -32,11 +32,11 @@ final class PicturePeer {
     }
 
     static func vips(_ bench: Bench) throws -> PicturePeer {
-        try PicturePeer(compile("pictures_vips", ["vips"], bench), [])
+        try PicturePeer(bench.compile("pictures_vips", "vips"), [])
     }
 
     static func pixbuf(_ bench: Bench) throws -> PicturePeer {
-        try PicturePeer(compile("pictures_pixbuf", ["gdk-pixbuf-2.0", "gio-2.0"], bench), [])
+        try PicturePeer(bench.compile("pictures_pixbuf", "gdk-pixbuf-2.0", "gio-2.0"), [])
     }
 
     /// Measures decoding of a file.
@@ -63,14 +63,5 @@ final class PicturePeer {
         let numbers = answer.split(separator: " ").compactMap { Double($0) }
         guard numbers.count == 2 else { throw BenchError("a picture peer answers \(answer)") }
         return Timing(processor: numbers[0], wall: numbers[1])
-    }
-
-    private static func compile(_ name: String, _ libraries: [String], _ bench: Bench) throws -> String {
-        let program = bench.work.appendingPathComponent(name).path
-        let flags = try Command.run(Command.require("pkg-config"), ["--cflags", "--libs"] + libraries).output
-            .split(whereSeparator: \.isWhitespace).map(String.init)
-        try Command.run(
-            Command.require("gcc"), ["-O2", "-Wall", "-o", program, bench.peer(name + ".c")] + flags)
-        return program
     }
 }

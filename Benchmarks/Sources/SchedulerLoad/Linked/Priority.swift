@@ -1,1 +1,0 @@
-../../../../Sources/DipperData/Model/Priority.swift

@@ -1,1 +1,0 @@
-../../../../Sources/DipperData/Support/StepCounter.swift
