@@ -59,9 +59,13 @@ def read():
         for path in sorted((PACKAGE / folder).rglob("*.*")):
             if path.suffix not in (".swift", ".c"):
                 continue
+            waiting = []
             for number, line in enumerate(path.read_text().split("\n")):
                 if match := COMMENT.match(line):
-                    found.append(Mutant(path.relative_to(PACKAGE), number + 1, *match.groups()))
+                    waiting.append(match.groups())
+                    continue
+                found += [Mutant(path.relative_to(PACKAGE), number, *words) for words in waiting]
+                waiting = []
     return found
 
 
