@@ -28,6 +28,7 @@ struct ForwardedFields: Sendable {
     /// Returns the fields of an answer to the client. The length is set from the body that is sent.
     func ofAnswer(_ fields: Fields) -> Fields {
         var fields = Self.endToEnd(fields).without {
+            // mutant CacheProxy: `length" || (!passesCookies && Self.cookies.contains($0))` => `length"`
             $0 == "content-length" || (!passesCookies && Self.cookies.contains($0))
         }
         fields.append("Via", Self.via)

@@ -219,6 +219,7 @@ private func tellRemoved(_ store: StoreOptions, _ removed: Int, bytes: Int) {
 }
 
 extension CachedEntry {
+    // mutant Secrets: `url.isEmpty ? "\(key)" : Redaction.standard.text(url) }` => `url.isEmpty ? "\(key)" : url }`
     fileprivate var shownURL: String { url.isEmpty ? "\(key)" : Redaction.standard.text(url) }
 
     fileprivate var json: String {

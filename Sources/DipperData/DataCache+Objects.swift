@@ -50,11 +50,6 @@ package final class DataCacheSource: ObjectSource, FormStore {
 
     package func claim(_ key: CacheKey) -> Claim? { store.history.claim(key) }
 
-    package func refuse(_ info: EntryInfo, of key: CacheKey) {
-        // Newer bytes may have taken the place of these.
-        if !isReplaced(info, key) { store.remove(key) }
-    }
-
     package func peek(_ key: CacheKey, for request: DataRequest) -> StoredData? {
         cache?.peekEntry(key, for: request)?.value
     }

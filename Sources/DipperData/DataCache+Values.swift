@@ -8,7 +8,7 @@ extension DataCache {
     ///
     /// The bytes are fetched once and decoded once for each type and decoder, however many calls wait. The value stays
     /// in memory as long as its bytes would be fresh, within ``Configuration/valueMemoryLimit``. Stored bytes that
-    /// cannot be decoded are removed and fetched again once.
+    /// cannot be decoded are fetched again once, and stay until an answer replaces them.
     ///
     /// ```swift
     /// struct Feed: Codable { var items: [Item] }

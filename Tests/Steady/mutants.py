@@ -3,10 +3,14 @@
 
     mutants.py [--only PATTERN] [--swift swift]
 
-The changes are in mutants.txt. The package is built once. For each change the changed file alone is compiled, with the
-command that the build has for it, and the programs that hold it are linked anew in .mutants, so that neither the sources
-nor the build are touched. Then the suites concerned are run: a test must fail, crash or hang. The exit status is 1 if all
-pass, or if a change does not fit the sources.
+A comment above a line of the sources says how the line is broken, and which suites of the tests must notice:
+
+    // mutant Retry|Offline: `retries >= limit` => `retries > limit`
+
+The package is built once. For each change the changed file alone is compiled, with the command that the build has for
+it, and the programs that hold it are linked anew in .mutants, so that neither the sources nor the build are touched.
+Then the suites are run: a test must fail, crash or hang. The exit status is 1 if all pass, if a change does not fit its
+line, or if there are more than 80 changes: one for a promise is enough.
 """
 
 import argparse
@@ -31,24 +35,38 @@ PROGRAM = "DipperPackageTests.xctest"
 LIMIT = 90
 
 
+MOST = 80
+COMMENT = re.compile(r"^\s*// mutant (\S+): `(.*)` => `(.*)`$")
+
+
 class Mutant:
-    def __init__(self, block):
-        self.title, name, *rest = block
-        found = [path.relative_to(PACKAGE) for folder in FOLDERS for path in (PACKAGE / folder).rglob(name)]
-        self.file = found[0] if len(found) == 1 else None
-        parts = {line[:2]: line[2:] for line in rest}
-        self.old, self.new, self.suites = parts["- "], parts["+ "], parts["? "]
+    def __init__(self, file, line, suites, old, new):
+        self.file, self.line, self.suites, self.old, self.new = file, line, suites, old, new
+        self.title = f"{suites}: {old} => {new}"
 
     def applied(self):
-        """Returns the changed source, or None if the text to replace does not occur exactly once."""
-        source = (PACKAGE / self.file).read_text() if self.file else ""
-        return source.replace(self.old, self.new) if source.count(self.old) == 1 else None
+        """Returns the changed source, or None if the text to replace is not in the line exactly once."""
+        lines = (PACKAGE / self.file).read_text().split("\n")
+        if lines[self.line].count(self.old) != 1:
+            return None
+        lines[self.line] = lines[self.line].replace(self.old, self.new)
+        return "\n".join(lines)
 
 
-def read(path):
-    blocks = re.split(r"\n\s*\n", path.read_text())
-    lines = [[line for line in block.splitlines() if line and not line.startswith("#")] for block in blocks]
-    return [Mutant(block) for block in lines if block]
+def read():
+    found = []
+    for folder in FOLDERS:
+        for path in sorted((PACKAGE / folder).rglob("*.*")):
+            if path.suffix not in (".swift", ".c"):
+                continue
+            waiting = []
+            for number, line in enumerate(path.read_text().split("\n")):
+                if match := COMMENT.match(line):
+                    waiting.append(match.groups())
+                    continue
+                found += [Mutant(path.relative_to(PACKAGE), number, *words) for words in waiting]
+                waiting = []
+    return found
 
 
 class Commands:
@@ -168,7 +186,7 @@ def judge(mutant, commands):
     """Returns whether the tests caught a change, and a description of the result."""
     source = mutant.applied()
     if source is None:
-        return False, "DOES NOT APPLY: its text is not in the file exactly once"
+        return False, "DOES NOT APPLY: its text is not in the line exactly once"
     if error := build(mutant, commands, source):
         return False, "DOES NOT BUILD: " + error
     result = test(mutant.suites)
@@ -184,8 +202,10 @@ def main():
     parser.add_argument("--only", default="", help="a regular expression of titles and files")
     parser.add_argument("--swift", default="swift")
     options = parser.parse_args()
-    mutants = [mutant for mutant in read(Path(__file__).with_name("mutants.txt"))
-               if re.search(options.only, f"{mutant.title} {mutant.file}")]
+    mutants = read()
+    if len(mutants) > MOST:
+        sys.exit(f"{len(mutants)} changes: at most {MOST} are enough")
+    mutants = [mutant for mutant in mutants if re.search(options.only, f"{mutant.title} {mutant.file}")]
 
     print(f"building the package, for {len(mutants)} changes", flush=True)
     if run(["make", "tests", f"SWIFT={options.swift}"]).returncode != 0:

@@ -235,6 +235,7 @@ struct AnimationSchedule<Picture: Sendable>: Sendable {
                 if let skipped, case .show(let frame) = actions.remove(at: skipped) { dropped.append(frame) }
                 actions.append(.show(frame))
                 nextShown = frame.index + 1
+                // mutant Animat: `due += frame.delay` => `due = now + frame.delay`
                 due += frame.delay
             case .passEnd:
                 passesShown += 1

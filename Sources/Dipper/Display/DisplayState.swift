@@ -154,6 +154,7 @@ struct DisplayState {
             (.shown(_, isOld: true), .visible):
             return actions + refetch(.urgent)
         case (.waiting, .passing) where mayGlimpse: return actions + refetch(.cached)
+        // mutant Display: `assing), (.loading(.urgent), .offScreen):` => `assing):`
         case (.loading(.urgent), .passing), (.loading(.urgent), .offScreen):
             phase = .loading(.slow)
             actions.append(.demote)
@@ -221,6 +222,7 @@ struct DisplayState {
         let fetch: Fetch
         switch phase {
         case .loading(let current), .asking(let current, _): fetch = current
+        // mutant Display: `shown: return []` => `shown: fetch = .urgent`
         case .idle, .failed, .waiting, .shown: return []
         }
         switch result {

@@ -73,6 +73,7 @@ struct CacheControl: Sendable, Hashable {
     }
 
     private static func lower(_ value: inout TimeInterval?, to limit: TimeInterval) {
+        // mutant CacheControl: `value = min(value ?? limit, limit)` => `value = max(value ?? limit, limit)`
         value = min(value ?? limit, limit)
     }
 }

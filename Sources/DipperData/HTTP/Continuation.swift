@@ -7,6 +7,7 @@ enum Continuation {
     ///   - validator: the value sent as `If-Range`; the answer must have the same validator.
     static func accepts(status: Int, headers: HTTPHeaders, offset: Int, total: Int?, validator: String) -> Bool {
         let ranges = headers.values("Content-Range")
+        // mutant Resume|Validators: `.first == offset else {` => `.first >= 0 else {`
         guard status == 206, ranges.count == 1, let range = ContentRange(ranges[0]), range.first == offset else {
             return false
         }

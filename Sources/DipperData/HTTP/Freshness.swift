@@ -26,10 +26,12 @@ struct Freshness: Sendable, Hashable {
         // An answer without a readable date counts as made on arrival (RFC 9110, section 6.6.1).
         let date = headers["Date"].flatMap { HTTPDate.seconds($0, now: received) } ?? received
         let delay = max(0, received - requested)
+        // mutant HTTPCaching|Freshness: ` date, Self.ageField(of: headers) + delay)` => ` date, delay)`
         let age = max(0, received - date, Self.ageField(of: headers) + delay)
         generated = received - age
 
         let control = CacheControl(response: headers)
+        // mutant HTTPCaching|Freshness: `if let lif` => `if headers["Expires"] == nil, let lif`
         if let lifetime = control.maxAge {
             until = generated + lifetime
         } else if let expires = Self.expires(of: headers, now: received) {
@@ -53,6 +55,7 @@ struct Freshness: Sendable, Hashable {
     /// Returns whether the answer is fresh. An answer made in the future, before the clock was set back, has an unknown
     /// age and counts as stale until the clock has caught up, unless it never becomes stale.
     @inline(__always)
+    // mutant HTTPCaching|Freshness: `{ now < until` => `{ now <= until`
     func isFresh(at now: TimeInterval) -> Bool { now < until && (now >= generated || until == .infinity) }
 
     /// Returns whether the answer itself says how long it is fresh.

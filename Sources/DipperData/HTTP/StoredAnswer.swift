@@ -31,11 +31,13 @@ struct StoredAnswer: Sendable, Hashable {
             // A reload sends `max-age=0`, and an immutable answer does not change (RFC 8246, section 2).
             if wish.maxAge == 0, control.immutable { return .fresh }
         }
+        // mutant HTTPCaching|Revalidation|StoredAnswer: `if !isFresh` => `if isFresh`
         if !isFresh, control.mustRevalidate { return .revalidate }
 
         // The response's `stale-while-revalidate` does not override the limits that the request sets.
         if wish.maxAge == nil, wish.minFresh == nil,
             wish.maxStale == nil || isStale(at: now, within: wish.maxStale),
+            // mutant Revalidation|StoredAnswer: `+ window` => `+ window + 10`
             let window = control.staleWhileRevalidate, now < freshness.until + window
         {
             return .staleWhileRevalidating

@@ -1,16 +1,19 @@
 /// The rules for what a private cache may keep of the answer to a GET (RFC 9111, section 3).
 enum Storing {
     static func mayStore(status: Int, request: HTTPHeaders, response: HTTPHeaders) -> Bool {
+        // mutant HTTPCaching|StoredAnswer: `status != 206, status != 304 else` => `status != 304 else`
         guard (200...599).contains(status), status != 206, status != 304 else { return false }
         guard !CacheControl(request: request).noStore else { return false }
         let control = CacheControl(response: response)
         if control.mustUnderstand {
             // A cache that knows the status may keep the answer in spite of `no-store` (section 5.2.2.3).
             guard understood.contains(status) else { return false }
+        // mutant HTTPCaching: `} else if control.noStore {` => `} else if control.noStore, status != 200 {`
         } else if control.noStore {
             return false
         }
         // No later request would match the answer.
+        // mutant Variant: `ains("*") else` => `ains("**") else`
         guard !response.varying.contains("*") else { return false }
         // Fields that concern the connection, but were not read, would be kept.
         guard !response.fieldList("Connection").isCut else { return false }
@@ -31,6 +34,7 @@ enum Storing {
     /// (section 3.1). Removes cookies as well: a cache does not need them, and other requests must not see them.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {
         let excluded = excludedNames(of: response).union(CacheControl(response: response).noCacheFields)
+        // mutant HTTPCaching|StoredAnswer: `ns($0) || $0 == "set-cookie" || $0 == "set-cookie2" }` => `ns($0) }`
         return response.removing { excluded.contains($0) || $0 == "set-cookie" || $0 == "set-cookie2" }
     }
 

@@ -92,6 +92,7 @@ struct Attempt: Sendable {
 
     /// Notes where the modifier has sent the request. The next request begins from ``url`` again.
     mutating func sent(to url: URL) {
+        // mutant RequestHook|Modified: `sentURL = url` => `(self.url, sentURL) = (url, url)`
         sentURL = url
     }
 
@@ -114,6 +115,7 @@ struct Attempt: Sendable {
             case .success(let url):
                 if redirects >= maximumRedirects { return .failed(.tooManyRedirects) }
                 // Only the caller can know that the downgrade is acceptable.
+                // mutant Redirect: `L, to: url) {` => `L, to: sentURL) {`
                 if hooks.redirectHandler == nil, Redirect.isDowngrade(from: sentURL, to: url) {
                     return .failed(.insecureRedirect)
                 }

@@ -24,6 +24,7 @@ struct BodyBudget: Sendable {
     var notice: ByteBudget.Notice { budget.notice }
 
     /// Counts bytes that a transfer holds from now on; a negative number gives bytes back.
+    // mutant Budget: `t.take(bytes) }` => `t.take(0) }`
     mutating func take(_ bytes: Int) { _ = budget.take(bytes) }
 
     /// Counts the partial body of a job that is being parked, in place of the bytes of its transfer.

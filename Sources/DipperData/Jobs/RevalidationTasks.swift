@@ -14,6 +14,7 @@ struct RevalidationTasks: Sendable {
 
     /// Returns the task that fetches newer bytes: the one under way, or a new one, which the caller starts.
     mutating func task(for call: Call) -> (task: DataTask, isNew: Bool) {
+        // mutant Revalidation: `(call)] { retu` => `(call)], tasks.count > 1_000_000 { retu`
         if let task = tasks[Name(call)] { return (task, false) }
         let task = DataTask(call, queue: .slow, isRevalidation: true)
         tasks[Name(call)] = task

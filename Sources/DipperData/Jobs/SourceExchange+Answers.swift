@@ -100,6 +100,7 @@ extension SourceExchange {
             let keepsOnDisk = demand.keepsOnDisk && (isNewsToDisk || demand.durability == .durable)
             engine.store.keep(
                 value, for: job.key, call, beside: found, onDisk: keepsOnDisk, demand.durability,
+                // mutant Removal: `claim: state.findings.claim, by: job` => `claim: nil, by: job`
                 claim: state.findings.claim, by: job.identity.id, whenWritten: write.end)
         } else {
             // The answer that was kept before is out of date by now.

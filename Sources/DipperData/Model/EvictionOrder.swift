@@ -25,5 +25,6 @@ public struct EvictionOrder: Sendable, Hashable {
 
     /// Returns the number of uses that is left to an entry which is next to leave and is spared; `nil` if it leaves.
     @inline(__always)
+    // mutant Eviction: `countsUses && uses > 0 ? uses / 2 : nil` => `countsUses && uses > 1 ? uses : nil`
     func spared(_ uses: UInt8) -> UInt8? { countsUses && uses > 0 ? uses / 2 : nil }
 }

@@ -69,6 +69,13 @@ package struct FetchOrigin: ObjectOrigin {
 
     package var mayRefetch: Bool { policy != .cacheOnly }
 
+    package var renewed: Self {
+        var request = request.with(\.retryPolicy, RetryPolicy.never)
+        let policy = policy == .memoryOnly ? policy : .ignoreCache
+        if policy == .memoryOnly { request.headers["Cache-Control"] = "no-cache" }
+        return Self(request.with(\.cachePolicy, policy), policy, source, prefix: prefix, askedKey: alias)
+    }
+
     /// Whether the tiers may answer.
     package var looks: Bool { following == nil && policy != .ignoreCache && policy != .bypass }
 

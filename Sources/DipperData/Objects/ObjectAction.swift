@@ -144,8 +144,6 @@ extension ObjectGraph {
         /// Remove from all tiers what was made from the bytes of a key and kept before an object with this identifier
         /// would have been.
         case purge(Kind.Origin, before: ObjectKeepID)
-        /// Remove bytes that cannot be decoded from the tiers that the origins use.
-        case refuse(Set<Kind.Origin>, Kind.Version)
         /// Remove the stored form of an object from tiers, because it cannot be read or was removed while it was
         /// written.
         case discard(Kind.Origin, Path, CacheTiers)

@@ -321,10 +321,6 @@ package final class ObjectCache<Maker: ObjectMaker>: Sendable {
         case .keep(let keeping): keep(keeping)
         case .write(let id, let keeping, let want): write(id, keeping, want)
         case .purge(let origin, let before): purge(origin, before)
-        case .refuse(let origins, let version):
-            // The bytes of calls that bypass the cache are not those that the cache has.
-            guard let origin = origins.first(where: { $0.policy != .bypass }), !version.info.isStandIn else { return }
-            origin.source.refuse(version.info, of: origin.dataKey)
         case .discard(let origin, let path, let tiers):
             origin.source.forms?.remove(formKey(origin, path), from: tiers)
         case .deliver(let waiters, let result): for waiter in waiters { waiter.end(result) }

@@ -263,7 +263,11 @@ extension ObjectGraph {
 
     /// Takes the error with which a fetch has ended.
     mutating func fetchFailed(_ id: ObjectFetchID, _ error: DipperError, into actions: inout [Action]) {
-        deliver(close(id, into: &actions), .failure(error), into: &actions)
+        let ids = close(id, into: &actions)
+        let isOver = error == .cancelled || error == .shutDown
+        for (reason, ids) in Dictionary(grouping: ids, by: { isOver ? nil : requests[$0]?.refetchedAfter }) {
+            deliver(ids, .failure(reason ?? error), into: &actions)
+        }
     }
 
     /// Passes news of a fetch on to the requests that wait for it; progress to those that ask for it.

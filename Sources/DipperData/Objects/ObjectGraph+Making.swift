@@ -161,6 +161,7 @@ extension ObjectGraph {
     private func isMadeFromBytes(_ path: Path, in tree: Tree) -> Bool {
         if path.count == 1 { return true }
         // An object that is there, or on its way, is shared.
+        // mutant SharedMaking|Processed: `ath[0]) && tree.index[[path[0]]] == nil` => `ath[0])`
         return path.count == 2 && path[1].folds(into: path[0]) && tree.index[[path[0]]] == nil
     }
 
@@ -251,21 +252,22 @@ extension ObjectGraph {
             }
             return fetch(for: ids, tree.standing, into: &actions)
         }
-        // The entry that is there after a removal is another one. Later requests have no use for broken bytes.
-        if !tree.standing.isDetached, !tree.isRefused { actions.append(.refuse(origins, tree.name.version)) }
-        trees[node.tree]?.isRefused = true
+        // The bytes stay where they are, for requests that can use them; only an answer of the network replaces them.
         if joinableTrees[tree.name] == node.tree { joinableTrees[tree.name] = nil }
         var (again, ended): ([ObjectRequestID], [ObjectRequestID]) = ([], [])
         for request in ids {
             if tree.isStored, mayRefetch(request) { again.append(request) } else { ended.append(request) }
         }
         deliver(ended, .failure(error), into: &actions)
-        for request in again { requests[request]?.hasRefetched = true }
+        for request in again {
+            requests[request]?.refetchedAfter = error
+            if let renewed = requests[request]?.origin.renewed { requests[request]?.origin = renewed }
+        }
         fetch(for: again, tree.standing, into: &actions)
     }
 
     private func mayRefetch(_ id: ObjectRequestID) -> Bool {
-        requests[id].map { !$0.hasRefetched && $0.origin.mayRefetch } ?? false
+        requests[id].map { $0.refetchedAfter == nil && $0.origin.mayRefetch } ?? false
     }
 
     /// Removes a node and all that waits for it.

@@ -70,6 +70,7 @@ extension ObjectGraph {
     /// Takes the end of a write.
     mutating func written(_ id: ObjectWriteID, _ result: ObjectWriteEnd, into actions: inout [Action]) {
         guard let write = writes[id] else { return }
+        // mutant Removal: `lt == .stored,` => `lt == .failed,`
         if !write.revoked.isEmpty, result == .stored, let origin = write.keeping.origins.first {
             actions.append(.discard(origin, write.name.path, write.revoked))
         }
@@ -118,6 +119,7 @@ extension ObjectGraph {
         guard let write = writes.removeValue(forKey: id) else { return }
         changeMembers(of: write.name.key) { $0.writes.remove(id) }
         let ids = write.crowd.requests.sorted()
+        // mutant Durable: `sts[$0]?.origin.storing == .required` => `sts[$0] == nil`
         let failed = ids.filter { result == .failed && requests[$0]?.origin.storing == .required }
         deliver(ids.filter { !failed.contains($0) }, .success(write.keeping.object), into: &actions)
         deliver(failed, .failure(.notWritten), into: &actions)

@@ -25,7 +25,7 @@
 /// - At most one write is under way for each key and path. Of the writes that wait for it, the latest is carried out.
 /// - A request that is made after a removal is not answered by work that began before; such work still answers the
 ///   requests that wait for it. Its objects are not kept in the tiers of the removal.
-/// - Bytes that cannot be decoded are refused, and requests that the network may answer fetch them again once.
+/// - Bytes that cannot be decoded stay where they are, and requests that the network may answer fetch them again once.
 struct ObjectGraph<Kind: ObjectKind>: Sendable {
     typealias Path = [Kind.Step]
     typealias Key = Kind.Origin.Key
@@ -54,8 +54,9 @@ struct ObjectGraph<Kind: ObjectKind>: Sendable {
         var interest: FetchInterest
         /// The work that the request waits for; `nil` only while it goes from one stage to the next.
         var stage: ObjectWork?
-        /// Whether bytes that could not be decoded have been fetched again.
-        var hasRefetched = false
+        /// The error of the stored bytes, if they are fetched again because of it. It is the request's error if the
+        /// network has no answer.
+        var refetchedAfter: DipperError?
         /// The stored form of the object that was made of earlier bytes. It serves if the bytes are still the same.
         var earlier: Kind.Bytes?
         /// The tiers from which the object alone was removed.
@@ -103,8 +104,6 @@ struct ObjectGraph<Kind: ObjectKind>: Sendable {
         var bytes: Kind.Bytes?
         /// Whether the bytes were stored, so that the network may have others.
         var isStored = true
-        /// Whether the bytes have proved to be broken.
-        var isRefused = false
         /// Whether the bytes were asked for anew, so that objects of other versions are out of date as soon as an
         /// object of this one is made.
         var isNewest = false
@@ -351,6 +350,7 @@ struct ObjectGraph<Kind: ObjectKind>: Sendable {
             actions.append(.drop(work))
             if let key { endIdle(of: key, into: &actions) }
             return
+        // mutant ImageQueue|ImageCache|Cancelling: ` .fetch(let id): forget(id, into: &actions)` => ` .fetch: break`
         case .fetch(let id): forget(id, into: &actions)
         case .node(let id): return dropNode(id, into: &actions)
         case .write: return

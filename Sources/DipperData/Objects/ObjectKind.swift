@@ -34,6 +34,8 @@ package protocol ObjectOrigin: Hashable, Sendable {
     func decided(isThere: Bool) -> Self
     /// Whether the network may replace stored bytes that cannot be decoded.
     var mayRefetch: Bool { get }
+    /// The origin that asks the network once, whatever the tiers have.
+    var renewed: Self { get }
     /// How objects for this origin are written to disk.
     var storing: ObjectStoring { get }
 }

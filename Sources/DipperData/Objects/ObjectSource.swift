@@ -12,8 +12,6 @@ package protocol ObjectSource: AnyObject, Sendable {
     func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime
     /// Creates the right to keep what is made from the bytes of a key. Removals of the bytes revoke it.
     func claim(_ key: CacheKey) -> Claim?
-    /// Removes bytes that cannot be decoded, unless others have taken their place.
-    func refuse(_ info: EntryInfo, of key: CacheKey)
     /// Returns the bytes of a request without the network, on the caller's thread.
     func peek(_ key: CacheKey, for request: DataRequest) -> StoredData?
     /// The disk; `nil` if the data cache has none.

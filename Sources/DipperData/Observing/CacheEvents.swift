@@ -63,6 +63,7 @@ public struct CacheEvents: AsyncSequence, Sendable {
             }
             guard let event = await base.next() else { return nil }
             let count = missed.count.exchange(0, ordering: .relaxed)
+            // mutant Event: `guard count > 0 else` => `guard count > 1_000 else`
             guard count > 0 else { return event }
             later = event
             return CacheEvent(time: event.time, key: CacheKey(""), kind: .missed(count))

@@ -116,6 +116,7 @@ package final class EventHub: Sendable {
         built.add(1)
         let topics = kind.topics
         let event = CacheEvent(time: time.now() - start, key: key, id: id, parent: parent, kind: kind)
+        // mutant Event: `where !listener.topics.isDisjoint(with: topics)` => `where !listener.topics.isEmpty`
         for listener in listeners.withLock({ $0.all }) where !listener.topics.isDisjoint(with: topics) {
             listener.sink.receive(event)
         }

@@ -28,6 +28,7 @@ struct PrefetchState<Request: Sendable>: Sendable {
 
     var hasEnded: Bool { phase == .ended }
     var mayTake: Bool {
+        // mutant Prefetch: `ed && !isPaused && !waiting` => `ed && !waiting`
         phase == .started && !isPaused && !waiting.isEmpty && parked.count < Self.maxParked
             && running.count - parked.count < maxOutstanding
     }

@@ -101,11 +101,13 @@ public struct RetryPolicy: Sendable {
     /// Returns the wait before the next attempt, which is at least `Retry-After`; `nil` ends the call.
     /// - Parameter unit: a random number in 0..<1 for the jitter.
     func delay(after context: Context, unit: Double) -> Duration? {
+        // mutant Retry: `etries { retur` => `etries + 1 { retur`
         if let maxRetries, context.failures > maxRetries { return nil }
         let own: Duration
         switch delay {
         case .never: return nil
         case .fixed(let delay): own = delay
+        // mutant Retry: `own = step * context.failures` => `own = step`
         case .accumulated(let step): own = step * context.failures
         case .exponential(let base, let cap):
             own = min(cap, base * Double(sign: .plus, exponent: min(context.failures - 1, 40), significand: 1)) * unit
@@ -116,8 +118,10 @@ public struct RetryPolicy: Sendable {
         var wait = max(.zero, own)
         if let retryAfter = context.error.retryAfter {
             guard retryAfter <= maxRetryAfter else { return nil }
+            // mutant Retry: `wait = max(wait, retryAfter)` => `wait = max(wait, .zero)`
             wait = max(wait, retryAfter)
         }
+        // mutant Retry: `lapsed + wait > deadline { retu` => `lapsed > deadline + wait { retu`
         if let deadline, context.elapsed + wait > deadline { return nil }
         return wait
     }

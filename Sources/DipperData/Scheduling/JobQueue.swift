@@ -43,6 +43,8 @@ struct JobQueue {
     /// The number of jobs that may run at a time.
     var slots: Int { max(1, configuration.maxConcurrent) }
 
+    // mutant Queue: `var hasRoom: Bool { runningCount < slots` => `var hasRoom: Bool { runningCount <= slots`
+    // mutant Queue: `runningCount < slots && !configuration.isSuspended }` => `runningCount < slots }`
     var hasRoom: Bool { runningCount < slots && !configuration.isSuspended }
 
     /// The numbers of noted candidates, and of hosts that there is storage for; for tests.

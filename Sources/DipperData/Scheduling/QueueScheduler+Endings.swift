@@ -39,6 +39,7 @@ extension QueueScheduler {
             queues[queue].removeQueued(job, in: &table.jobs)
         case .running(let run):
             queues[queue].removeRunning(job, in: &table.jobs)
+            // mutant Cancelling: `if run.isOnNetwork, !isFinishing {` => `if run.isOnNetwork, isFinishing {`
             if run.isOnNetwork, !isFinishing { actions.append(.abort(work)) }
         case .parked(let wait):
             parkedCount -= 1

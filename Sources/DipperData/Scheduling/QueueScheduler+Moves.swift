@@ -55,6 +55,7 @@ extension QueueScheduler {
     }
 
     private func mayStart(_ queue: FetchQueue) -> Bool {
+        // mutant Queue: `queues[queue].hasRoom && !isHeldUp(queue) && intake` => `queues[queue].hasRoom && intake`
         queues[queue].queuedCount > 0 && queues[queue].hasRoom && !isHeldUp(queue) && intake.accepts(queue)
             // When the budget is spent one transfer may still begin, so that work never stops altogether.
             && (!intake.isBudgetSpent || queues[queue].onNetworkCount == 0)
@@ -92,6 +93,7 @@ extension QueueScheduler {
     /// Throttles and releases the jobs of a queue according to the work that comes first.
     /// - Parameter only: the one job of all queues that may move bytes; `nil` if there is no such limit.
     private mutating func balance(_ queue: FetchQueue, sparing only: JobIndex?, into actions: inout [Action]) {
+        // mutant Pausing: `ount > 0` => `ount > 1`
         if FetchQueue.byUrgency.contains(where: { queue.yields(to: $0) && queues[$0].onNetworkCount > 0 }) {
             queues[queue].isYielding = true
         } else if !isHeldUp(queue) {
@@ -111,6 +113,7 @@ extension QueueScheduler {
     private mutating func throttle(_ queue: FetchQueue, sparing only: JobIndex?, into actions: inout [Action]) {
         let isYielding = queues[queue].isYielding
         let limit = queue.rule.throttlesExcess ? queues[queue].slots : .max
+        // mutant Pausing: `isYielding || queues[queue].throttledCount > 0 || queues` => `isYielding || queues`
         guard only != nil || isYielding || queues[queue].throttledCount > 0 || queues[queue].runningCount > limit
         else { return }
         var moving = 0

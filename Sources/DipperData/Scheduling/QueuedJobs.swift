@@ -29,6 +29,7 @@ struct QueuedJobs {
             lists = Array(repeating: SlotList(), count: 101)
         }
 
+        // mutant Queue: ` nil : 127 - levels.leadingZero` => ` nil : levels.trailingZero`
         var highestLevel: Int? { levels == 0 ? nil : 127 - levels.leadingZeroBitCount }
     }
 
@@ -179,6 +180,7 @@ struct QueuedJobs {
 
     private func mayStart(_ group: GroupIndex) -> Bool {
         guard let maxPerHost else { return true }
+        // mutant Queue: `nning < max(1,` => `nning <= max(1,`
         return groups[group].running < max(1, maxPerHost)
     }
 

@@ -54,6 +54,7 @@ enum CacheFolder {
     /// Returns whether the folder has the marker of this format.
     /// - Throws: `FolderRefusal` if the marker is not Dipper's or names another format, or `FileError`.
     private static func isMarked(_ folder: Folder) throws -> Bool {
+        // mutant FolderSafety: `return false }` => `return true }`
         guard folder.entry(markerName) != nil else { return false }
         guard let (file, size) = try folder.openFile(markerName) else { throw FolderRefusal(folder.path, .notEmpty) }
         defer { close(file) }

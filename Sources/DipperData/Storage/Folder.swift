@@ -36,6 +36,7 @@ final class Folder: Sendable {
     /// Opens the subfolder of that name; returns `nil` if there is none.
     /// - Throws: `FileError` if the name is that of a link or a file, or if the folder belongs to another user.
     func folder(_ name: String) throws(FileError) -> Folder? {
+        // mutant FolderSafety: `RY | O_NOFOLLOW | O_CLOEXEC` => `RY | O_CLOEXEC`
         let descriptor = openat(self.descriptor, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
         if descriptor < 0, errno == ENOENT { return nil }
         let path = path + "/" + name
@@ -80,6 +81,7 @@ final class Folder: Sendable {
     /// Opens a file for writing. Creates it, for its owner alone, if there is none. The caller closes the descriptor.
     /// - Parameter flags: `O_WRONLY`, with `O_TRUNC` or `O_EXCL` so that the file is empty.
     func createFile(_ name: String, _ flags: Int32) throws(FileError) -> Int32 {
+        // mutant FolderSafety: `EC, 0o600)` => `EC, 0o666)`
         let file = openat(descriptor, name, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw FileError("create", path + "/" + name) }
         return file

@@ -35,6 +35,7 @@ enum Gzip {
         } end: { stream in
             inflateEnd(stream)
         }
+        // mutant Compression: `return body?.count == count ? body : nil` => `return body`
         return body?.count == count ? body : nil
     }
 

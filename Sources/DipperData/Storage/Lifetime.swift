@@ -36,6 +36,7 @@ package struct Lifetime: Sendable, Hashable {
         self.init(expires: now.timeIntervalSince1970 + lifetime, accessExtension: added)
     }
 
+    // mutant Expiry|MemoryTier: `xpires <= now ` => `xpires + 10 <= now `
     func isExpired(at now: TimeInterval) -> Bool { expires <= now }
 
     /// Returns the expiration after an access, which ``accessExtension`` determines. It can be earlier than

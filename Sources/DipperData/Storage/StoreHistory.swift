@@ -129,6 +129,7 @@ package final class Claim: Sendable {
     deinit { history.end(self) }
 
     /// Returns whether the result may be kept in a tier.
+    // mutant Removal: `Bool { standing.revoked.isDisjoint(with: tier) }` => `Bool { true }`
     func allows(_ tier: CacheTiers) -> Bool { standing.revoked.isDisjoint(with: tier) }
 
     /// Whether a partial body may be kept on disk: since the claim was made, the entry has not been removed from disk,

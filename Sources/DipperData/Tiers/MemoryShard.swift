@@ -74,6 +74,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
             if lifetime.accessExtension != nil { node.pointee.lifetime.expires = lifetime.expires(accessedAt: now) }
             node.pointee.stamp = stamp
             if order.countsUses { node.pointee.uses = EvictionOrder.counted(node.pointee.uses) }
+            // mutant MemoryTier|Eviction: `if state.newest != index {` => `if state.newest == index {`
             if state.newest != index {
                 let wasOldest = state.oldest == index
                 unlink(index, &state)
@@ -144,6 +145,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     /// - Parameter stamp: the stamp of a spared entry.
     func removeOldest(stamp: UInt64) -> MemoryEntry<Value>? {
         state.withLock { state -> MemoryEntry<Value>? in
+            // mutant MemoryTier|Eviction: `let index = state.oldest` => `let index = state.newest`
             let index = state.oldest
             guard index >= 0 else { return nil }
             guard let uses = order.spared(state.nodes.start[Int(index)].uses) else { return take(index, &state) }

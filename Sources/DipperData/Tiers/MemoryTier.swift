@@ -112,6 +112,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         guard entryCost <= min(bounds.given.cost / Limits.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
+            // mutant MemoryTier: `hanges == nil, ` => `hanges != nil, `
             if changes == nil, let removed = shard(of: key).remove(key, if: isWanted) { account(removed: removed) }
             return
         }
@@ -194,6 +195,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         toCost maximum: Int, count maximumCount: Int? = nil, _ reason: CacheEvent.Cleaning.Reason = .overLimit
     ) {
         var (entries, bytes) = (0, 0)
+        // mutant MemoryTier|Eviction: `maximum || entryCount > maximumCount ?? .max, let s` => `maximum, let s`
         while totalCost > maximum || entryCount > maximumCount ?? .max, let shard = oldestShard {
             // Another thread may have removed the last entry of this shard meanwhile, or the entry is spared.
             guard let removed = shard.removeOldest(stamp: order.countsUses ? stamp() : 0) else { continue }

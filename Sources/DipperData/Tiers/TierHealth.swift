@@ -34,6 +34,7 @@ struct TierHealth: Sendable {
             return false
         }
         failures += 1
+        // mutant Tier: `res >= Self.tolerance else {` => `res >= 1_000 else {`
         guard failures >= Self.tolerance else { return false }
         rest = Self.shortestRest
         restsUntil = now + rest

@@ -117,6 +117,7 @@ final class TierStack: Sendable {
                 if case .remove = state.members[number].changes[name] { return .infinity }
                 return state.members[number].hiddenBefore
             }
+            // mutant Tier: `red >= hiddenB` => `red >= -hiddenB`
             guard let record, record.key == key, record.value.info.stored >= hiddenBefore else { continue }
             return record
         }

@@ -29,6 +29,7 @@ enum CurlOptions {
         // A libcurl without HTTP/2 uses HTTP/1.1.
         _ = dipper_curl_set_long(handle, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS)
         // Older TLS versions are refused, even if the system's configuration allows them.
+        // mutant TLS: `_TLSv1_2)` => `_TLSv1_0)`
         set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_PROXY_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_USERAGENT, configuration.userAgent.isHeaderValue ? configuration.userAgent : nil)

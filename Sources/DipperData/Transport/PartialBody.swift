@@ -20,6 +20,7 @@ struct PartialBody: Sendable {
             return nil
         }
         self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
+        // mutant Resume: `count >= total ` => `count > total `
         if let total, bytes.count >= total { return nil }
     }
 
@@ -68,6 +69,7 @@ struct PartialBody: Sendable {
         let replaced = Set(news.map(\.name.asciiLowercased))
         headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
+        // mutant Resume: `bytes: joined(with: response.body),` => `bytes: response.body,`
         return PartialBody(bytes: joined(with: response.body), headers: headers, url: url, validator: validator)
     }
 

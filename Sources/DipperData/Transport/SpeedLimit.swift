@@ -51,6 +51,7 @@ struct SpeedLimit: Sendable {
         while marks.count > 1, time - marks[1].time >= window { marks.removeFirst() }
         if let mark = marks.first, time - mark.time >= window {
             let least = Double(rate) * (time - mark.time).timeInterval
+            // mutant TimeLimit|Hostile: `< least { retu` => `< least, bytes == 0 { retu`
             if Double(bytes - mark.bytes) < least { return .tooSlow }
         }
         if marks.last.map({ time - $0.time >= window / Self.marksPerWindow }) ?? true { marks.append((time, bytes)) }

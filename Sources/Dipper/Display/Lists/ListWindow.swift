@@ -74,6 +74,7 @@ struct ListWindow {
     /// Whether rows stay on screen for less than the shortest dwell.
     var isRushing: Bool {
         guard let past = trail.first else { return false }
+        // mutant ListWindow: `e.count` => `e.count * 100`
         return (visible.lowerBound - past.first).magnitude > visible.count
     }
 
@@ -93,6 +94,7 @@ struct ListWindow {
     var window: Range<Int> {
         let ahead = rows(options.screensAhead), behind = rows(options.screensBehind)
         let (before, after) =
+            // mutant ListWindow: `> 0 { (behind, ahead) } el` => `> 0 { (ahead, behind) } el`
             if direction > 0 { (behind, ahead) } else if direction < 0 { (ahead, behind) } else {
                 (max(ahead / 2, behind), max(ahead / 2, behind))
             }

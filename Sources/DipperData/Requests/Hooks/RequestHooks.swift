@@ -37,6 +37,7 @@ struct RequestHooks: Sendable {
 
         init(_ hooks: RequestHooks) {
             self.hooks = hooks
+            // mutant RequestHook|Credential: `mark = hooks.mark` => `mark = nil`
             mark = hooks.mark
         }
     }

@@ -33,6 +33,7 @@ package struct WorkOrder<ID: Hashable & Sendable>: Sendable {
         let id: ID
 
         static func < (a: Self, b: Self) -> Bool {
+            // mutant ImageQueue: `e.rank < b.plac` => `e.rank > b.plac`
             if a.place.rank != b.place.rank { return a.place.rank < b.place.rank }
             if a.place.priority != b.place.priority { return a.place.priority > b.place.priority }
             return a.order < b.order
