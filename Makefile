@@ -11,7 +11,8 @@ BUILD := $(call SWIFTPM,build)
 unexport DIPPER_TESTS
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Fuzzing
+SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources \
+	Benchmarks/peers/AsyncHTTPClient/Package.swift Benchmarks/peers/AsyncHTTPClient/Sources Fuzzing
 # The packages that the library links, that the tests run against, and that the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
 	libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
@@ -20,7 +21,7 @@ GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
 # gdb shows the stacks of tests that hang.
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python3 gdb
-BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium \
+BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium strace \
 	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
 
 # With hundreds of tests at once, more files are open than Foundation's Process can count without crashing.
@@ -209,9 +210,20 @@ lean-test: deps-test ## build the image tests without the optional formats, and 
 	DIPPER_TESTS=DipperTests $(BUILD) --build-tests --disable-default-traits --scratch-path $(LEAN_FOLDER)
 	@$(call tell-failures,$(LEAN_FOLDER)/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
+BENCH_BUILD = cd Benchmarks && $(BUILD) -c release --product dipper-bench
+
+bench-build: deps ## compile the benchmark
+	$(BENCH_BUILD)
+
+bench-quick: deps-test ## measure the most important ratios in two minutes, beside those of the last full run
+	$(call install,gcc libc6-dev e2fsprogs)
+	$(BENCH_BUILD)
+	cd Benchmarks && .build/release/dipper-bench --quick
+
 bench: deps-bench ## compare speed with other libraries and programs, and write Benchmarks/RESULTS.md
-	cd Benchmarks && $(BUILD) -c release -Xswiftc -enable-testing
-	cd Benchmarks && $$($(BUILD) -c release -Xswiftc -enable-testing --show-bin-path)/dipper-bench
+	$(BENCH_BUILD)
+	cd Benchmarks/peers/AsyncHTTPClient && $(BUILD) -c release
+	cd Benchmarks && .build/release/dipper-bench
 
 docs: deps ## build the reference and the guides of both modules into docs-build
 	$(call SWIFTPM,package) --allow-writing-to-directory docs-build generate-documentation \
@@ -219,5 +231,6 @@ docs: deps ## build the reference and the guides of both modules into docs-build
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .build-lean .run .mutants docs-build Benchmarks/.build Benchmarks/.work Fuzzing/.fuzz \
+	rm -rf .build .build-tsan .build-asan .build-lean .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
+		Benchmarks/peers/AsyncHTTPClient/.build Fuzzing/.fuzz \
 		Samples/Gallery/.build
