@@ -212,8 +212,9 @@ lean-test: deps-test ## build the image tests without the optional formats, and 
 
 BENCH_BUILD = cd Benchmarks && $(BUILD) -c release --product dipper-bench
 
-bench-build: deps ## compile the benchmark
-	$(BENCH_BUILD)
+# A debug build in the library's own build folder, so that the library is not compiled again.
+bench-build: deps ## see that the benchmark compiles
+	cd Benchmarks && $(BUILD) --scratch-path $(CURDIR)/.build --product dipper-bench
 
 bench-quick: deps-test ## measure the most important ratios in two minutes, beside those of the last full run
 	$(call install,gcc libc6-dev e2fsprogs)

@@ -7,6 +7,7 @@ enum TextKind: ObjectKind {
         /// Distinguishes requests that ask for the bytes in different ways.
         var manner = 0
         var mayRefetch = true
+        var renewed: Self { self }
         var storing = ObjectStoring.background
         var isDecided = true
         var alias: String?
@@ -197,7 +198,6 @@ struct ObjectBench {
         case .call(let bodies):
             for body in bodies { body() }
             return "call \(bodies.count)"
-        case .refuse(_, let version): return "refuse v\(version)"
         case .discard(let origin, let path, _): return "discard \(origin.key) \(path.letters)"
         case .purge(let origin, _): return "purge \(origin.key)"
         case .deliver(let waiters, .success(let object)): return "deliver \(object) to \(waiters)"
