@@ -1,0 +1,84 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A call past the cache reads nothing and keeps nothing", .timeLimit(.minutes(2)))
+struct BypassTests {
+    private let a = url("a")
+    private var past: DataRequest { DataRequest(a).with(\.cachePolicy, .bypass) }
+
+    @Test("The network answers it, and neither tier has the answer afterwards")
+    func keepsNothing() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        test.transport.script(a, [.says("1", ["Cache-Control": "max-age=100"]), .says("2"), .says("3")])
+        let request = past.with(\.waitsForDiskWrite, true).with(\.durability, .durable)
+        #expect(try await test.line(request) == "1, network")
+        #expect(try await test.cache.slowGetData(request).value == Data("2".utf8))
+        await test.cache.idle()
+        #expect(!test.cache.hasData(for: a) && test.cache.memoryCount == 0 && test.cache.diskCount == 0)
+        let files = folder.files.filter { !$0.hasPrefix("index.") && $0 != "dipper-cache" && !$0.hasSuffix(".lock") }
+        #expect(files.isEmpty)
+        await test.cache.shutdown()
+    }
+
+    @Test("An entry of the tiers is not read, not asked about, does not stand in, and stays", arguments: [true, false])
+    func readsNothing(inMemory: Bool) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let kept: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=100"]
+        test.transport.script(
+            a, [.says("kept", kept), .says("new", ["Cache-Control": "no-store"]), .status(404), .status(503)])
+        _ = try await test.line(DataRequest(a).with(\.waitsForDiskWrite, true))
+        if !inMemory { test.cache.clearMemory() }
+        #expect(try await test.line(past) == "new, network")
+        #expect(await test.cache.getData(past).error == .status(404))
+        #expect(await test.cache.getData(past.with(\.retryPolicy, .never)).error == .status(503))
+        #expect(test.sent(to: a).allSatisfy { $0["If-None-Match"] == nil })
+        #expect(test.cache.cachedSource(for: a) == (inMemory ? .memory : .disk))
+        #expect(test.cache.data(for: a) == Data("kept".utf8))
+        await test.cache.shutdown()
+    }
+
+    @Test("The beginning of a body that breaks off serves the next attempt and is not left on disk")
+    func partials() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder) { $0.retryPolicy = .fixed(.zero, retries: 1) }
+        let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100"]
+        let beginning = TransferResponse(headers: fields, body: Data(count: 40))
+        test.transport.script(a, [.interrupted(beginning, .connectionLost)])
+        let task = test.cache.getData(past)
+        await test.whileClockRuns { await test.cache.idle() }
+        #expect(await task.error == .connectionLost)
+        #expect(test.sent(to: a).map { $0["Range"] } == [nil, "bytes=40-"])
+        #expect(folder.files.allSatisfy { !$0.hasPrefix("partial") })
+        await test.cache.shutdown()
+    }
+
+    @Test(
+        "It shares a fetch with a call that keeps the answer, whoever comes first, and the answer is kept",
+        arguments: [true, false], [DataRequest.CachePolicy.useCache, .memoryOnly])
+    func shared(isFirst: Bool, policy: DataRequest.CachePolicy) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let other = DataRequest(a).with(\.cachePolicy, policy)
+        let tasks = (isFirst ? [past, other] : [other, past]).map { test.cache.getData($0) }
+        try await test.transport.nextTransfer().finish(with: Data("1".utf8))
+        for task in tasks { #expect(try await task.value == Data("1".utf8)) }
+        await test.cache.idle()
+        #expect(test.transport.transfers.count == 1)
+        #expect(test.cache.memoryCount == 1 && test.cache.diskCount == (policy == .memoryOnly ? 0 : 1))
+        await test.cache.shutdown()
+    }
+
+    @Test("A cache may be set up to keep nothing but what the program adds")
+    func byDefault() async throws {
+        let test = TestCache(folder: TemporaryFolder()) { $0.cachePolicy = .bypass }
+        test.transport.script(a, [.says("1"), .says("2")])
+        #expect(try await test.line(a) == "1, network")
+        #expect(try await test.line(a) == "2, network")
+        try await test.cache.addDataAndWait(Data("own".utf8), for: "own")
+        #expect(test.cache.data(for: "own") == Data("own".utf8) && test.cache.diskCount == 1)
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,220 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Cancelling", .timeLimit(.minutes(2)))
+struct CancellingTests {
+    private let a = url("a")
+
+    enum Way: String, CaseIterable, Sendable { case task, url, all, awaiting, shutdown, timeLimit }
+
+    /// Ends a task in a way. Returns when it has ended.
+    private func end(_ task: DataTask, by way: Way, _ test: TestCache, request: DataRequest) async throws {
+        switch way {
+        case .task:
+            task.cancel()
+            task.cancel()
+        case .url: test.cache.cancel(request)
+        case .all: test.cache.cancelAll()
+        case .awaiting:
+            let waiting = Task { await task.error }
+            waiting.cancel()
+            #expect(await waiting.value == .cancelled)
+        case .shutdown: await test.cache.shutdown()
+        case .timeLimit:
+            try await test.clock.waitForSleepers(1)
+            test.clock.advance(by: .seconds(5))
+        }
+        #expect(await task.error == (way == .timeLimit ? .timedOut : .cancelled))
+    }
+
+    @Test("Every way to end a call stops its transfer and leaves nothing behind", arguments: Way.allCases)
+    func stops(way: Way) async throws {
+        let test = TestCache()
+        let request = DataRequest(a).with(\.timeout, .seconds(5))
+        let ends = Box(0)
+        let task = test.cache.getData(request).onEnd { _ in ends.update { $0 += 1 } }
+        let transfer = try await test.transport.nextTransfer()
+        try await end(task, by: way, test, request: request)
+        try await transfer.wait { $0.isCancelled }
+        if way != .shutdown { await test.cache.idle() }
+        try await ends.wait { $0 == 1 }
+        #expect(test.cache.queueCounts == QueueCounts())
+        #expect(!test.cache.hasData(for: a))
+        await test.cache.shutdown()
+    }
+
+    @Test("Cancelling by URL ends the calls for it, in both queues, and no other")
+    func byURL() async throws {
+        let test = TestCache()
+        let tasks = [test.cache.getData(a), test.cache.slowGetData(a), test.cache.getData(url("a"))]
+        let other = test.cache.getData(url("b"))
+        try await test.transport.waitForTransfers(2)
+        test.cache.cancel(a)
+        for task in tasks { #expect(await task.error == .cancelled) }
+        #expect(other.state == .transferring)
+        test.cache.cancelAll()
+        #expect(await other.error == .cancelled)
+        #expect(await test.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error == .notCached)
+        await test.cache.shutdown()
+    }
+
+    @Test("A call after the last one was cancelled continues from the bytes that had come")
+    func continues() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let task = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        transfer.hold(
+            TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8)))
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        await test.cache.idle()
+        let again = test.cache.getData(a)
+        let next = try await test.transport.nextTransfer()
+        #expect(next.request.headers["Range"] == "bytes=2-" && next.request.offset == 2)
+        let fields: HTTPHeaders = ["ETag": "\"1\"", "Content-Range": "bytes 2-3/4"]
+        next.finish(with: Data("re".utf8), status: 206, headers: fields)
+        #expect(try await again.value == Data("here".utf8))
+        await test.cache.shutdown()
+    }
+
+    // MARK: While a hook of the request is at work
+
+    enum Place: String, CaseIterable, Sendable { case modifier, credentials, challenge, redirect }
+
+    private func request(_ place: Place, _ gate: Gate) -> DataRequest {
+        var request = DataRequest(a).with(\.timeout, .seconds(5))
+        switch place {
+        case .modifier:
+            request.modifier = RequestModifier { request in
+                await gate.pass()
+                return request
+            }
+        case .credentials:
+            request.credentials = .provider { _ in
+                await gate.pass()
+                return "x"
+            }
+        case .challenge:
+            request.credentials = .provider { challenge in
+                if challenge.demand != nil { await gate.pass() }
+                return challenge.demand == nil ? "x" : "y"
+            }
+        case .redirect:
+            request.redirectHandler = RedirectHandler { _, request in
+                await gate.pass()
+                return request
+            }
+        }
+        return request
+    }
+
+    /// Returns when hooks that began later have returned and their calls have ended: what a hook that went on before has
+    /// brought is there by then.
+    private func laterHooksReturn(_ cache: DataCache, _ transport: ScriptedTransport) async throws -> Int {
+        let modifier = RequestModifier { request in
+            await Task.yield()
+            return request
+        }
+        for number in 0..<5 {
+            transport.script(url("later\(number)"), [.says("later")])
+            _ = try await cache.getData(DataRequest(url("later\(number)")).with(\.modifier, modifier)).value
+        }
+        return 5
+    }
+
+    @Test(
+        "A call that ends while a hook of its request is at work ends once, and sends nothing",
+        arguments: Place.allCases, [Way.task, .url, .shutdown, .timeLimit])
+    func duringHook(place: Place, way: Way) async throws {
+        let test = TestCache()
+        let gate = Gate()
+        test.transport.script(
+            a, [place == .redirect ? .status(302, ["Location": "/b"]) : place == .challenge ? .status(401) : .says("1")]
+        )
+        test.transport.script(url("b"), [.says("1")])
+        let request = request(place, gate)
+        let ends = Box(0)
+        let task = test.cache.getData(request).onEnd { _ in ends.update { $0 += 1 } }
+        await gate.waitForArrival()
+        let sent = test.transport.transfers.count
+        try await end(task, by: way, test, request: request)
+        gate.open()
+        if way == .shutdown {
+            let other = TestCache()
+            _ = try await laterHooksReturn(other.cache, other.transport)
+            await other.cache.shutdown()
+            #expect(test.transport.transfers.count == sent)
+        } else {
+            let later = try await laterHooksReturn(test.cache, test.transport)
+            #expect(test.transport.transfers.count == sent + later)
+        }
+        try await ends.wait { $0 == 1 }
+        #expect(test.cache.queueCounts == QueueCounts())
+        await test.cache.shutdown()
+    }
+
+    @Test("A new call for the key, while the hook of a cancelled one is still at work, is served by itself")
+    func newCallDuringHook() async throws {
+        let test = TestCache()
+        let gate = Gate()
+        test.transport.script(a, [.says("1")])
+        var request = request(.redirect, gate)
+        request.redirectHandler = nil
+        request.validation = .success
+        request.modifier = RequestModifier(identity: "me") { request in
+            if test.transport.transfers.isEmpty { await gate.pass() }
+            return request
+        }
+        let first = test.cache.getData(request)
+        await gate.waitForArrival()
+        first.cancel()
+        #expect(await first.error == .cancelled)
+        request.modifier = RequestModifier(identity: "me") { $0 }
+        #expect(try await test.line(request) == "1, network")
+        gate.open()
+        _ = try await laterHooksReturn(test.cache, test.transport)
+        #expect(test.sent(to: a).count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("A move while a hook is at work counts for the request that is sent then")
+    func moveDuringHook() async throws {
+        let test = TestCache()
+        let gate = Gate()
+        let task = test.cache.getData(request(.modifier, gate))
+        await gate.waitForArrival()
+        task.moveToSlowQueue()
+        #expect(task.queue == .slow)
+        gate.open()
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.queue == .slow && transfer.request.headers["Priority"] == "u=6")
+        transfer.finish(with: Data())
+        #expect(await task.error == nil)
+        await test.cache.shutdown()
+    }
+
+    @Test("The task of a provider is cancelled when no call waits for it any more")
+    func provider() async throws {
+        let test = TestCache()
+        let began = Box(0)
+        let isCancelled = Box(false)
+        let provider = CustomProvider(key: "k") {
+            began.update { $0 += 1 }
+            await withTaskCancellationHandler {
+                try? await began.wait(within: .seconds(30)) { $0 > 1 }
+            } onCancel: {
+                isCancelled.update { $0 = true }
+            }
+            return Data()
+        }
+        let task = test.cache.getData(DataRequest(provider))
+        try await began.wait { $0 == 1 }
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        try await isCancelled.wait { $0 }
+        await test.cache.shutdown()
+    }
+}

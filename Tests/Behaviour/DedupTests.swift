@@ -1,0 +1,194 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("One fetch per key", .timeLimit(.minutes(2)))
+struct DedupTests {
+    private let a = url("a")
+    private let body = Data("here".utf8)
+
+    @Test("Calls from both queues and many threads share one request, and each closure is called once")
+    func oneRequest() async throws {
+        let test = TestCache { $0.callbackQueue = nil }
+        let calls = Box(0)
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<60 {
+                group.addTask {
+                    let task = number % 3 == 0 ? test.cache.slowGetData(url("a")) : test.cache.getData(url("a"))
+                    task.then { _ in calls.update { $0 += 1 } }
+                }
+            }
+        }
+        try await test.transport.nextTransfer().finish(with: body)
+        await test.cache.idle()
+        #expect(calls.value == 60)
+        let again = try await test.cache.getData(a).response
+        #expect(again.line == "here, memory" && again.attempts == 0)
+        #expect(test.transport.transfers.count == 1)
+        #expect(test.cache.statistics.networkRequests == 1 && test.cache.statistics.networkAnswers == 60)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Keys
+
+    @Test("Header fields are part of the key: the data of one user is never served to another")
+    func headersAreIdentity() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let requests = ["alice", "bob"].map { DataRequest(url("me")).with(\.headers, ["Authorization": $0]) }
+        let tasks = requests.map { test.cache.getData($0) }
+        for _ in 0..<2 {
+            let transfer = try await test.transport.nextTransfer()
+            transfer.finish(with: Data((transfer.request.headers["authorization"] ?? "").utf8))
+        }
+        for (task, name) in zip(tasks, ["alice", "bob"]) { #expect(try await task.value == Data(name.utf8)) }
+        await test.cache.synchronize()
+        test.cache.clearMemory()
+        for (request, name) in zip(requests, ["alice", "bob"]) {
+            #expect(test.cache.data(for: request) == Data(name.utf8))
+        }
+        #expect(test.cache.data(for: url("me")) == nil)
+        await test.cache.shutdown()
+    }
+
+    @Test("A key has no fragment, and the case and the order of header names do not matter")
+    func canonicalKeys() async throws {
+        #expect(CacheKey(url("a#x")) == CacheKey(a))
+        let one = CacheKey(a, headers: ["Accept": "x", "B": "y"])
+        #expect(one == CacheKey(a, headers: ["b": "y", "ACCEPT": "x"]))
+        #expect(one != CacheKey(a, headers: ["accept": "xb1:y"]) && one != CacheKey(a))
+        let test = TestCache()
+        let fields: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10"]
+        for target in [a, url("a#top")] { test.transport.script(target, [.says("1", fields)]) }
+        _ = try await test.line(url("a#top"))
+        #expect(try await test.line(a) == "1, memory")
+        test.date.advance(by: 20)
+        _ = try await test.line(a)
+        #expect(test.sent(to: a).map { $0["If-None-Match"] } == ["\"1\""])
+        await test.cache.shutdown()
+    }
+
+    @Test("A key of the caller's own takes the place of the default one")
+    func ownKey() async throws {
+        let test = TestCache()
+        let tasks = (1...2).map {
+            test.cache.getData(DataRequest(url("signed?token=\($0)")).with(\.key, "photo"))
+        }
+        try await test.transport.nextTransfer().finish(with: body)
+        for task in tasks { #expect(try await task.value == body) }
+        #expect(test.transport.transfers.count == 1)
+        #expect(test.cache.data(for: "photo") == body && test.cache.data(for: url("signed?token=1")) == nil)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Calls with rules of their own
+
+    private static let refusal = ResponseValidation { _ in .rejected }
+
+    @Test(
+        "The answer to a shared request is for the calls whose own validation accepts it",
+        arguments: [
+            (ResponseValidation.anyStatus, ResponseValidation.success, 404, nil, DipperError.status(404)),
+            (.success, .anyStatus, 404, .status(404), nil), (refusal, .success, 200, .rejected, nil),
+        ] as [(ResponseValidation, ResponseValidation, Int, DipperError?, DipperError?)])
+    func validations(
+        first: ResponseValidation, second: ResponseValidation, status: Int, firstError: DipperError?,
+        secondError: DipperError?
+    ) async throws {
+        let test = TestCache { $0.retryPolicy = .never }
+        let one = test.cache.getData(DataRequest(a).with(\.validation, first))
+        let transfer = try await test.transport.nextTransfer()
+        let other = test.cache.getData(DataRequest(a).with(\.validation, second))
+        test.transport.script(a, [.says("fine", status: status)])
+        transfer.finish(with: Data("fine".utf8), status: status)
+        #expect(await one.error == firstError)
+        #expect(await other.error == secondError)
+        await test.cache.shutdown()
+    }
+
+    @Test("A call that refuses what an alternative has brought ends by itself, and so does the fetch")
+    func refusesAlternative() async throws {
+        let test = TestCache { $0.retryPolicy = .never }
+        test.transport.script(url("b"), [.says("mirror")])
+        let first = test.cache.getData(DataRequest(a).with(\.alternatives, [url("b")]))
+        let transfer = try await test.transport.nextTransfer()
+        let picky = ResponseValidation { $0.body == Data("mirror".utf8) ? .rejected : nil }
+        let second = test.cache.getData(DataRequest(a).with(\.validation, picky))
+        transfer.fail(with: .connectionFailed)
+        await test.whileClockRuns { await test.cache.idle() }
+        #expect(await first.error == nil)
+        #expect(await second.error == .rejected)
+        #expect(test.transport.transfers.count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test(
+        "An answer that is for one request alone is not handed to a call with other fields",
+        arguments: [["Vary": "*"], ["Cache-Control": "no-store"]] as [HTTPHeaders])
+    func forOneAlone(headers: HTTPHeaders) async throws {
+        let test = TestCache { $0.retryPolicy = .never }
+        func call(_ user: Int) -> DataTask {
+            test.cache.getData(DataRequest(a).with(\.key, "k").with(\.headers, ["Cookie": "user=\(user)"]))
+        }
+        let one = call(1)
+        let transfer = try await test.transport.nextTransfer()
+        let two = call(2)
+        test.transport.script(a, [.says("page of 2", headers)])
+        transfer.finish(with: Data("page of 1".utf8), headers: headers)
+        #expect(try await one.value == Data("page of 1".utf8))
+        #expect(try await two.value == Data("page of 2".utf8))
+        await test.cache.shutdown()
+    }
+
+    @Test("A reader that joins a refresh is answered from disk, and the refresh by the network")
+    func readerJoinsRefresh() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        try await test.cache.addDataAndWait(Data("old".utf8), for: CacheKey(a))
+        test.cache.clearMemory()
+        let refresh = test.cache.getRemoteData(a)
+        let transfer = try await test.transport.nextTransfer()
+        #expect(try await test.line(a) == "old, disk")
+        transfer.finish(with: body)
+        #expect(try await refresh.response.line == "here, network")
+        #expect(test.transport.transfers.count == 1)
+        #expect(test.cache.data(for: a) == body)
+        await test.cache.shutdown()
+    }
+
+    @Test("A call that may use the cache alone is not answered by the fetch that it joins", arguments: [true, false])
+    func cacheOnly(hasFolder: Bool) async throws {
+        let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
+        let fetching = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        let reading = test.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly))
+        #expect(await reading.error == .notCached)
+        transfer.finish(with: body)
+        #expect(await fetching.error == nil)
+        await test.cache.shutdown()
+    }
+
+    @Test("However many calls find an answer out of date, one fetch at a time renews it")
+    func oneRevalidation() async throws {
+        let test = TestCache()
+        let fields: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=1000"]
+        test.transport.script(a, [.says("1", fields), .silence])
+        _ = try await test.line(a)
+        test.date.advance(by: 20)
+        var renewing: Set<DataTask> = []
+        for _ in 0..<100 {
+            let response = try await test.cache.getData(a).response
+            #expect(response.source == .stale)
+            if let task = response.revalidation { renewing.insert(task) }
+        }
+        #expect(renewing.count == 1)
+        try await test.transport.waitForTransfers(2)
+        test.transport.transfers[1].finish(with: Data("2".utf8), headers: fields)
+        #expect(try await renewing.first?.value == Data("2".utf8))
+        #expect(try await test.line(a) == "2, memory")
+        #expect(test.transport.transfers.count == 2)
+        test.date.advance(by: 20)
+        #expect(try await test.cache.getData(a).response.revalidation != nil, "it is renewed each time")
+        await test.cache.shutdown()
+    }
+}

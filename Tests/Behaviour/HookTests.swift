@@ -1,0 +1,375 @@
+import DipperData
+import DipperTesting
+import Dispatch
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Hooks and events of a task", .timeLimit(.minutes(2)))
+struct HookTests {
+    private let a = url("a")
+
+    /// A record of everything that the hooks of a task hear, in one line each.
+    private func listen(to task: DataTask) -> Box<[String]> {
+        let heard = Box<[String]>([])
+        task.onFail { error, isFatal in heard.update { $0.append(isFatal ? "fatal \(error)" : "\(error)") } }
+            .onRetry { heard.update { $0.append("retry") } }
+            .onProgress { progress in heard.update { $0.append("\(progress.received)") } }
+            .then { data in heard.update { $0.append("then \(data.count)") } }
+        return heard
+    }
+
+    // MARK: Order
+
+    @Test("Hooks are called in the order of what happened: progress before the failure, the retry before its progress")
+    func order() async throws {
+        let test = TestCache()
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
+        let heard = listen(to: task)
+        let first = try await test.transport.nextTransfer()
+        first.send(progress: 3, of: 9)
+        first.fail(with: .connectionLost)
+        try await task.waitForFailures()
+        try await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(1))
+        let second = try await test.transport.nextTransfer()
+        second.send(progress: 5, of: 9)
+        second.finish(with: Data(count: 9))
+        _ = await task.ending
+        #expect(heard.value == ["3", "connection lost", "retry", "5", "then 9"])
+        await test.cache.shutdown()
+    }
+
+    @Test("Hooks that are added late hear what has happened, in order, and each thing once")
+    func lateHooks() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.status(503), .failure(.connectionLost), .says("x"), .status(404)])
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
+        await test.whileClockRuns { _ = await task.result }
+        for _ in 0..<2 {
+            let heard = listen(to: task)
+            _ = await task.ending
+            #expect(Set(heard.value) == ["status 503", "connection lost", "retry", "then 1"])
+            #expect(heard.value.count == 5 && heard.value.last == "then 1")
+        }
+        let failed = test.cache.getRemoteData(a)
+        #expect(await failed.error == .status(404))
+        let heard = listen(to: failed)
+        _ = await failed.ending
+        #expect(heard.value == ["fatal status 404"])
+        await test.cache.shutdown()
+    }
+
+    @Test("A call that fails again and again remembers its latest failures alone, and its end")
+    func bounded() async throws {
+        let test = TestCache()
+        test.transport.script(a, Array(repeating: .status(503), count: 200) + [.says("x")])
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.zero, retries: nil)))
+        await test.whileClockRuns { _ = await task.result }
+        let heard = listen(to: task)
+        _ = await task.ending
+        #expect(task.attempts == 201)
+        #expect((60...70).contains(heard.value.count) && heard.value.last == "then 1")
+        await test.cache.shutdown()
+    }
+
+    @Test("Each call is told its end once and nothing after it, when its answer and its cancelling race")
+    func oneEnd() async throws {
+        let test = TestCache { $0.callbackQueue = .serial() }
+        let log = Box<[Int: [String]]>([:])
+        for number in 0..<100 {
+            let task = test.cache.getData(url("\(number)"))
+            task.onProgress { _ in log.update { $0[number, default: []].append("progress") } }
+                .onFail { _, _ in log.update { $0[number, default: []].append("failure") } }
+                .onEnd { _ in log.update { $0[number, default: []].append("end") } }
+            let transfer = try await test.transport.nextTransfer()
+            async let answering: Void = transfer.finish(with: Data())
+            async let moving: Void = transfer.send(progress: 1, of: 1)
+            async let cancelling: Void = task.cancel()
+            _ = await (answering, moving, cancelling)
+        }
+        await test.cache.idle()
+        #expect(log.value.count == 100)
+        for lines in log.value.values {
+            #expect(lines.last == "end" && lines.count { $0 == "end" } == 1, "\(lines)")
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("The stream of events begins with the present state and ends with the end")
+    func events() async throws {
+        let test = TestCache { $0.progressInterval = .zero }
+        func lines(_ events: AsyncStream<DataTask.Event>) async -> [String] {
+            var lines: [String] = []
+            for await event in events {
+                switch event {
+                case .state(let state): lines.append("\(state)")
+                case .progress(let progress): lines.append("\(progress.received)")
+                case .failure(let error, let isFatal): lines.append(isFatal ? "fatal \(error)" : "\(error)")
+                case .retry: lines.append("retry")
+                case .finished(let response): lines.append("finished \(response.source.rawValue)")
+                }
+            }
+            return lines
+        }
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
+        let first = try await test.transport.nextTransfer()
+        let events = task.events
+        first.fail(with: .connectionLost)
+        try await task.waitForFailures()
+        let parked = task.events
+        try await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(1))
+        let second = try await test.transport.nextTransfer()
+        second.send(progress: 1, of: 2)
+        second.finish(with: Data(count: 2))
+        #expect(await lines(events) == ["transferring", "connection lost", "retry", "1", "finished network"])
+        #expect(await lines(parked) == ["parked", "retry", "1", "finished network"])
+        #expect(await lines(task.events) == ["finished", "finished network"])
+        await test.cache.shutdown()
+    }
+
+    // MARK: Progress
+
+    @Test("Progress is told once per interval with the latest bytes, and the last byte at once")
+    func progress() async throws {
+        let test = TestCache { $0.progressInterval = .seconds(1) }
+        let heard = Box<[Int]>([])
+        let task = test.cache.getData(a).onProgress { progress in heard.update { $0.append(progress.received) } }
+        let transfer = try await test.transport.nextTransfer()
+        for received in 1...9 { transfer.send(progress: received, of: 100) }
+        try await test.clock.waitForSleepers(1)
+        #expect(heard.value == [1])
+        test.clock.advance(by: .seconds(1))
+        try await heard.wait { $0 == [1, 9] }
+        for received in 10...20 { transfer.send(progress: received, of: 100) }
+        transfer.send(progress: 100, of: 100)
+        transfer.finish(with: Data(count: 100))
+        _ = await task.ending
+        #expect(heard.value == [1, 9, 100])
+        await test.cache.shutdown()
+    }
+
+    @Test("A listener that is added while nothing comes hears how far the transfer has come, by a hook or a stream")
+    func lateListeners() async throws {
+        let test = TestCache { $0.progressInterval = .zero }
+        let task = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        transfer.send(progress: 40, of: 100)
+        let isThere = await task.reaches { event in
+            if case .progress(let progress) = event { progress.received == 40 } else { false }
+        }
+        #expect(isThere)
+        let heard = Box<[TaskProgress]>([])
+        task.onProgress { progress in heard.update { $0.append(progress) } }
+        try await heard.wait { $0.last == TaskProgress(received: 40, expected: 100) }
+        #expect(heard.value.last?.fraction == 0.4)
+        transfer.finish(with: Data(count: 100))
+        #expect(await task.error == nil)
+        await test.cache.shutdown()
+    }
+
+    @Test("A new attempt does not tell of the bytes of the one before")
+    func newAttempt() async throws {
+        let test = TestCache {
+            $0.progressInterval = .zero
+            $0.retryPolicy = .fixed(.zero)
+        }
+        let task = test.cache.getData(a)
+        let first = try await test.transport.nextTransfer()
+        first.send(progress: 40, of: 100)
+        first.fail(with: .connectionLost)
+        let second = try await test.transport.nextTransfer()
+        let heard = Box<[Int]>([])
+        task.onProgress { progress in heard.update { $0.append(progress.received) } }
+        second.send(progress: 7, of: 100)
+        second.finish(with: Data(count: 100))
+        _ = await task.ending
+        #expect(heard.value == [7])
+        await test.cache.shutdown()
+    }
+
+    // MARK: Queues of closures
+
+    @Test("The closures of a task run one at a time and in order, also on a concurrent queue")
+    func concurrentQueue() async throws {
+        let test = TestCache {
+            $0.callbackQueue = .dispatch(DispatchQueue(label: "test", attributes: .concurrent))
+            $0.progressInterval = .zero
+        }
+        let heard = Box<[Int]>([])
+        let inside = Box(0)
+        let overlaps = Box(0)
+        let task = test.cache.getData(a).onProgress { progress in
+            if inside.update({
+                $0 += 1; return $0 > 1
+            }) {
+                overlaps.update { $0 += 1 }
+            }
+            heard.update { $0.append(progress.received) }
+            inside.update { $0 -= 1 }
+        }
+        let transfer = try await test.transport.nextTransfer()
+        for received in 1...500 { transfer.send(progress: received, of: 1_000) }
+        transfer.finish(with: Data())
+        _ = await task.ending
+        #expect(overlaps.value == 0 && !heard.value.isEmpty)
+        #expect(heard.value == Set(heard.value).sorted())
+        await test.cache.shutdown()
+    }
+
+    @Test("A queue that is held up hears of all it missed, with the progress of the latest attempt alone")
+    func heldUpQueue() async throws {
+        let queue = DispatchQueue(label: "held up")
+        let test = TestCache { $0.callbackQueue = .dispatch(queue) }
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
+        let heard = listen(to: task)
+        let transfer = try await test.transport.nextTransfer()
+        queue.suspend()
+        transfer.send(progress: 1, of: 9)
+        transfer.fail(with: .connectionLost)
+        try await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(1))
+        let second = try await test.transport.nextTransfer()
+        second.send(progress: 5, of: 9)
+        second.finish(with: Data(count: 9))
+        #expect(await task.error == nil, "the value does not wait for hooks")
+        queue.resume()
+        _ = await task.ending
+        #expect(heard.value == ["connection lost", "retry", "5", "then 9"])
+        await test.cache.shutdown()
+    }
+
+    @Test("A closure that blocks its queue holds up no fetch, no retry and no call")
+    func blockedQueue() async throws {
+        let test = TestCache {
+            $0.callbackQueue = .serial()
+            $0.retryPolicy = .fixed(.seconds(1))
+        }
+        let door = Door()
+        let arrivals = Box(0)
+        test.transport.script(a, [.says("a")])
+        let blocking = test.cache.getData(a) { _ in
+            arrivals.update { $0 += 1 }
+            door.pass()
+        }
+        try await arrivals.wait { $0 == 1 }
+        test.transport.script(url("b"), [.failure(.connectionLost), .says("b")])
+        let other = test.cache.getData(url("b"))
+        await test.whileClockRuns { _ = await other.result }
+        #expect(await other.error == nil)
+        door.stayOpen()
+        _ = await blocking.ending
+        await test.cache.shutdown()
+    }
+
+    @Test("A request's own queue is handed the work, and the work is done when that queue does it")
+    func customQueue() async throws {
+        let pending = Box<[@Sendable () -> Void]>([])
+        let test = TestCache()
+        let called = Box(false)
+        let request = DataRequest(a).with(\.callbackQueue, .custom { work in pending.update { $0.append(work) } })
+        test.transport.script(a, [.body(Data())])
+        let task = test.cache.getData(request) { _ in called.update { $0 = true } }
+        #expect(await task.error == nil)
+        try await pending.wait { !$0.isEmpty }
+        #expect(!called.value)
+        for work in pending.value { work() }
+        #expect(called.value)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Code of the program's own
+
+    @Test("Every closure that the program gives the cache may call the cache")
+    func reentrant() async throws {
+        struct Curious: DataProvider {
+            let look: @Sendable () -> Void
+            var cacheKey: CacheKey { "curious" }
+            var isLocal: Bool {
+                look()
+                return false
+            }
+            func data() async throws -> Data {
+                look()
+                return Data("x".utf8)
+            }
+        }
+        let test = TestCache(folder: TemporaryFolder())
+        let looks = Box<[String: Int]>([:])
+        let task = Box<DataTask?>(nil)
+        let cache = test.cache
+        let look: @Sendable (String) -> Void = { place in
+            _ = (
+                cache.queueCounts, cache.statistics, cache.hasData(for: url("a")), task.value?.state,
+                task.value?.attempts
+            )
+            cache.moveTaskToSlowQueue(url("none"))
+            cache.cancel(url("none"))
+            looks.update { $0[place, default: 0] += 1 }
+        }
+        for name in ["a", "b", "c"] { test.transport.script(url(name), [.status(503), .says(name)]) }
+        var request = DataRequest(a)
+        request.retryPolicy = .custom { _ in
+            look("policy"); return .zero
+        }
+        request.modifier = RequestModifier(identity: "me") { request in
+            look("modifier"); return request
+        }
+        request.validation = ResponseValidation { response in
+            look("validation")
+            return response.status == 200 ? nil : .status(response.status)
+        }
+        request.credentials = .provider(identity: "me") { _ in
+            look("credentials"); return nil
+        }
+        let inner = Box<DataTask?>(nil)
+        let outer = cache.getData(request)
+        task.update { $0 = outer }
+        outer.onFail { _, _ in look("fail") }.onRetry { look("retry") }.then { _ in
+            look("then")
+            let next = cache.getData(DataRequest(url("b")).with(\.retryPolicy, .fixed(.zero)))
+            inner.update { $0 = next }
+        }
+        await test.whileClockRuns { await cache.idle() }
+        #expect(try await inner.value?.value == Data("b".utf8))
+        #expect(try await cache.getData(DataRequest(Curious { look("provider") })).value == Data("x".utf8))
+        // A stored answer is checked again.
+        cache.clearMemory()
+        #expect(try await cache.getData(request).response.source == .disk)
+        #expect(
+            Set(looks.value.keys)
+                == ["policy", "modifier", "validation", "credentials", "fail", "retry", "then", "provider"])
+        await cache.shutdown()
+    }
+
+    // MARK: The handle
+
+    @Test("The result is the bytes, or the error with which the task ends; a task equals itself alone")
+    func handle() async {
+        let test = TestCache()
+        test.transport.script(a, [.says("x")])
+        test.transport.script(url("b"), [.status(404)])
+        let tasks = [test.cache.getData(a), test.cache.getData(a), test.cache.getData(url("b"))]
+        #expect(await tasks[0].result == .success(Data("x".utf8)))
+        #expect(await tasks[2].result == .failure(.status(404)))
+        #expect(tasks.map(\.state) == [.finished, .finished, .failed(.status(404))])
+        #expect(tasks[0] == tasks[0] && tasks[0] != tasks[1])
+        #expect(Set(tasks + tasks).count == 3)
+        await test.cache.shutdown()
+    }
+
+    @Test("A task prints its key without secrets, its queue and its state, and dumps no more")
+    func description() async throws {
+        let test = TestCache()
+        test.network.isUp = false
+        let task = test.cache.slowGetData(url("a?token=secret"))
+        try await task.waitForFailures()
+        #expect("\(task)" == "http://host.test/a?token=*** slow parked")
+        #expect(String(reflecting: task) == "\(task)")
+        var dumped = ""
+        dump(task, to: &dumped)
+        #expect(!dumped.contains("secret"))
+        await test.cache.shutdown()
+    }
+}

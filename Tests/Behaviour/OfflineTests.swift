@@ -1,0 +1,134 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Calls without a network", .timeLimit(.minutes(2)))
+struct OfflineTests {
+    private let a = url("a")
+
+    @Test("A call waits for the network without a request, tells of its wait, and begins when the network returns")
+    func networkReturns() async throws {
+        let test = TestCache()
+        test.network.isUp = false
+        let heard = Box<[String]>([])
+        let task = test.cache.getData(a)
+        task.onFail { error, isFatal in heard.update { $0.append("\(error) \(isFatal)") } }
+        task.onRetry { heard.update { $0.append("retry") } }
+        try await task.waitForFailures()
+        #expect(task.state == .parked && task.attempts == 0)
+        #expect(test.transport.transfers.isEmpty)
+        let joined = test.cache.slowGetData(a)
+        try await joined.waitForFailures()
+        test.network.isUp = true
+        await test.answerAll()
+        #expect(await task.error == nil)
+        #expect(await joined.error == nil)
+        #expect(heard.value == ["network unreachable false", "retry"])
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("The loss of the network during a transfer is not a failure that counts")
+    func lossDoesNotCount() async throws {
+        let test = TestCache()
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1), retries: 1)))
+        let first = try await test.transport.nextTransfer()
+        test.network.isUp = false
+        first.fail(with: .connectionLost)
+        try await task.waitForFailures()
+        test.transport.script(a, [.status(503), .says("here")])
+        test.network.isUp = true
+        await test.whileClockRuns { await test.cache.idle() }
+        #expect(try await task.value == Data("here".utf8))
+        #expect(test.transport.transfers.count == 3)
+        await test.cache.shutdown()
+    }
+
+    @Test("A transfer that stands still after its host has become unreachable gives up and begins anew later")
+    func standsStill() async throws {
+        let test = TestCache()
+        let task = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        test.network.setReachable(false, host: "host.test")
+        try await test.clock.waitForSleepers(1)
+        test.clock.advanceToNextSleeper()
+        try await transfer.wait { $0.isCancelled }
+        try await task.waitForFailures()
+        #expect(task.state == .parked)
+        test.network.setReachable(true, host: "host.test")
+        await test.answerAll()
+        #expect(await task.error == nil)
+        #expect(test.transport.transfers.count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("The wait for the network ends with the deadline of the policy, and does not begin without retries")
+    func deadline() async throws {
+        let record = EventRecord()
+        let test = TestCache { $0.eventSinks.append(record) }
+        test.network.isUp = false
+        var policy = RetryPolicy.default
+        policy.deadline = .seconds(60)
+        let patient = test.cache.getData(
+            DataRequest(a).with(\.retryPolicy, policy).with(\.timeout, .seconds(1)))
+        #expect(await test.cache.getData(DataRequest(url("b")).with(\.retryPolicy, .never)).error == .unreachable)
+        await test.whileClockRuns { _ = await patient.error }
+        #expect(await patient.error == .unreachable, "the time without a network does not count as the call's own")
+        #expect(record.events.last { $0.kind == .callFailed(.unreachable) }?.time == .seconds(60))
+        #expect(test.transport.transfers.isEmpty)
+        await test.cache.shutdown()
+    }
+
+    @Test("A host that cannot be reached holds up its own calls alone, also after a redirect to it")
+    func oneHost() async throws {
+        let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
+        let far = DataRequest(string: "http://far.test/x")
+        test.network.setReachable(false, host: "far.test")
+        test.transport.script(a, [.status(302, ["Location": "http://far.test/x"])])
+        let tasks = [test.cache.getData(far), test.cache.getData(a)]
+        for task in tasks { try await task.waitForFailures() }
+        #expect(tasks.map(\.state) == [.parked, .parked])
+        test.transport.script(url("b"), [.says("b")])
+        test.transport.script(url("s"), [.says("s")])
+        #expect(try await test.line(url("b")) == "b, network")
+        #expect(try await test.cache.slowGetData(url("s")).value == Data("s".utf8))
+        #expect(test.transport.transfers.map(\.request.url) == [a, url("b"), url("s")])
+        // Another change of the network does not wake the calls.
+        test.network.setReachable(false, host: "other.test")
+        test.network.setReachable(true, host: "far.test")
+        await test.answerAll()
+        for task in tasks { #expect(await task.error == nil) }
+        #expect(test.transport.transfers(of: a).count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("Calls that have waited for the network begin one after the other, urgent ones first")
+    func wakeUp() async throws {
+        let count = 200
+        let test = TestCache {
+            $0.fastQueue.maxConcurrent = 2 * count
+            $0.slowQueue.maxConcurrent = 2 * count
+        }
+        test.network.isUp = false
+        var tasks = (0..<count).map { test.cache.slowGetData(url("s\($0)")) }
+        tasks += (0..<count).map { test.cache.getData(url("u\($0)")) }
+        for task in tasks { try await task.waitForFailures() }
+        #expect(test.cache.queueCounts.parked == 2 * count)
+        test.network.isUp = true
+        var instants: [ManualClock.Instant] = []
+        for number in 0..<2 * count {
+            try await test.clock.waitForSleepers(1)
+            test.clock.advanceToNextSleeper()
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.url.lastPathComponent.hasPrefix(number < count ? "u" : "s"))
+            transfer.finish(with: Data())
+            instants.append(test.clock.now)
+        }
+        #expect(Set(instants).count == 2 * count, "no two at a time")
+        await test.cache.idle()
+        #expect(test.transport.transfers.count == 2 * count)
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,277 @@
+import DipperData
+import DipperTesting
+import Dispatch
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("A running prefetch leaves the link to urgent work", .timeLimit(.minutes(2)))
+struct PausingTests {
+    private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "4"]
+    private func beginning(_ text: String) -> TransferResponse {
+        TransferResponse(headers: fields, body: Data(text.utf8))
+    }
+
+    /// A cache with a prefetch of `/s` that is held back for an urgent call for `/u`.
+    private struct HeldBack {
+        let test = TestCache()
+        let slow: DataTask
+        let slowTransfer: ScriptedTransfer
+        let urgent: DataTask
+        let urgentTransfer: ScriptedTransfer
+
+        init(_ change: (inout DataRequest) -> Void = { _ in }) async throws {
+            var request = DataRequest(url("s"))
+            change(&request)
+            slow = test.cache.slowGetData(request)
+            slowTransfer = try await test.transport.nextTransfer()
+            urgent = test.cache.getData(url("u"))
+            urgentTransfer = try await test.transport.nextTransfer()
+            try await slowTransfer.wait { $0.isThrottled }
+        }
+    }
+
+    @Test("It is held back as soon as urgent work is on the network, and goes on when all of that is done")
+    func throttling() async throws {
+        let held = try await HeldBack()
+        #expect(held.slow.state == .paused && !held.urgentTransfer.isThrottled)
+        held.test.cache.getData(url("v"))
+        let second = try await held.test.transport.nextTransfer()
+        held.urgentTransfer.finish(with: Data())
+        #expect(await held.urgent.error == nil)
+        #expect(held.slowTransfer.isThrottled)
+        second.finish(with: Data())
+        try await held.slowTransfer.wait { !$0.isThrottled }
+        #expect(held.slow.state == .transferring)
+        held.slowTransfer.finish(with: Data("s".utf8))
+        #expect(try await held.slow.value == Data("s".utf8))
+        #expect(held.test.transport.transfers.count == 3)
+        await held.test.cache.shutdown()
+    }
+
+    @Test("An urgent call for it lets it go on in place, as urgent work that other prefetches wait for")
+    func promoted() async throws {
+        let held = try await HeldBack()
+        let joined = held.test.cache.getData(url("s"))
+        try await held.slowTransfer.wait { !$0.isThrottled && $0.queue == .fast }
+        let other = held.test.cache.slowGetData(url("other"))
+        held.urgentTransfer.finish(with: Data())
+        #expect(await held.urgent.error == nil)
+        #expect(other.state == .waiting)
+        held.slowTransfer.finish(with: Data("s".utf8))
+        #expect(try await joined.value == Data("s".utf8))
+        #expect(try await held.slow.value == Data("s".utf8))
+        try await held.test.transport.nextTransfer().finish(with: Data())
+        #expect(await other.error == nil)
+        #expect(held.test.transport.transfers(of: url("s")).count == 1)
+        await held.test.cache.shutdown()
+    }
+
+    @Test("An urgent fetch that is moved to slowQueue keeps its transfer, and is held back while urgent work remains")
+    func demoted() async throws {
+        let test = TestCache()
+        let tasks = ["a", "b"].map { test.cache.getData(url($0)) }
+        let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
+        test.cache.moveTaskToSlowQueue(url("a"))
+        try await transfers[0].wait { $0.queue == .slow && $0.isThrottled }
+        #expect(tasks[0].queue == .slow && tasks[0].requestedQueue == .fast && tasks[0].state == .paused)
+        // Without urgent work, prefetches that were moved while they ran go on one after the other.
+        tasks[1].moveToSlowQueue()
+        try await transfers[0].wait { !$0.isThrottled }
+        try await transfers[1].wait { $0.isThrottled && $0.queue == .slow }
+        let heard = Box(0)
+        tasks[0].onProgress { progress in heard.update { $0 = progress.received } }
+        transfers[0].send(progress: 9, of: 9)
+        transfers[0].finish(with: Data(count: 9))
+        try await transfers[1].wait { !$0.isThrottled }
+        transfers[1].finish(with: Data())
+        await test.cache.idle()
+        #expect(heard.value == 9)
+        for task in tasks { #expect(await task.error == nil) }
+        #expect(test.transport.transfers.count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("A prefetch that was looked up while urgent work began moves no byte before that is done")
+    func lookedUpMeanwhile() async throws {
+        struct SlowTier: Tier {
+            let name = "slow"
+            let gate: Gate
+            func record(named name: String) async -> Data? {
+                await gate.pass()
+                return nil
+            }
+            func store(_ record: Data, named name: String, until expiration: Date?) {}
+            func removeRecord(named name: String) {}
+        }
+        let journal = Journal()
+        let gate = Gate()
+        let test = TestCache {
+            $0.tiers = [SlowTier(gate: gate)]
+            $0.eventSinks.append(journal)
+        }
+        let slow = test.cache.slowGetData(url("s"))
+        await gate.waitForArrival()
+        let urgent = test.cache.getData(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))
+        let urgentTransfer = try await test.transport.nextTransfer()
+        gate.open()
+        // A second look-up ends after the first one.
+        _ = await test.cache.getData(DataRequest(url("none")).with(\.cachePolicy, .cacheOnly)).error
+        for transfer in test.transport.transfers(of: url("s")) { #expect(transfer.isThrottled) }
+        urgentTransfer.finish(with: Data())
+        #expect(await urgent.error == nil)
+        let transfer = try await test.transport.nextTransfer()
+        try await transfer.wait { !$0.isThrottled }
+        transfer.finish(with: Data())
+        #expect(await slow.error == nil)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Time and failures
+
+    @Test("The time for which it is held back does not count towards its time limit")
+    func timeLimit() async throws {
+        let held = try await HeldBack { $0.timeout = .seconds(10) }
+        held.test.clock.advance(by: .seconds(60))
+        held.urgentTransfer.finish(with: Data())
+        try await held.slowTransfer.wait { !$0.isThrottled }
+        held.slowTransfer.finish(with: Data("s".utf8))
+        #expect(try await held.slow.value == Data("s".utf8))
+        await held.test.cache.shutdown()
+    }
+
+    @Test("A server that breaks it off while it is held back costs no retry: it continues where it stopped")
+    func brokenOff() async throws {
+        let held = try await HeldBack { $0.retryPolicy = .never }
+        let failures = Box(0)
+        held.slow.onFail { _, _ in failures.update { $0 += 1 } }
+        held.slowTransfer.interrupt(with: beginning("he"))
+        held.urgentTransfer.finish(with: Data())
+        let next = try await held.test.transport.nextTransfer()
+        #expect(next.request.headers["Range"] == "bytes=2-")
+        let headers: HTTPHeaders = ["ETag": "\"v\"", "Content-Range": "bytes 2-3/4"]
+        next.finish(with: Data("re".utf8), status: 206, headers: headers)
+        #expect(try await held.slow.value == Data("here".utf8))
+        await held.test.cache.idle()
+        #expect(failures.value == 0)
+        await held.test.cache.shutdown()
+    }
+
+    @Test("A server that breaks it off again and again without a byte exhausts the retries")
+    func brokenOffAgain() async throws {
+        let test = TestCache { $0.retryPolicy = .fixed(.zero, retries: 3) }
+        let slow = test.cache.slowGetData(url("s"))
+        try await test.transport.nextTransfer().interrupt(with: beginning("he"))
+        let hasEnded = Box(false)
+        slow.onEnd { _ in hasEnded.update { $0 = true } }
+        for round in 0..<3 {
+            let transfer = try await test.transport.nextTransfer()
+            test.cache.getData(url("u\(round)"))
+            let urgent = try await test.transport.nextTransfer()
+            try await transfer.wait { $0.isThrottled }
+            urgent.finish(with: Data())
+            try await transfer.wait { !$0.isThrottled }
+            transfer.fail(with: .connectionLost)
+        }
+        #expect(await slow.error == .connectionLost)
+        await test.cache.idle()
+        #expect(test.transport.transfers(of: url("s")).count == 4 && hasEnded.value)
+        await test.cache.shutdown()
+    }
+
+    @Test("A failure of a hook counts although the attempt before was broken off while it was held back")
+    func failingHook() async throws {
+        let count = Box(0)
+        let held = try await HeldBack { request in
+            request.retryPolicy = .never
+            request.modifier = RequestModifier { (request) async throws(DipperError) in
+                if count.update({
+                    $0 += 1; return $0 > 1
+                }) {
+                    throw .timedOut
+                }
+                return request
+            }
+        }
+        held.slowTransfer.interrupt(with: beginning("he"))
+        held.urgentTransfer.finish(with: Data())
+        #expect(await held.slow.error == .timedOut)
+        #expect(count.value == 2)
+        await held.test.cache.shutdown()
+    }
+
+    // MARK: While a transfer starts
+
+    @Test("A transfer hears the last word on whether it is held back, also if urgent work came and went as it started")
+    func lastWord() async throws {
+        let transport = NestingTransport()
+        let test = TestCache { $0.transport = transport }
+        let cache = test.cache
+        let urgent = Box<DataTask?>(nil)
+        transport.whileStarting { urgent.update { $0 = cache.getData(url("urgent")) } }
+        let slow = cache.slowGetData(url("first"))
+        try await transport.words.wait { $0.last == false }
+        #expect(await urgent.value?.error == nil)
+        transport.finishSecond()
+        #expect(await slow.error == nil)
+        #expect(transport.words.value.last == false)
+        await cache.shutdown()
+    }
+}
+
+/// A transport that redirects the first request. While the second request starts, urgent work begins; when the cache
+/// holds the second request back for it, the urgent work ends.
+private final class NestingTransport: Transport {
+    private struct State {
+        var whileStarting: @Sendable () -> Void = {}
+        var urgent: (@Sendable (TransferEvent) -> Void)?
+        var second: (@Sendable (TransferEvent) -> Void)?
+    }
+
+    private struct Running: Transfer {
+        let change: @Sendable (Bool) -> Void
+        func cancel() {}
+        func setThrottled(_ isThrottled: Bool) { change(isThrottled) }
+        func setQueue(_ queue: FetchQueue) {}
+    }
+
+    private let state = Mutex(State())
+    private let queue = DispatchQueue(label: "nesting")
+    /// What the second transfer has heard, in order.
+    let words = Box<[Bool]>([])
+
+    func whileStarting(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.whileStarting = body } }
+
+    func finishSecond() { end(state.withLock { $0.second }) }
+
+    private func end(_ receive: (@Sendable (TransferEvent) -> Void)?) {
+        receive?(.finished(.success(TransferResponse(body: Data()))))
+    }
+
+    func start(
+        _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
+    ) -> any Transfer {
+        switch request.url.lastPathComponent {
+        case "first":
+            let answer = TransferResponse(status: 302, headers: ["Location": "/second"], body: Data())
+            queue.async { receive(.finished(.success(answer))) }
+            return Running { _ in }
+        case "second":
+            let body = state.withLock { state in
+                state.second = receive
+                return state.whileStarting
+            }
+            body()
+            return Running { isThrottled in
+                if isThrottled { self.end(self.state.withLock { exchange(&$0.urgent, with: nil) }) }
+                self.words.update { $0.append(isThrottled) }
+            }
+        default:
+            state.withLock { $0.urgent = receive }
+            return Running { _ in }
+        }
+    }
+
+    func shutdown() async {}
+}

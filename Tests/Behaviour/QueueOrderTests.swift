@@ -1,0 +1,333 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The order in which fetches start", .timeLimit(.minutes(2)))
+struct QueueOrderTests {
+    /// Answers the transfers one after the other, and returns the names of those that follow the first one.
+    private func startOrder(_ test: TestCache, _ count: Int) async throws -> [String] {
+        var names: [String] = []
+        for _ in 0..<count {
+            let transfer = try await test.transport.nextTransfer()
+            names.append(transfer.request.url.lastPathComponent)
+            transfer.finish(with: Data())
+        }
+        await test.cache.idle()
+        await test.cache.shutdown()
+        return Array(names.dropFirst())
+    }
+
+    // MARK: Between the queues
+
+    @Test("No prefetch starts while an urgent fetch waits or runs, and prefetches run one at a time")
+    func urgentFirst() async throws {
+        let journal = Journal()
+        let test = TestCache {
+            $0.fastQueue.maxConcurrent = 2
+            $0.eventSinks.append(journal)
+        }
+        for name in ["u1", "u2", "u3"] { test.cache.getData(url(name)) }
+        for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
+        test.cache.getData(url("u4"))
+        try await test.transport.waitForTransfers(2)
+        await test.answerAll()
+        let lines = journal.lines
+        #expect(lines.prefix(2) == ["+u1", "+u2"])
+        #expect(lines.suffix(4) == ["+s1", "-s1", "+s2", "-s2"])
+        #expect(journal.mostAtOnce == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("Urgent calls that never end hold prefetches up for ever, by default")
+    func endlessUrgentWork() async throws {
+        let test = TestCache { $0.fastQueue.maxConcurrent = 2 }
+        test.cache.getData(url("u0"))
+        test.cache.slowGetData(url("s"))
+        for number in 1...100 {
+            test.cache.getData(url("u\(number)"))
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.url == url("u\(number - 1)"))
+            transfer.finish(with: Data())
+        }
+        test.clock.advance(by: .seconds(86_400))
+        #expect(try await startOrder(test, 2) == ["s"])
+    }
+
+    @Test("Every urgent call that may run at a time does, and one more starts when one ends")
+    func limit() async throws {
+        let journal = Journal()
+        let test = TestCache { $0.eventSinks.append(journal) }
+        for number in 0..<20 { test.cache.getData(url("\(number)")) }
+        try await test.transport.waitForTransfers(8)
+        await test.answerAll()
+        #expect(Array(journal.lines.prefix(8)) == (0..<8).map { "+\($0)" })
+        #expect(journal.mostAtOnce == 8)
+        #expect(journal.lines.count == 40)
+        await test.cache.shutdown()
+    }
+
+    @Test("An entry on disk answers an urgent call at once, without a slot and without holding a prefetch back")
+    func diskHit() async throws {
+        let journal = EventRecord()
+        let test = TestCache(folder: TemporaryFolder()) {
+            $0.fastQueue.maxConcurrent = 1
+            $0.eventSinks.append(journal)
+        }
+        try await test.cache.addDataAndWait(Data("here".utf8), for: CacheKey(url("kept")))
+        test.cache.clearMemory()
+        test.cache.slowGetData(url("s"))
+        let slow = try await test.transport.nextTransfer()
+        #expect(try await test.line(url("kept")) == "here, disk")
+        slow.finish(with: Data())
+        await test.cache.idle()
+        #expect(!journal.kinds.contains(.paused))
+        test.cache.clearMemory()
+        test.cache.getData(url("busy"))
+        let busy = try await test.transport.nextTransfer()
+        #expect(try await test.line(url("kept")) == "here, disk")
+        busy.finish(with: Data())
+        await test.cache.shutdown()
+    }
+
+    // MARK: Inside a queue
+
+    @Test(
+        "The higher priority starts first, and among equals the first or the last that was asked for",
+        arguments: [FetchQueue.fast, .slow], [QueueConfiguration.Order.fifo, .lifo])
+    func order(queue: FetchQueue, order: QueueConfiguration.Order) async throws {
+        let test = TestCache {
+            $0.fastQueue = QueueConfiguration(maxConcurrent: 1, order: order)
+            $0.slowQueue = QueueConfiguration(maxConcurrent: 1, order: order)
+        }
+        let calls: [(String, Priority)] = [
+            ("first", .normal), ("low", .low), ("a", .normal), ("b", .normal), ("high", .high), ("most", 0.9),
+        ]
+        for (name, priority) in calls {
+            let request = DataRequest(url(name)).with(\.priority, priority)
+            if queue == .fast { test.cache.getData(request) } else { test.cache.slowGetData(request) }
+            if name == "first" { try await test.transport.waitForTransfers(1) }
+        }
+        let equals = order == .fifo ? ["a", "b"] : ["b", "a"]
+        #expect(try await startOrder(test, 6) == ["most", "high"] + equals + ["low"])
+    }
+
+    @Test("A priority may change while the call waits, and the highest of the calls for a key counts")
+    func priorityChanges() async throws {
+        let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
+        test.cache.getData(url("first"))
+        try await test.transport.waitForTransfers(1)
+        let lowered = (0..<2).map { _ in test.cache.getData(DataRequest(url("lowered")).with(\.priority, .high)) }
+        test.cache.getData(url("a"))
+        let raised = test.cache.getData(url("raised"))
+        test.cache.getData(url("joined"))
+        test.cache.slowGetData(DataRequest(url("joined")).with(\.priority, .high))
+        raised.priority = 1.0
+        for task in lowered { task.priority = .low }
+        #expect(try await startOrder(test, 5) == ["raised", "joined", "a", "lowered"])
+    }
+
+    @Test("No more than maxPerHost fetches run for one host, and those of other hosts pass them by")
+    func perHost() async throws {
+        let journal = Journal()
+        let test = TestCache {
+            $0.fastQueue = QueueConfiguration(maxConcurrent: 3, maxPerHost: 1)
+            $0.eventSinks.append(journal)
+        }
+        for name in ["a1", "a2", "a3", "b1"] {
+            test.cache.getData(DataRequest(string: "http://\(name.prefix(1)).test/\(name)"))
+        }
+        for name in ["a1", "b1"] {
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.url.lastPathComponent == name)
+            if name == "a1" { try await test.transport.waitForTransfers(2) }
+            transfer.finish(with: Data())
+        }
+        await test.answerAll()
+        #expect(journal.lines.filter { $0.contains("a") } == ["+a1", "-a1", "+a2", "-a2", "+a3", "-a3"])
+        await test.cache.shutdown()
+    }
+
+    @Test("Limits may change while fetches wait, and a lower one stops no fetch that runs")
+    func limitsChange() async throws {
+        let journal = Journal()
+        let test = TestCache {
+            $0.fastQueue.maxConcurrent = 1
+            $0.eventSinks.append(journal)
+        }
+        for name in ["a1", "a2", "b1", "a3", "a4"] {
+            test.cache.getData(DataRequest(string: "http://\(name.prefix(1)).test/\(name)"))
+        }
+        try await journal.wait(for: 1)
+        test.cache.fastQueue = QueueConfiguration(maxConcurrent: 9, maxPerHost: 2)
+        try await journal.wait(for: 3)
+        test.cache.fastQueue = QueueConfiguration(maxConcurrent: 4)
+        try await journal.wait(for: 4)
+        test.cache.fastQueue.maxConcurrent = 1
+        #expect(test.cache.fastQueue == QueueConfiguration(maxConcurrent: 1))
+        #expect(test.transport.transfers.allSatisfy { !$0.isCancelled && !$0.isThrottled })
+        await test.answerAll()
+        #expect(journal.lines.prefix(4) == ["+a1", "+a2", "+b1", "+a3"])
+        #expect(journal.lines.suffix(2) == ["+a4", "-a4"])
+        await test.cache.shutdown()
+    }
+
+    @Test(
+        "A suspended queue starts nothing, lets running fetches go on, and goes on when it is released",
+        arguments: [FetchQueue.fast, .slow])
+    func suspended(queue: FetchQueue) async throws {
+        let test = TestCache()
+        func call(_ name: String) -> DataTask {
+            queue == .fast ? test.cache.getData(url(name)) : test.cache.slowGetData(url(name))
+        }
+        let running = call("running")
+        let transfer = try await test.transport.nextTransfer()
+        if queue == .fast { test.cache.fastQueue.isSuspended = true } else { test.cache.slowQueue.isSuspended = true }
+        let waiting = call("waiting")
+        transfer.finish(with: Data())
+        #expect(await running.error == nil)
+        // The other queue goes on, and its fetch is the next one; urgent work that waits still comes before prefetches.
+        if queue == .slow {
+            test.cache.getData(url("urgent"))
+            let urgent = try await test.transport.nextTransfer()
+            #expect(urgent.request.url == url("urgent"))
+            urgent.finish(with: Data())
+        }
+        #expect(waiting.state == .waiting)
+        if queue == .fast { test.cache.fastQueue.isSuspended = false } else { test.cache.slowQueue.isSuspended = false }
+        try await test.transport.nextTransfer().finish(with: Data())
+        #expect(await waiting.error == nil)
+        await test.cache.shutdown()
+    }
+
+    // MARK: maxPause
+
+    @Test("With maxPause one prefetch at a time runs beside urgent work, each after that wait")
+    func maxPause() async throws {
+        let journal = Journal()
+        let test = TestCache {
+            $0.slowQueue.maxPause = .seconds(5)
+            $0.eventSinks.append(journal)
+        }
+        test.cache.getData(url("u"))
+        let urgent = try await test.transport.nextTransfer()
+        for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
+        for name in ["s1", "s2"] {
+            try await test.clock.waitForSleepers(1)
+            test.clock.advance(by: .seconds(5))
+            let slow = try await test.transport.nextTransfer()
+            #expect(slow.request.url == url(name) && !slow.request.isThrottled && !slow.isThrottled)
+            test.clock.advance(by: .seconds(60))
+            slow.finish(with: Data())
+        }
+        try await journal.wait(for: 5)
+        urgent.finish(with: Data())
+        await test.cache.idle()
+        #expect(journal.lines == ["+u", "+s1", "-s1", "+s2", "-s2", "-u"])
+        #expect(journal.seconds == [0, 5, 70])
+        await test.cache.shutdown()
+    }
+
+    @Test("With maxPause a prefetch that is held back goes on before another one starts")
+    func maxPauseReleases() async throws {
+        let test = TestCache { $0.slowQueue.maxPause = .seconds(5) }
+        for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
+        let slow = try await test.transport.nextTransfer()
+        test.cache.getData(url("u"))
+        let urgent = try await test.transport.nextTransfer()
+        try await slow.wait { $0.isThrottled }
+        try await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(5))
+        try await slow.wait { !$0.isThrottled }
+        urgent.finish(with: Data())
+        slow.finish(with: Data())
+        await test.answerAll()
+        #expect(test.transport.transfers.map(\.request.url.lastPathComponent) == ["s1", "u", "s2"])
+        await test.cache.shutdown()
+    }
+
+    // MARK: All at once
+
+    /// The fetches of a cache by their events: what waits and what runs in which queue.
+    private struct Watch {
+        var waiting: [CacheKey: FetchQueue] = [:]
+        var running: [CacheKey: FetchQueue] = [:]
+        var problems: [String] = []
+        var most: [FetchQueue: Int] = [:]
+
+        mutating func hear(_ event: CacheEvent) {
+            let key = event.key
+            switch event.kind {
+            case .queued(let queue):
+                running[key] = nil
+                waiting[key] = queue
+            case .queueChanged(let queue):
+                if waiting[key] != nil { waiting[key] = queue }
+                if running[key] != nil { running[key] = queue }
+            case .attemptBegan(let queue):
+                let urgent = waiting.values.contains(.fast) || running.values.contains(.fast)
+                if queue == .slow, urgent { problems.append("\(key) starts beside urgent work") }
+                if running[key] != nil { problems.append("\(key) starts twice") }
+                waiting[key] = nil
+                running[key] = queue
+                let count = running.values.count { $0 == queue }
+                most[queue] = max(most[queue] ?? 0, count)
+            case .parked, .jobEnded:
+                waiting[key] = nil
+                running[key] = nil
+            default: break
+            }
+        }
+    }
+
+    @Test(
+        "Whatever calls come, the rules hold, no request is made twice at a time, and each call ends once",
+        arguments: [UInt64(1), 2, 3])
+    func randomCalls(seed: UInt64) async throws {
+        let watch = Box(Watch())
+        let test = TestCache {
+            $0.fastQueue.maxConcurrent = 3
+            $0.retryPolicy = .fixed(.zero, retries: 1)
+            $0.cachePolicy = .ignoreCache
+            $0.eventSinks.append(Observer([.jobs, .attempts]) { event in watch.update { $0.hear(event) } })
+        }
+        var state = seed
+        func random(_ count: Int) -> Int {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return Int(state >> 33) % count
+        }
+        let ends = Box<[Int: Int]>([:])
+        var tasks: [DataTask] = []
+        var answered = 0
+        for number in 0..<600 {
+            let target = url("\(random(12))")
+            switch random(10) {
+            case 0...4:
+                let task = random(2) == 0 ? test.cache.getData(target) : test.cache.slowGetData(target)
+                task.onEnd { _ in ends.update { $0[number, default: 0] += 1 } }
+                tasks.append(task)
+            case 5: test.cache.moveTaskToSlowQueue(target)
+            case 6: if !tasks.isEmpty { tasks[random(tasks.count)].cancel() }
+            case 7: if !tasks.isEmpty { tasks[random(tasks.count)].priority = Priority(Double(random(100)) / 100) }
+            default:
+                let transfers = test.transport.transfers
+                guard answered < transfers.count else { continue }
+                if random(4) == 0 {
+                    transfers[answered].fail(with: .connectionLost)
+                } else {
+                    transfers[answered].finish(with: Data())
+                }
+                answered += 1
+            }
+        }
+        await test.answerAll()
+        let seen = watch.value
+        #expect(seen.problems.isEmpty)
+        #expect(seen.waiting.isEmpty && seen.running.isEmpty)
+        #expect(seen.most == [.fast: 3, .slow: 1])
+        #expect(ends.value.count == tasks.count && ends.value.values.allSatisfy { $0 == 1 })
+        #expect(test.cache.queueCounts == QueueCounts())
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,160 @@
+import DipperData
+import FaultServer
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The cache against a real server", .timeLimit(.minutes(2)))
+struct RealServerTests {
+    private func cache(
+        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
+    ) -> DataCache {
+        var configuration = DataCache.Configuration(directory: folder?.url)
+        configuration.logger.logLevel = .critical
+        configuration.retryPolicy = .exponential(base: .milliseconds(10))
+        change(&configuration)
+        return DataCache(configuration)
+    }
+
+    @Test("A 404 is requested once, a 503 is tried again, and a body that is cut short is fetched whole")
+    func retries() async throws {
+        let server = try await FaultServer.start()
+        let cache = cache()
+        #expect(await cache.getData(server.url("/nothing")).error == .status(404))
+        #expect(server.requests(to: "/nothing").count == 1)
+        let retried = try await cache.getData(server.url("/bytes/100/b?status=503&times=2")).response
+        #expect(retried.attempts == 3 && retried.data == FaultServer.body(of: "/bytes/100/b", size: 100))
+        for fault in ["cut=50", "reset=50", "length=5000"] {
+            let path = "/bytes/2000/\(fault.prefix(3))"
+            let response = try await cache.getData(server.url("\(path)?\(fault)&times=1")).response
+            #expect(response.data == FaultServer.body(of: path, size: 2_000) && response.attempts == 2)
+        }
+        await cache.shutdown()
+        await server.stop()
+    }
+
+    @Test("A second cache on the folder asks nothing of the network")
+    func secondRun() async throws {
+        let server = try await FaultServer.start()
+        let folder = TemporaryFolder()
+        for run in 0..<2 {
+            let cache = cache(folder)
+            for number in 0..<20 {
+                let target = server.url("/bytes/\(number * 800)/x\(number)")
+                let response = try await cache.getData(target).response
+                #expect(response.source == (run == 0 ? .network : .disk))
+                #expect(response.data == FaultServer.body(of: target.path, size: number * 800))
+            }
+            await cache.shutdown()
+        }
+        #expect(server.requests.count == 20)
+        await server.stop()
+    }
+
+    @Test("Calls from many threads, to a server with faults, all end, each once, with the right bytes")
+    func storm() async throws {
+        let server = try await FaultServer.start()
+        let cache = cache(TemporaryFolder())
+        let ends = Box<[Int: Int]>([:])
+        let served = Box(0)
+        await withTaskGroup(of: Void.self) { group in
+            for worker in 0..<8 {
+                group.addTask {
+                    for call in 0..<50 {
+                        let faults = ["", "?status=503&times=1", "?cut=10&times=1", "?status=404", "?delay=3"]
+                        let name = (call * 7 + worker * 3) % 40
+                        let target = server.url("/bytes/3000/n\(name)\(faults[name % faults.count])")
+                        let number = worker * 1_000 + call
+                        let task = (call + worker) % 2 == 0 ? cache.getData(target) : cache.slowGetData(target)
+                        task.onEnd { _ in ends.update { $0[number, default: 0] += 1 } }
+                        switch (call * 5 + worker) % 9 {
+                        case 0: task.cancel()
+                        case 1: cache.moveTaskToSlowQueue(target)
+                        case 2: cache.removeData(for: target)
+                        case 3: cache.clearMemory()
+                        default: break
+                        }
+                        guard let data = try? await task.value else { continue }
+                        served.update { $0 += 1 }
+                        #expect(data == FaultServer.body(of: "/bytes/3000/n\(name)", size: 3_000))
+                    }
+                }
+            }
+        }
+        await cache.idle()
+        #expect(cache.queueCounts == QueueCounts())
+        #expect(served.value > 200, "one call in nine is cancelled, and one in five is not found")
+        #expect(ends.value.count == 400 && ends.value.values.allSatisfy { $0 == 1 })
+        await cache.shutdown()
+        await server.stop()
+    }
+
+    // MARK: The transport
+
+    @Test("A body that is too large ends a transfer that was held back, once it is let go on")
+    func tooLargeAfterPause() async throws {
+        let server = try await FaultServer.start()
+        var configuration = CurlConfiguration()
+        configuration.maximumBodySize = 1_000
+        let transport = CurlTransport(configuration)
+        func end(of path: String, _ begun: (any Transfer) async -> Void = { _ in }) async -> DipperError? {
+            let (ends, end) = AsyncStream.makeStream(of: DipperError?.self)
+            let request = TransferRequest(url: server.url(path), queue: .slow)
+            let transfer = transport.start(request) { event in
+                guard case .finished(let result) = event else { return }
+                if case .failure(let error) = result { end.yield(error) } else { end.yield(nil) }
+                end.finish()
+            }
+            await begun(transfer)
+            for await error in ends { return error }
+            return nil
+        }
+        let error = await end(of: "/bytes/10000/a?chunked=1&delay=50") { transfer in
+            transfer.setThrottled(true)
+            await server.waitForEnds(1)
+            // The first bytes have been held back when another transfer of the pool is over.
+            #expect(await end(of: "/bytes/10/b?delay=50") == nil)
+            transfer.setThrottled(false)
+        }
+        #expect(error == .tooLarge)
+        await transport.shutdown()
+        await server.stop()
+    }
+
+    @Test("A server that hangs up amid the TLS handshake is a failure that may pass", arguments: [true, false])
+    func handshake(isReset: Bool) async throws {
+        let server = try await RawServer.start(greeting: [isReset ? .reset : .close])
+        let cache = cache { $0.retryPolicy = .never }
+        let error = await cache.getData(DataRequest(string: server.url("/", scheme: "https"))).error
+        // A reset may come before the connection counts as made.
+        #expect(error == .connectionLost || isReset && error == .connectionFailed)
+        if !isReset { #expect(error?.detail == "the TLS handshake was broken off") }
+        await cache.shutdown()
+        await server.stop()
+    }
+
+    @Test("A request leaves nothing of its method and body behind for the next one")
+    func methods() async throws {
+        let server = try await RawServer.start { request in
+            let body = request.head.hasPrefix("HEAD") ? "" : "here"
+            return [.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\n" + body), .close]
+        }
+        let transport = CurlTransport()
+        let requests = [
+            ("POST", Data("1".utf8)), ("POST", Data()), ("HEAD", nil), ("POST", Data("1".utf8)), ("GET", nil),
+        ]
+        for (method, body) in requests {
+            var request = TransferRequest(url: URL(string: server.url("/x"))!)
+            request.method = method
+            request.body = body
+            let response = try await withCheckedContinuation { continuation in
+                _ = transport.start(request) { event in
+                    if case .finished(let result) = event { continuation.resume(returning: result) }
+                }
+            }.get()
+            #expect(response.body == Data((method == "HEAD" ? "" : "here").utf8), "\(method)")
+        }
+        await transport.shutdown()
+        await server.stop()
+    }
+}

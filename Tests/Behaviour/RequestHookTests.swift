@@ -1,0 +1,273 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Hooks of a request", .timeLimit(.minutes(2)))
+struct RequestHookTests {
+    private let a = url("a")
+    private let b = url("b")
+    private let c = url("c")
+
+    // MARK: Modifier
+
+    @Test("A modifier has the last word on each request that is sent, and its identity is part of the key")
+    func modifier() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.status(503), .says("1")])
+        let count = Box(0)
+        let modifier = RequestModifier { request in
+            await Task.yield()
+            var request = request
+            request.headers["X-Signed"] = "\(count.update { $0 += 1; return $0 })"
+            request.headers["Priority"] = "u=0"
+            return request
+        }
+        let request = DataRequest(a).with(\.modifier, modifier).with(\.retryPolicy, .fixed(.zero))
+        #expect(try await test.line(request) == "1, network")
+        #expect(test.sent(to: a).map { $0["X-Signed"] } == ["1", "2"])
+        #expect(test.sent(to: a).allSatisfy { $0["Priority"] == "u=0" })
+        #expect(try await test.line(request) == "1, memory")
+        #expect(!test.cache.hasData(for: a))
+        await test.cache.shutdown()
+    }
+
+    @Test("An error that a modifier throws ends the attempt: for good, or to be tried again")
+    func throwingModifier() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.says("1")])
+        let count = Box(0)
+        let failing = RequestModifier { (request) async throws(DipperError) in
+            if count.update({
+                $0 += 1; return $0 == 1
+            }) {
+                throw .timedOut
+            }
+            return request
+        }
+        let failures = Box<[Bool]>([])
+        let task = test.cache.getData(DataRequest(a).with(\.modifier, failing).with(\.retryPolicy, .fixed(.zero)))
+            .onFail { _, isFatal in failures.update { $0.append(isFatal) } }
+        #expect(try await task.ending.get().line == "1, network")
+        #expect(failures.value == [false])
+        let refusing = RequestModifier { (_) async throws(DipperError) in throw .rejected }
+        #expect(await test.cache.getData(DataRequest(b).with(\.modifier, refusing)).error == .rejected)
+        #expect(test.transport.transfers.count == 1)
+        #expect(test.cache.queueCounts == QueueCounts())
+        await test.cache.shutdown()
+    }
+
+    @Test("A modifier or a redirect handler may lead elsewhere, but only where http goes, and with valid fields")
+    func modifiedURL() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.status(302, ["Location": "/b"])])
+        test.transport.script(c, [.says("1")])
+        let changes: [(@Sendable (inout TransferRequest) -> Void, DipperError?)] = [
+            ({ $0.url = URL(string: "file:///etc/passwd")! }, .unsupportedScheme),
+            ({ $0.url = URL(string: "ftp://host.test/x")! }, .unsupportedScheme),
+            ({ $0.url = URL(string: "http://")! }, .invalidURL),
+            ({ $0.headers["X"] = "a\r\nb: c" }, .invalidHeader), ({ $0.url = url("c") }, nil),
+        ]
+        for (change, error) in changes {
+            let changing: @Sendable (TransferRequest) -> TransferRequest = { request in
+                var request = request
+                change(&request)
+                return request
+            }
+            let modified = DataRequest(b).with(\.modifier, RequestModifier { changing($0) })
+            #expect(await test.cache.getRemoteData(modified).error == error)
+            let handled = DataRequest(a).with(\.redirectHandler, RedirectHandler { changing($1) })
+            #expect(await test.cache.getRemoteData(handled).error == error)
+            #expect(
+                test.cache.hasData(for: handled) == (error == nil)
+                    && test.cache.hasData(for: modified) == (error == nil))
+        }
+        #expect(test.transport.transfers(of: b).isEmpty && test.transport.transfers(of: c).count == 2)
+        #expect(!test.cache.hasData(for: c))
+        await test.cache.shutdown()
+    }
+
+    // MARK: Redirects
+
+    @Test("Redirects are followed up to the limit, and the answer is kept under the first URL")
+    func redirects() async throws {
+        let test = TestCache { $0.maximumRedirects = 3 }
+        for number in 0..<5 { test.transport.script(url("\(number)"), [.status(302, ["Location": "/\(number + 1)"])]) }
+        test.transport.script(url("5"), [.says("end")])
+        let response = try await test.cache.getData(url("2")).response
+        #expect(response.line == "end, network" && response.metrics?.redirects == 3 && response.attempts == 1)
+        #expect(test.cache.hasData(for: url("2")) && !test.cache.hasData(for: url("5")))
+        #expect(await test.cache.getData(url("1")).error == .tooManyRedirects)
+        #expect(test.transport.transfers(of: url("1")).count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("A redirect handler follows, changes or stops; a redirect that is not followed is the answer")
+    func handler() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.says("moved", ["Location": "/b", "X-Why": "moved"], status: 307)])
+        for target in [b, c] { test.transport.script(target, [.says("1")]) }
+        let seen = Box<[String]>([])
+        let follow = RedirectHandler { step, request in
+            seen.update { $0.append("\(step.status) \(step.headers["X-Why"] ?? "") \(step.count) \(request.url.path)") }
+            return request
+        }
+        #expect(await test.cache.getRemoteData(DataRequest(a).with(\.redirectHandler, follow)).error == nil)
+        #expect(seen.value == ["307 moved 0 /b"])
+        let change = RedirectHandler { _, request in
+            await Task.yield()
+            var request = request
+            request.url = url("c")
+            request.headers["X-Plain"] = "changed"
+            request.headers["X-Other"] = nil
+            return request
+        }
+        let headers: HTTPHeaders = ["X-Plain": "first", "X-Other": "first"]
+        #expect(
+            await test.cache.getData(DataRequest(a).with(\.redirectHandler, change).with(\.headers, headers)).error
+                == nil)
+        let sent = try #require(test.sent(to: c).last)
+        #expect(sent["X-Plain"] == "changed" && sent["X-Other"] == nil)
+        for request in [
+            DataRequest(a).with(\.redirectHandler, RedirectHandler { _, _ in nil }),
+            DataRequest(a).with(\.followsRedirects, false),
+        ] {
+            #expect(await test.cache.getRemoteData(request).error == .status(307))
+            let response = try await test.cache.getRemoteData(request.with(\.validation, .anyStatus)).response
+            #expect(response.status == 307 && response.line == "moved, network")
+        }
+        #expect(test.transport.transfers(of: b).count == 1)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Credentials
+
+    @Test(
+        "Fixed credentials are sent, and not again after a refusal; a refused token is renewed once",
+        arguments: [
+            ([], 1), (["Bearer 1"], 1), (["Bearer 1", "Bearer 1"], 1), (["Bearer 1", "Bearer 2", "Bearer 3"], 2),
+            (["fixed"], 1),
+        ] as [([String], Int)])
+    func refused(answers: [String], requests: Int) async throws {
+        let test = TestCache()
+        test.transport.script(a, [.status(401, ["WWW-Authenticate": "Bearer"])])
+        let left = Box(answers)
+        let credentials =
+            answers == ["fixed"]
+            ? Credentials.basic(user: "Aladdin", password: "open sesame")
+            : .provider { _ in left.update { $0.isEmpty ? nil : $0.removeFirst() } }
+        #expect(await test.cache.getData(DataRequest(a).with(\.credentials, credentials)).error == .status(401))
+        #expect(test.sent(to: a).count == requests)
+        if answers == ["fixed"] {
+            #expect(test.sent(to: a)[0]["Authorization"] == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("The request with a renewed token is no failure and no retry")
+    func refreshedToken() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.status(401, ["WWW-Authenticate": "Bearer error=expired"]), .says("1")])
+        let asked = Box<[String?]>([])
+        let provider = Credentials.provider { challenge in
+            await Task.yield()
+            asked.update { $0.append(challenge.demand) }
+            return challenge.demand == nil ? "Bearer old" : "Bearer new"
+        }
+        let told = Box(0)
+        let task = test.cache.getData(DataRequest(a).with(\.credentials, provider))
+            .onFail { _, _ in told.update { $0 += 1 } }.onRetry { told.update { $0 += 1 } }
+        let response = try await task.ending.get()
+        #expect(response.line == "1, network" && response.attempts == 1 && told.value == 0)
+        #expect(asked.value == [nil, "Bearer error=expired"])
+        #expect(test.sent(to: a).map { $0["Authorization"] } == ["Bearer old", "Bearer new"])
+        await test.cache.shutdown()
+    }
+
+    // MARK: Validation
+
+    @Test("An answer that a validation refuses is not kept; a refusal that may pass is tried again")
+    func validation() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let fields: HTTPHeaders = ["Cache-Control": "max-age=99"]
+        test.transport.script(a, [.says("bad", fields), .says("bad", fields), .says("good", fields)])
+        let isGood: @Sendable (TransferResponse) -> Bool = { $0.body == Data("good".utf8) }
+        let strict = DataRequest(a).with(
+            \.validation, .success.and(ResponseValidation { isGood($0) ? nil : .rejected }))
+        #expect(await test.cache.getData(strict).error == .rejected)
+        await test.cache.idle()
+        #expect(!test.cache.hasData(for: a) && test.cache.diskCount == 0)
+        #expect(try await test.line(a) == "bad, network")
+        #expect(try await test.line(strict) == "good, network", "what is kept is checked again")
+        #expect(test.sent(to: a).count == 3)
+        test.transport.script(b, [.says("not yet"), .says("not yet"), .says("good")])
+        let patient = ResponseValidation { isGood($0) ? nil : .status(503) }
+        let request = DataRequest(b).with(\.validation, patient).with(\.retryPolicy, .fixed(.zero))
+        let task = test.cache.getData(request)
+        await test.whileClockRuns { _ = await task.result }
+        #expect(try await task.response.attempts == 3)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Alternatives and priority
+
+    @Test("Alternatives are tried in order, from their beginning, and the answer is kept under the first URL")
+    func alternatives() async throws {
+        let test = TestCache()
+        let part = TransferResponse(headers: ["ETag": "\"v\"", "Content-Length": "4"], body: Data("12".utf8))
+        test.transport.script(a, [.status(404)])
+        test.transport.script(b, [.interrupted(part, .connectionLost)])
+        test.transport.script(c, [.says("1", ["Cache-Control": "max-age=50", "ETag": "\"v\""])])
+        let told = Box<[String]>([])
+        var request = DataRequest(a).with(\.retryPolicy, .fixed(.zero, retries: 1))
+        request = request.with(\.alternatives, [b, c, url("d")])
+        let task = test.cache.getData(request)
+            .onFail { error, isFatal in told.update { $0.append("\(error) \(isFatal)") } }
+        await test.whileClockRuns { await test.cache.idle() }
+        #expect(try await task.response.line == "1, network")
+        #expect(test.transport.transfers.map(\.request.url) == [a, b, b, c])
+        #expect(test.sent(to: b)[1]["Range"] != nil && test.sent(to: c)[0]["Range"] == nil)
+        #expect(told.value == ["status 404 false", "connection lost false", "connection lost false"])
+        #expect(try await test.line(a) == "1, memory")
+        #expect(!test.cache.hasData(for: c))
+        test.transport.script(c, [.status(410)])
+        let failing = test.cache.getRemoteData(
+            DataRequest(a).with(\.retryPolicy, .never).with(\.alternatives, [b, c]))
+        await test.whileClockRuns { _ = await failing.result }
+        let error = await failing.error
+        #expect(error == .status(410) && error?.earlier == [.status(404), .connectionLost])
+        await test.cache.shutdown()
+    }
+
+    @Test("After a cancel no alternative is tried")
+    func cancelledAlternatives() async throws {
+        let test = TestCache()
+        let task = test.cache.getData(DataRequest(a).with(\.alternatives, [b]))
+        let transfer = try await test.transport.nextTransfer()
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        transfer.fail(with: .status(404))
+        await test.cache.idle()
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("Each request tells the server its priority, unless the caller has")
+    func priority() async throws {
+        let test = TestCache()
+        for (queue, priority, text) in [
+            (FetchQueue.fast, Priority.normal, "u=2"), (.fast, .high, "u=1"), (.fast, .low, "u=3"),
+            (.slow, .normal, "u=6"), (.slow, .high, "u=5"), (.slow, .low, "u=7"), (.fast, .normal, "u=4, i"),
+        ] {
+            var request = DataRequest(url("\(queue)\(priority.value)\(text)")).with(\.priority, priority)
+            if text == "u=4, i" { request.headers = ["priority": text] }
+            let task = queue == .fast ? test.cache.getData(request) : test.cache.slowGetData(request)
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.headers["Priority"] == text)
+            transfer.finish(with: Data())
+            #expect(await task.error == nil)
+        }
+        await test.cache.shutdown()
+    }
+}

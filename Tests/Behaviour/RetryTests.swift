@@ -1,0 +1,227 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Failures and retries", .timeLimit(.minutes(2)))
+struct RetryTests {
+    private let a = url("a")
+
+    /// A cache whose requests for `/a` all fail, and the seconds at which they are sent.
+    private func seconds(
+        _ policy: RetryPolicy, _ steps: [ScriptedTransport.Step] = [.failure(.connectionLost)],
+        at date: ManualDate = ManualDate()
+    ) async -> [Double] {
+        let journal = Journal()
+        let test = TestCache(date: date) { $0.eventSinks.append(journal) }
+        test.transport.script(a, steps)
+        test.cache.getData(DataRequest(a).with(\.retryPolicy, policy))
+        await test.whileClockRuns { await test.cache.idle() }
+        await test.cache.shutdown()
+        return journal.seconds
+    }
+
+    // MARK: Which failures
+
+    @Test(
+        "A failure that cannot pass ends the call after one request",
+        arguments: [
+            DipperError.tlsRejected, .tooLarge, .tooManyRedirects, .malformedResponse, .unsupportedScheme, .invalidURL,
+            .status(400), .status(401), .status(403), .status(404), .status(410), .status(451), .status(304),
+        ])
+    func fatal(error: DipperError) async {
+        let test = TestCache()
+        test.transport.script(a, [error.status.map { .status($0) } ?? .failure(error)])
+        let heard = Box<[Bool]>([])
+        let task = test.cache.getData(a).onFail { _, isFatal in heard.update { $0.append(isFatal) } }
+        #expect(await task.error == error)
+        await test.cache.idle()
+        #expect(heard.value == [true])
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test(
+        "A failure that may pass is tried again after the wait of its policy",
+        arguments: [
+            DipperError.unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut,
+            .status(408), .status(425), .status(429), .status(500), .status(503), .status(599),
+        ])
+    func mayPass(error: DipperError) async throws {
+        let failure: ScriptedTransport.Step = error.status.map { .status($0) } ?? .failure(error)
+        #expect(await seconds(.fixed(.seconds(5)), [failure, .body(Data())]) == [0, 5])
+    }
+
+    // MARK: When
+
+    private static let short: RetryPolicy = {
+        var policy = RetryPolicy.fixed(.seconds(10), retries: nil)
+        policy.deadline = .seconds(25)
+        return policy
+    }()
+
+    @Test(
+        "Each policy has its own times, and its end",
+        arguments: [
+            (RetryPolicy.never, [0.0]), (.fixed(.seconds(2)), [0, 2, 4, 6]), (.fixed(.zero, retries: 1), [0, 0]),
+            (.accumulated(.seconds(2)), [0, 2, 6, 12]), (short, [0, 10, 20]),
+            (.custom { $0.failures < 3 ? .seconds($0.failures) : nil }, [0, 1, 3]),
+            (.custom { $0.error == .connectionLost && $0.elapsed < .seconds(4) ? .seconds(3) : nil }, [0, 3, 6]),
+        ])
+    func policies(policy: RetryPolicy, expected: [Double]) async {
+        #expect(await seconds(policy) == expected)
+    }
+
+    @Test("The default waits at random, up to a bound that doubles each time and has a limit")
+    func jitter() async {
+        for _ in 0..<5 {
+            let times = await seconds(.exponential(base: .seconds(4), cap: .seconds(10), retries: 4))
+            #expect(times.count == 5)
+            let waits = zip(times.dropFirst(), times).map { $0 - $1 }
+            for (wait, bound) in zip(waits, [4.0, 8, 10, 10]) { #expect((0...bound).contains(wait)) }
+            #expect(Set(waits).count == 4, "\(waits)")
+        }
+    }
+
+    @Test(
+        "Retry-After is waited for, in every form of RFC 9110; anything else is not heard",
+        arguments: [
+            ("10", 10.0), (" 10 ", 10), ("Sun, 06 Nov 1994 08:49:37 GMT", 10), ("Sunday, 06-Nov-94 08:49:37 GMT", 10),
+            ("Sun Nov  6 08:49:37 1994", 10), ("Sun, 06 Nov 1994 08:49:00 GMT", 1), ("0", 1), ("", 1), ("-1", 1),
+            ("soon", 1), ("1.5", 1), ("Sun, 99 Nov 1994 08:49:37 GMT", 1), ("Sun, 06 Foo 1994 08:49:37 GMT", 1),
+        ])
+    func retryAfter(value: String, wait: Double) async {
+        let now = ManualDate(Date(timeIntervalSince1970: 784_111_767))  // ten seconds before 08:49:37
+        let busy = ScriptedTransport.Step.status(503, ["Retry-After": value])
+        #expect(await seconds(.fixed(.seconds(1)), [busy, .body(Data())], at: now) == [0, wait])
+    }
+
+    @Test(
+        "A Retry-After that is longer than the policy allows ends the call",
+        arguments: ["86400", "99999999999999999999"])
+    func longRetryAfter(value: String) async {
+        #expect(await seconds(.default, [.status(503, ["Retry-After": value])]) == [0])
+        var patient = RetryPolicy.fixed(.zero, retries: 1)
+        patient.maxRetryAfter = .seconds(300)
+        #expect(await seconds(patient, [.status(503, ["Retry-After": "300"])]) == [0, 300])
+    }
+
+    // MARK: Beside others
+
+    @Test("A call that waits to try again holds no slot, and prefetches go on meanwhile")
+    func slotIsFree() async throws {
+        let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
+        for name in ["s", "u"] { test.transport.script(url(name), [.body(Data())]) }
+        let waiting = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(1))))
+        try await test.transport.nextTransfer().fail(with: .status(503))
+        try await waiting.waitForFailures()
+        _ = try await test.cache.slowGetData(url("s")).value
+        _ = try await test.cache.getData(url("u")).value
+        #expect(test.cache.queueCounts == QueueCounts(parked: 1))
+        await test.answerAll()
+        #expect(await waiting.error == nil)
+        #expect(waiting.attempts == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("Each call keeps its own policy: one gives up, and the fetch goes on for the other, in its queue")
+    func policiesOfJoiners() async throws {
+        let test = TestCache()
+        let hasty = test.cache.getData(DataRequest(a).with(\.retryPolicy, .never))
+        let patient = test.cache.slowGetData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(3))))
+        let hastier = test.cache.slowGetData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(2), retries: 1)))
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
+        #expect(await hasty.error == .connectionLost)
+        try await patient.waitForFailures()
+        try await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(2))
+        let second = try await test.transport.nextTransfer()
+        #expect(second.request.queue == .slow)
+        second.fail(with: .connectionLost)
+        #expect(await hastier.error == .connectionLost)
+        await test.answerAll()
+        #expect(await patient.error == nil)
+        #expect(test.transport.transfers.count == 3)
+        await test.cache.shutdown()
+    }
+
+    @Test("A call that joins a fetch which waits to try again hears of its failure")
+    func joinsWaiting() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.status(503)])
+        let first = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(9))))
+        try await first.waitForFailures()
+        let heard = Box<[DipperError]>([])
+        test.cache.slowGetData(a).onFail { error, _ in heard.update { $0.append(error) } }
+        try await heard.wait { $0 == [.status(503)] }
+        await test.cache.shutdown()
+    }
+
+    // MARK: Time limits
+
+    @Test("A time limit counts from the first attempt: the wait for a slot does not count")
+    func queueDoesNotCount() async throws {
+        let ends = EventRecord()
+        let test = TestCache {
+            $0.fastQueue.maxConcurrent = 1
+            $0.eventSinks.append(ends)
+        }
+        test.cache.getData(url("busy"))
+        let busy = try await test.transport.nextTransfer()
+        let limited = test.cache.getData(DataRequest(a).with(\.timeout, .seconds(10)))
+        #expect(limited.state == .waiting)
+        test.clock.advance(by: .seconds(100))
+        busy.finish(with: Data())
+        let transfer = try await test.transport.nextTransfer()
+        await test.whileClockRuns { _ = await limited.error }
+        #expect(await limited.error == .timedOut)
+        #expect(transfer.isCancelled)
+        let end = ends.events.last { $0.kind == .callFailed(.timedOut) }
+        #expect(end?.time == .seconds(110))
+        await test.cache.shutdown()
+    }
+
+    @Test("A time limit includes retries and the waits before them, and no attempt begins that would come too late")
+    func retriesCount() async throws {
+        let test = TestCache()
+        let limited = test.cache.getData(
+            DataRequest(a).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(4))))
+        let failures = Box(0)
+        limited.onFail { _, _ in failures.update { $0 += 1 } }
+        for count in 1...3 {
+            try await test.transport.nextTransfer().fail(with: .connectionLost)
+            try await failures.wait { $0 == count }
+            try await test.clock.waitForSleepers(count < 3 ? 1 : 0)
+            test.clock.advance(by: .seconds(4))
+        }
+        #expect(await limited.error == .connectionLost, "the next attempt would begin after 12 s")
+        #expect(test.transport.transfers.count == 3)
+        await test.cache.shutdown()
+    }
+
+    @Test("The wait for a slot after a failure does not count towards the time limit")
+    func slotAfterFailure() async throws {
+        let queued = Box(0)
+        let test = TestCache {
+            $0.eventSinks.append(
+                Observer(.jobs) { event in
+                    if event.key == CacheKey(url("s")), case .queued = event.kind { queued.update { $0 += 1 } }
+                })
+        }
+        let limited = test.cache.slowGetData(
+            DataRequest(url("s")).with(\.timeout, .seconds(10)).with(\.retryPolicy, .fixed(.seconds(1))))
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
+        try await limited.waitForFailures()
+        test.cache.getData(url("u"))
+        let urgent = try await test.transport.nextTransfer()
+        try await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(1))
+        try await queued.wait { $0 == 2 }
+        test.clock.advance(by: .seconds(100))
+        urgent.finish(with: Data())
+        try await test.transport.nextTransfer().finish(with: Data())
+        #expect(await limited.error == nil)
+        await test.cache.shutdown()
+    }
+}

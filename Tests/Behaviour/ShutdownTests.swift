@@ -1,0 +1,136 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The end of a cache", .timeLimit(.minutes(2)))
+struct ShutdownTests {
+    private let a = url("a")
+
+    @Test("A shutdown cancels running, waiting and parked calls, and later calls end with shutDown")
+    func calls() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        test.network.setReachable(false, host: "far.test")
+        let parked = test.cache.getData(DataRequest(string: "http://far.test/x"))
+        try await parked.waitForFailures()
+        let tasks = [test.cache.getData(a), test.cache.slowGetData(url("b")), parked]
+        let transfer = try await test.transport.nextTransfer()
+        let events = test.cache.events
+        await test.cache.shutdown()
+        for task in tasks { #expect(await task.error == .cancelled) }
+        #expect(transfer.isCancelled)
+        #expect(test.cache.queueCounts == QueueCounts())
+        var count = 0
+        for await _ in events { count += 1 }
+        #expect(count > 0, "the stream of events ends")
+        #expect(await test.cache.getData(a).error == .shutDown)
+        #expect(await test.cache.slowGetData(a).error == .shutDown)
+        #expect(throws: DipperError.shutDown) { try test.cache.addData(Data(), for: url("a")) }
+        await #expect(throws: DipperError.shutDown) { try await test.cache.addDataAndWait(Data(), for: "a") }
+        await test.cache.shutdown()
+        #expect(test.transport.transfers.count == 1)
+    }
+
+    @Test("Each of many calls is told its end once, and what had come before is on disk")
+    func manyCalls() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder) { $0.callbackQueue = .serial() }
+        for number in 0..<20 { test.transport.script(url("\(number)"), [.says("\(number)")]) }
+        for number in 0..<20 { _ = try await test.cache.getData(url("\(number)")).value }
+        let ended = Box(0)
+        for number in 0..<2_000 {
+            test.cache.slowGetData(url("more\(number)")).onEnd { _ in ended.update { $0 += 1 } }
+        }
+        await test.cache.shutdown()
+        try await ended.wait { $0 == 2_000 }
+        let next = DataCache(.init(directory: folder.url))
+        for number in 0..<20 { #expect(next.data(for: url("\(number)")) == Data("\(number)".utf8)) }
+        await next.shutdown()
+        #expect(ended.value == 2_000)
+    }
+
+    @Test("Releasing the last reference ends the calls of a cache")
+    func released() async throws {
+        let transport = ScriptedTransport()
+        var configuration = DataCache.Configuration()
+        configuration.transport = transport
+        var cache: DataCache? = DataCache(configuration)
+        let task = cache?.getData(a)
+        let transfer = try await transport.nextTransfer()
+        cache = nil
+        #expect(await task?.error == .cancelled)
+        try await transfer.wait { $0.isCancelled }
+    }
+
+    // MARK: What is kept alive
+
+    @Test("After its shutdown a cache is released as a whole", arguments: [true, false])
+    func noLeak(hasFolder: Bool) async throws {
+        let isGone = Box(false)
+        let fields: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-while-revalidate=100"]
+        do {
+            let canary = Canary(isGone)
+            let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil) { configuration in
+                let now = configuration.now
+                configuration.now = { withExtendedLifetime(canary) { now() } }
+            }
+            test.transport.script(a, [.says("1", fields), .says("2", fields)])
+            _ = try await test.cache.getData(DataRequest(a).with(\.timeout, .seconds(600))).value
+            test.date.advance(by: 20)
+            _ = try await test.cache.getData(a).response.revalidation?.value
+            test.cache.getData(url("silent"))
+            await test.cache.shutdown()
+        }
+        try await isGone.wait { $0 }
+    }
+
+    @Test("A task whose hooks hold it is released after its end")
+    func noCycle() async throws {
+        let test = TestCache()
+        let gone = [Box(false), Box(false)]
+        test.transport.script(url("b"), [.failure(.connectionLost), .silence])
+        do {
+            let canaries = gone.map { Canary($0) }
+            let fetched = test.cache.getData(a)
+            fetched.onEnd { [canary = canaries[0]] _ in withExtendedLifetime((canary, fetched)) {} }
+            try await test.transport.nextTransfer().finish(with: Data())
+            _ = await fetched.ending
+            let cancelled = test.cache.getData(url("b"))
+            cancelled.onFail { [canary = canaries[1]] _, _ in withExtendedLifetime((canary, cancelled)) {} }
+            try await cancelled.waitForFailures()
+            cancelled.cancel()
+            _ = await cancelled.ending
+        }
+        for box in gone { try await box.wait { $0 } }
+        await test.cache.shutdown()
+    }
+
+    @Test("Nothing is kept of a call whose transport answers before it has returned the transfer")
+    func instantTransport() async throws {
+        struct InstantTransport: Transport {
+            struct Done: Transfer {
+                let receive: @Sendable (TransferEvent) -> Void
+                func cancel() {}
+                func setThrottled(_ isThrottled: Bool) {}
+                func setQueue(_ queue: FetchQueue) {}
+            }
+            func start(
+                _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
+            ) -> any Transfer {
+                receive(.finished(.success(TransferResponse(body: Data("here".utf8)))))
+                return Done(receive: receive)
+            }
+            func shutdown() async {}
+        }
+        let test = TestCache { $0.transport = InstantTransport() }
+        let isGone = Box(false)
+        do {
+            let canary = Canary(isGone)
+            let validation = ResponseValidation { _ in withExtendedLifetime(canary) { nil } }
+            #expect(try await test.line(DataRequest(a).with(\.validation, validation)) == "here, network")
+        }
+        try await isGone.wait { $0 }
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,127 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+
+extension ScriptedTransport.Step {
+    /// Returns the step that answers with a text.
+    static func says(_ text: String, _ headers: HTTPHeaders = [:], status: Int = 200) -> Self {
+        .response(TransferResponse(status: status, headers: headers, body: Data(text.utf8)))
+    }
+}
+
+extension DataResponse {
+    /// The text and the source, such as "hello, network".
+    var line: String { "\(String(decoding: data, as: UTF8.self)), \(source.rawValue)" }
+}
+
+extension TestCache {
+    /// Gets a URL or a request and returns the text with its source, such as "hello, network".
+    func line(_ source: some DataRequestConvertible) async throws -> String {
+        try await cache.getData(source).response.line
+    }
+
+    /// Returns the header fields of each request for a URL so far.
+    func sent(to target: URL) -> [HTTPHeaders] { transport.transfers(of: target).map(\.request.headers) }
+
+    /// Runs an action while the clock goes from one sleeper to the next.
+    func whileClockRuns<Result>(_ action: () async throws -> Result) async rethrows -> Result {
+        let stepping = Task { [clock] in
+            while !Task.isCancelled {
+                try await clock.waitForSleepers(1)
+                clock.advanceToNextSleeper()
+            }
+        }
+        defer { stepping.cancel() }
+        return try await action()
+    }
+
+    /// Answers every transfer without a script, lets the clock run, and returns when nothing is left to do.
+    func answerAll() async {
+        let answering = Task { [transport] in
+            while let transfer = try? await transport.nextTransfer() { transfer.finish(with: Data("late".utf8)) }
+        }
+        await whileClockRuns { await cache.idle() }
+        answering.cancel()
+    }
+}
+
+extension FetchTask {
+    /// Returns when the task has told a hook of a number of failures.
+    func waitForFailures(_ count: Int = 1) async throws(WaitTimeout) {
+        let heard = Box(0)
+        onFail { _, _ in heard.update { $0 += 1 } }
+        try await heard.wait { $0 >= count }
+    }
+
+    /// The result, reported by a hook: the hooks that were added before have been called.
+    var ending: Result<Response, DipperError> {
+        get async { await withCheckedContinuation { end in onEnd { end.resume(returning: $0) } } }
+    }
+}
+
+/// A record of the requests of a cache, in order: "+a" when the request for `/a` is sent, "-a" when its attempt ends.
+final class Journal: EventSink {
+    private struct State {
+        var lines: [String] = []
+        var times: [Duration] = []
+        var open: Set<CacheKey> = []
+    }
+
+    private let state = Box(State())
+
+    let topics: CacheEvent.Topics = [.requests, .attempts]
+
+    func receive(_ event: CacheEvent) {
+        let name = event.key.string.split(separator: "/").last ?? ""
+        state.update { state in
+            switch event.kind {
+            case .requested where state.open.insert(event.key).inserted:
+                state.lines.append("+\(name)")
+                state.times.append(event.time)
+            case .attemptEnded where state.open.remove(event.key) != nil: state.lines.append("-\(name)")
+            default: break
+            }
+        }
+    }
+
+    var lines: [String] { state.value.lines }
+    /// The times at which requests were sent, on the clock of the cache, in seconds.
+    var seconds: [Double] { state.value.times.map { $0 / .seconds(1) } }
+    /// The largest number of requests under way at a time.
+    var mostAtOnce: Int {
+        var (now, most) = (0, 0)
+        for line in lines {
+            now += line.hasPrefix("+") ? 1 : -1
+            most = max(most, now)
+        }
+        return most
+    }
+
+    /// Returns as soon as there are `count` lines.
+    func wait(for count: Int) async throws(WaitTimeout) { try await state.wait { $0.lines.count >= count } }
+}
+
+/// A codec that changes nothing. It holds the thread that writes to disk until the test opens the door.
+struct StalledCodec: RecordCodec {
+    let identifier = "stalled"
+    let door = Door()
+    let arrivals = Box(0)
+
+    func encode(_ record: Data) throws(DipperError) -> Data {
+        arrivals.update { $0 += 1 }
+        door.pass()
+        return record
+    }
+
+    func decode(_ bytes: Data) throws(DipperError) -> Data { bytes }
+}
+
+/// An object whose release a test waits for: closures that the cache keeps hold it.
+final class Canary: Sendable {
+    private let isGone: Box<Bool>
+
+    init(_ isGone: Box<Bool>) { self.isGone = isGone }
+
+    deinit { isGone.update { $0 = true } }
+}
