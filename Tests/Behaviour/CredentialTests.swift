@@ -1,0 +1,105 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Credentials and secret fields never leave the origin that was asked", .timeLimit(.minutes(2)))
+struct CredentialTests {
+    private let a = url("a")
+    private let elsewhere = URL(string: "http://elsewhere.test/x")!
+    private let harmless: HTTPHeaders = ["Accept": "image/*", "Accept-Language": "de", "User-Agent": "me"]
+
+    private var request: DataRequest {
+        var headers = harmless
+        for name in ["Cookie", "Cookie2", "X-Api-Key", "Token", "Proxy-Authorization", "WWW-Authenticate"] {
+            headers.append(name, "secret")
+        }
+        return DataRequest(a).with(\.headers, headers).with(\.credentials, .bearer("secret"))
+    }
+
+    private func hasSecret(_ headers: HTTPHeaders) -> Bool { headers.fields.contains { $0.value.contains("secret") } }
+
+    @Test("a redirect within the origin takes them along; one that leaves it does not, nor one that leads back")
+    func redirect() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.redirect("/b")])
+        test.transport.script(url("b"), [.redirect(elsewhere.absoluteString)])
+        test.transport.script(elsewhere, [.redirect(url("c").absoluteString)])
+        test.transport.script(url("c"), [.text("1")])
+        #expect(try await test.ask(request.with(\.sensitiveHeaders, ["USER-agent"])) == "1 from network")
+        let sent = test.transport.transfers.map(\.request)
+        #expect(sent.map(\.url) == [a, url("b"), elsewhere, url("c")])
+        for request in sent.prefix(2) {
+            #expect(request.headers["Authorization"] == "Bearer secret" && request.headers["X-Api-Key"] == "secret")
+            #expect(request.headers["User-Agent"] == "me" && request.isForOwnOrigin)
+        }
+        for request in sent.suffix(2) {
+            #expect(!hasSecret(request.headers), "\(request.url)")
+            #expect(request.headers["Accept"] == "image/*" && request.headers["Accept-Language"] == "de")
+            #expect(request.headers["User-Agent"] == nil && !request.isForOwnOrigin)
+        }
+    }
+
+    @Test(
+        "an origin is scheme, host and port",
+        arguments: [
+            ("http://a/x", "http://a/y?z", true), ("http://A:80/", "HTTP://a/", true),
+            ("https://a/", "https://a:443/", true), ("http://u:p@a/", "http://a/", true),
+            ("http://a/", "https://a/", false), ("https://a/", "http://a/", false),
+            ("http://a/", "http://a:8080/", false),
+            ("http://a:443/", "https://a/", false), ("http://a/", "http://b.a/", false),
+            ("http://b.a/", "http://a/", false),
+        ])
+    func origin(from: String, target: String, isSame: Bool) async throws {
+        let test = TestCache()
+        let start = try #require(URL(string: from))
+        test.transport.script(start, [.redirect(target)])
+        let request = DataRequest(start).with(\.headers, request.headers).with(\.credentials, .bearer("secret"))
+            .with(\.redirectHandler, RedirectHandler { $1 })
+        let task = test.cache.getData(request)
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.url.absoluteString == target)
+        #expect(hasSecret(transfer.request.headers) == isSame && transfer.request.isForOwnOrigin == isSame)
+        transfer.finish(with: Data())
+        #expect(await task.error == nil)
+    }
+
+    @Test("a redirect handler that leads to another origin takes along only what it has put there itself")
+    func handler() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.redirect("/b")])
+        test.transport.script(elsewhere, [.text("1")])
+        let handler = RedirectHandler { [elsewhere] _, request in
+            var request = request
+            request.url = elsewhere
+            request.headers["X-Own"] = "mine"
+            return request
+        }
+        _ = try await test.ask(request.with(\.redirectHandler, handler))
+        let sent = try #require(test.requests(elsewhere).first)
+        #expect(!hasSecret(sent) && sent["X-Own"] == "mine")
+    }
+
+    @Test("alternatives and low data sources of another origin get neither; those of the same origin do")
+    func otherSources() async throws {
+        let test = TestCache { $0.retryPolicy = .never }
+        test.transport.script(a, [.status(404)])
+        for target in [elsewhere, url("b")] {
+            test.transport.script(target, [.text("1", ["Cache-Control": "no-store"])])
+        }
+        for target in [elsewhere, url("b")] {
+            _ = try await test.ask(request.with(\.alternatives, [target]))
+            test.network.setConditions(NetworkConditions(isConstrained: true))
+            _ = try await test.ask(request.with(\.lowDataURL, target))
+            test.network.setConditions(NetworkConditions())
+            let sent = test.requests(target)
+            #expect(sent.count == 2)
+            for headers in sent {
+                #expect(hasSecret(headers) == (target != elsewhere), "\(target)")
+                for field in harmless.fields { #expect(headers[field.name] == field.value) }
+            }
+        }
+        #expect(test.requests(a).allSatisfy(hasSecret))
+    }
+}

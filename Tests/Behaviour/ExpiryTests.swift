@@ -1,0 +1,119 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("How long entries last, in memory and on disk, whatever the clock does", .timeLimit(.minutes(2)))
+struct ExpiryTests {
+    private let a = url("a")
+
+    // MARK: Memory and disk
+
+    @Test(
+        "memory holds an entry as long as it is told to, shorter or longer than the disk, fetched or read from disk",
+        arguments: [(1_000.0, 10.0, ResponseSource?.some(.memory)), (10, 1_000, .disk), (10, 10, nil)], [true, false])
+    func given(lives: (memory: TimeInterval, disk: TimeInterval, later: ResponseSource?), byRequest: Bool) async throws
+    {
+        for isRead in [false, true] {
+            let test = TestCache(folder: TemporaryFolder()) {
+                guard !byRequest else { return }
+                $0.memoryExpiration = .seconds(lives.memory)
+                $0.diskExpiration = .seconds(lives.disk)
+            }
+            var request = DataRequest(a)
+            if byRequest {
+                request.memoryExpiration = .seconds(lives.memory)
+                request.diskExpiration = .seconds(lives.disk)
+            }
+            test.transport.script(a, [.text("1")])
+            _ = try await test.ask(request)
+            await test.cache.idle()
+            if isRead {
+                test.cache.clearMemory()
+                test.date.advance(by: 5)
+                #expect(try await test.ask(request) == "1 from disk")
+            }
+            test.date.advance(by: 15)
+            #expect(test.cache.cachedSource(for: a) == lives.later, "\(isRead)")
+            await test.cache.shutdown()
+        }
+    }
+
+    @Test("where nobody says how long, memory holds what is read from disk no longer than the disk")
+    func notGiven() async throws {
+        let test = TestCache(folder: TemporaryFolder()) { $0.diskExpiration = .seconds(10) }
+        try await test.cache.addDataAndWait(Data(count: 100), for: DataRequest(a))
+        test.cache.clearMemory()
+        test.date.advance(by: 5)
+        #expect(test.cache.data(for: a) != nil && test.cache.cachedSource(for: a) == .memory)
+        test.date.advance(by: 6)
+        #expect(test.cache.cachedSource(for: a) == nil)
+        await test.cache.shutdown()
+    }
+
+    @Test("reads extend the life of an entry to a date, and no further", arguments: [true, false])
+    func extensionToDate(onDisk: Bool) async throws {
+        let folder = TemporaryFolder()
+        var test = TestCache(folder: onDisk ? folder : nil)
+        let end = AccessExtension.expiration(.date(test.date.now + 100))
+        let request = DataRequest(a).with(\.memoryExpiration, .seconds(10)).with(\.diskExpiration, .seconds(10))
+            .with(\.memoryAccessExtension, end).with(\.diskAccessExtension, end)
+        test.transport.script(a, [.text("1")])
+        _ = try await test.ask(request)
+        await test.cache.idle()
+        test.date.advance(by: 5)
+        if onDisk { test.cache.clearMemory() }
+        let tier = onDisk ? ResponseSource.disk : .memory
+        #expect(try await test.ask(request) == "1 from \(tier)")
+        if onDisk { test = await test.reopened(folder) }
+        test.date.advance(by: 94)
+        #expect(test.cache.cachedSource(for: a) == tier)
+        test.date.advance(by: 3)
+        #expect(test.cache.cachedSource(for: a) == nil)
+        await test.cache.shutdown()
+    }
+
+    // MARK: The clock
+
+    @Test("when the clock is set back an answer is asked about, and is fresh again once confirmed; own bytes stay")
+    func setBack() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let fields: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10"]
+        test.transport.script(a, [.text("1", fields), .status(304, fields)])
+        let own = url("own")
+        try await test.cache.addDataAndWait(Data("own".utf8), for: CacheKey(own))
+        #expect(try await test.ask(a) == "1 from network")
+        #expect(try await test.ask(a) == "1 from memory")
+        test.date.advance(by: -1_000)
+        #expect(try await test.ask(a) == "1 from revalidated")
+        #expect(try await test.ask(a) == "1 from memory")
+        #expect(try await test.ask(own) == "own from memory")
+        test.cache.clearMemory()
+        #expect(try await test.ask(own) == "own from disk")
+        test.date.advance(by: 11)
+        #expect(try await test.ask(a) == "1 from revalidated")
+        await test.cache.shutdown()
+    }
+
+    @Test("an entry that was used before the clock was set back leaves in its turn")
+    func evictionAfterSetback() async throws {
+        let folder = TemporaryFolder()
+        let date = ManualDate()
+        func open() -> TestCache { TestCache(folder: folder, date: date) { $0.diskLimit = 100_000 } }
+        var test = open()
+        try await test.cache.addDataAndWait(Data(count: 5_000), for: "future")
+        test.cache.clearMemory()
+        #expect(test.cache.data(for: "future") != nil)
+        await test.cache.shutdown()
+        test = open()
+        date.advance(by: -86_400)
+        for number in 0..<40 {
+            date.advance(by: 1)
+            try await test.cache.addDataAndWait(Data(count: 5_000), for: CacheKey("k\(number)"))
+        }
+        test.cache.clearMemory()
+        #expect(!test.cache.hasData(for: "future") && test.cache.hasData(for: "k39"))
+        await test.cache.shutdown()
+    }
+}

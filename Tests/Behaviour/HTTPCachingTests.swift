@@ -1,0 +1,339 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("What servers say of freshness, validators and storing is obeyed", .timeLimit(.minutes(2)))
+struct HTTPCachingTests {
+    private let a = url("a")
+
+    // MARK: Fresh
+
+    private static let now = ManualDate().now
+    private static let day = 86_400.0
+
+    @Test(
+        "as long as an answer is fresh no tier below is asked, and then the server",
+        arguments: [
+            (nil, nil, ["Cache-Control": "max-age=100"], 100),
+            (nil, nil, ["Date": now.httpText, "Expires": (now + 100).httpText], 100),
+            (nil, nil, ["Cache-Control": "max-age=150", "Age": "50"], 100),
+            (nil, nil, ["Cache-Control": "max-age=100", "Expires": (now - 100).httpText], 100),
+            (nil, nil, ["Date": (now - 200).httpText, "Cache-Control": "max-age=300"], 100),
+            // A silent answer is fresh for the default, or for a tenth of its age, or not at all.
+            (nil, nil, [:], 7 * day), (.http(defaultFreshness: .seconds(60)), nil, [:], 60),
+            (
+                .http(defaultFreshness: nil), nil,
+                ["Date": now.httpText, "Last-Modified": (now - 1_000).httpText], 100
+            ),
+            (.http(defaultFreshness: nil), nil, [:], 0),
+            // An expiration of the caller's own holds where the server is silent, and only there.
+            (nil, .days(30), [:], 30 * day), (nil, .days(30), ["Cache-Control": "max-age=10"], 10),
+            // The immutable policy takes no notice of the server.
+            (.immutable(for: .seconds(1_000)), nil, ["Cache-Control": "no-store"], 1_000),
+            (.immutable(for: .seconds(1_000)), nil, ["Cache-Control": "no-cache"], 1_000),
+            (.immutable(for: .seconds(1_000)), nil, ["Cache-Control": "max-age=1, must-revalidate"], 1_000),
+            (.immutable(for: .seconds(1_000)), nil, ["Vary": "*"], 1_000),
+            (.immutable(for: .seconds(1_000)), nil, ["Expires": "0"], 1_000),
+        ] as [(FreshnessPolicy?, Expiration?, HTTPHeaders, TimeInterval)], [false, true])
+    func fresh(rule: (FreshnessPolicy?, Expiration?, HTTPHeaders, TimeInterval), isInMemory: Bool) async throws {
+        let (policy, expiration, headers, seconds) = rule
+        let folder = TemporaryFolder()
+        let date = ManualDate()
+        func open() -> TestCache {
+            let test = TestCache(folder: folder, date: date) {
+                if let policy { $0.freshness = policy }
+                $0.diskExpiration = expiration
+            }
+            test.transport.script(a, [.text("1", headers), .text("2", headers)])
+            return test
+        }
+        let test = open()
+        #expect(try await test.ask(a) == "1 from network")
+        guard seconds > 0 else {
+            #expect(try await test.ask(a) == "2 from network")
+            return await test.cache.shutdown()
+        }
+        date.advance(by: seconds - 1)
+        #expect(try await test.ask(a) == "1 from memory")
+        test.cache.clearMemory()
+        #expect(try await test.ask(a) == "1 from disk")
+        #expect(try await test.ask(a) == "1 from memory", "what the disk had goes to memory with its freshness")
+        #expect(test.requests(a).count == 1)
+        await test.cache.shutdown()
+        let other = open()
+        other.transport.script(a, [.text("2", headers)])
+        if isInMemory { #expect(try await other.ask(a) == "1 from disk") }
+        date.advance(by: 1)
+        #expect(try await other.ask(a) == "2 from network")
+        #expect(other.requests(a).count == 1)
+        await other.cache.shutdown()
+    }
+
+    @Test("an answer tells its age and until when it is fresh, be it never or for ever")
+    func freshUntil() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.text("1", ["Cache-Control": "no-cache", "ETag": "\"1\""])])
+        #expect(try await test.cache.getData(a).response.freshUntil == .distantPast)
+        try test.cache.addData(Data("2".utf8), for: "added")
+        #expect(test.cache.response(for: "added")?.freshUntil == nil)
+        test.transport.script(a, [.text("1", ["Cache-Control": "max-age=100", "Age": "40"])])
+        let response = try await test.cache.getRemoteData(a).response
+        #expect(response.freshUntil == test.date.now + 60)
+        #expect(response.age(at: test.date.now) == .seconds(40))
+        #expect(response.age(at: test.date.now + 10) == .seconds(50))
+        #expect(response.age(at: response.generated - 1) == .zero)
+    }
+
+    // MARK: Validators
+
+    @Test("a stale answer is asked about by its validators, and a 304 makes it fresh again, on disk too")
+    func notModified() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        let modified = (test.date.now - 10_000).httpText
+        let first: HTTPHeaders = [
+            "ETag": "\"v\"", "Last-Modified": modified, "Cache-Control": "max-age=10", "X-Kept": "old", "X-New": "old",
+        ]
+        test.transport.script(
+            a,
+            [.text("1", first), .status(304, ["ETag": "\"v\"", "Cache-Control": "max-age=50", "X-New": "new"])])
+        _ = try await test.ask(a)
+        test.date.advance(by: 10)
+        let response = try await test.cache.getData(a).response
+        #expect(response.told == "1 from revalidated")
+        #expect(test.requests(a).map { $0["If-None-Match"] } == [nil, "\"v\""])
+        #expect(test.requests(a).map { $0["If-Modified-Since"] } == [nil, modified])
+        #expect(response.status == 200 && response.attempts == 1)
+        #expect(response.headers["X-Kept"] == "old" && response.headers["X-New"] == "new")
+        #expect(response.freshUntil == test.date.now + 50)
+        test.date.advance(by: 49)
+        #expect(try await test.ask(a) == "1 from memory")
+        let other = await test.reopened(folder)
+        let kept = try await other.cache.getData(a).response
+        #expect(kept.told == "1 from disk")
+        #expect(kept.headers["X-New"] == "new" && kept.headers["ETag"] == "\"v\"")
+        test.date.advance(by: 1)
+        other.transport.script(a, [.status(304)])
+        #expect(try await other.ask(a) == "1 from revalidated", "and again, from what was kept")
+        #expect(other.requests(a)[0]["If-None-Match"] == "\"v\"")
+        await other.cache.shutdown()
+    }
+
+    @Test(
+        "a server that has another version is believed: a 200, a 304 about that version, and a 404",
+        arguments: [
+            ([.text("2", ["ETag": "\"2\""])], [nil, "\"1\""]),
+            // The 304 is about bytes that are not here, so the whole is asked for, once.
+            ([.status(304, ["ETag": "\"2\""]), .text("2", ["ETag": "\"2\""])], [nil, "\"1\"", nil]),
+            ([.status(404)], [nil, "\"1\""]),
+        ] as [([ScriptedTransport.Step], [String?])])
+    func replaced(steps: [ScriptedTransport.Step], conditions: [String?]) async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        let first: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-if-error=1000"]
+        test.transport.script(a, [.text("1", first)] + steps)
+        _ = try await test.ask(a)
+        test.date.advance(by: 10)
+        if case .status(404, _) = steps[0] {
+            #expect(await test.cache.getData(a).error == .status(404), "what was kept does not stand in")
+        } else {
+            #expect(try await test.ask(a) == "2 from network")
+            #expect(try await test.ask(a) == "2 from memory")
+        }
+        #expect(test.requests(a).map { $0["If-None-Match"] } == conditions)
+        let other = await test.reopened(folder)
+        if conditions.count == 3 { #expect(try await other.ask(a) == "2 from disk") }
+        await other.cache.shutdown()
+    }
+
+    @Test("getRemoteData and ignoreCache ask without conditions, and keep what comes")
+    func ignoreCache() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let headers: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=1000"]
+        test.transport.script(a, [.text("1", headers), .text("2", headers), .text("3", headers)])
+        _ = try await test.ask(a)
+        #expect(try await test.cache.getRemoteData(a).response.told == "2 from network")
+        #expect(try await test.ask(a) == "2 from memory")
+        #expect(try await test.ask(DataRequest(a).with(\.cachePolicy, .ignoreCache)) == "3 from network")
+        #expect(try await test.ask(a) == "3 from memory")
+        #expect(test.requests(a).allSatisfy { $0["If-None-Match"] == nil })
+        await test.cache.shutdown()
+    }
+
+    // MARK: Storing
+
+    @Test(
+        "what must not be stored is handed out and not kept, in no tier, nor is what was kept before",
+        arguments: [
+            ("no-store", ""), ("max-age=99, NO-STORE", ""), ("max-age=99", "no-store"),
+        ], [false, true])
+    func noStore(controls: (response: String, request: String), isKeptBefore: Bool) async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        if isKeptBefore {
+            test.transport.script(a, [.text("0", ["Cache-Control": "max-age=1000"])])
+            _ = try await test.ask(a)
+        }
+        let fields: HTTPHeaders = ["Cache-Control": controls.response]
+        test.transport.script(a, [.text("1", fields), .text("2", fields)])
+        var request = DataRequest(a)
+        if !controls.request.isEmpty { request.headers = ["Cache-Control": controls.request] }
+        // What was kept is fresh, but the server has said since that there is another answer.
+        #expect(try await test.cache.getRemoteData(request).response.told == "1 from network")
+        await test.cache.idle()
+        #expect(!test.cache.hasData(for: a))
+        #expect(try await test.ask(request) == "2 from network")
+        let other = await test.reopened(folder)
+        #expect(other.cache.diskCount == 0)
+        #expect(await other.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error == .notCached)
+        await other.cache.shutdown()
+    }
+
+    @Test("no-cache is kept, and asked about each time")
+    func noCache() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        let headers: HTTPHeaders = ["Cache-Control": "no-cache, max-age=1000", "ETag": "\"1\""]
+        test.transport.script(a, [.text("1", headers), .status(304)])
+        _ = try await test.ask(a)
+        for _ in 0..<2 { #expect(try await test.ask(a) == "1 from revalidated") }
+        let other = await test.reopened(folder)
+        other.transport.script(a, [.status(304)])
+        #expect(try await other.ask(a) == "1 from revalidated")
+        #expect(other.requests(a)[0]["If-None-Match"] == "\"1\"")
+        await other.cache.shutdown()
+    }
+
+    @Test("an error that a call takes for an answer is kept if the server says so, and answers no other call")
+    func anyStatus() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        test.transport.script(
+            a, [.text("none", ["Cache-Control": "max-age=100"], status: 404), .status(404), .text("here")])
+        test.transport.script(url("b"), [.text("none", status: 404)])
+        let lenient = DataRequest(a).with(\.validation, .anyStatus)
+        let first = try await test.cache.getData(lenient).response
+        #expect(first.status == 404 && first.told == "none from network")
+        let second = try await test.cache.getData(lenient).response
+        #expect(second.status == 404 && second.told == "none from memory")
+        await test.cache.idle()
+        test.cache.clearMemory()
+        #expect(try await test.ask(lenient) == "none from disk")
+        test.cache.clearMemory()
+        #expect(test.cache.data(for: a) == nil)
+        #expect(await test.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error != nil)
+        #expect(await test.cache.getData(a).error == .status(404))
+        #expect(try await test.ask(a) == "here from network")
+        for _ in 0..<2 {
+            let silent = DataRequest(url("b")).with(\.validation, .anyStatus)
+            #expect(try await test.ask(silent) == "none from network")
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("a change on the server makes the entry out of date, and those of its origin that the answer names")
+    func invalidation() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let foreign = URL(string: "http://elsewhere.test/x")!
+        let targets = [a, url("list"), url("other"), foreign]
+        for target in targets {
+            test.transport.script(target, [.text("1", ["Cache-Control": "max-age=1000"]), .text("2")])
+            _ = try await test.ask(target)
+        }
+        test.cache.invalidate(a, after: ["Location": "/list", "Content-Location": foreign.absoluteString])
+        for (target, told) in zip(targets, ["2 from network", "2 from network", "1 from memory", "1 from memory"]) {
+            #expect(try await test.ask(target) == told, "\(target)")
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("the counters tell what answered; the bytes of a provider are not the network's")
+    func statistics() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let headers: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10, stale-if-error=100"]
+        test.transport.script(a, [.text("1", headers), .status(304), .status(503)])
+        _ = try await test.ask(a)
+        _ = try await test.ask(a)
+        test.cache.clearMemory()
+        _ = try await test.ask(a)
+        test.date.advance(by: 10)
+        _ = try await test.ask(a)
+        test.date.advance(by: 10)
+        #expect(try await test.ask(a) == "1 from stale")
+        var expected = CacheStatistics()
+        expected.memoryHits = 1
+        expected.diskHits = 1
+        expected.networkAnswers = 1
+        expected.revalidatedAnswers = 1
+        expected.staleAnswers = 1
+        expected.networkRequests = 3
+        expected.networkBytes = 1
+        #expect(test.cache.statistics == expected)
+        let provider = CustomProvider(key: "generated") { Data(count: 9) }
+        #expect(try await test.cache.getData(DataRequest(provider)).value.count == 9)
+        #expect(test.cache.statistics.networkRequests == 3 && test.cache.statistics.networkBytes == 1)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Directives of requests
+
+    @Test(
+        "what a request says of the cache holds for it (RFC 9111, section 5.2.1)",
+        arguments: [
+            // After 50 of 100 seconds.
+            (50, "no-cache", .revalidated), (50, "max-age=49", .revalidated), (50, "max-age=50", .memory),
+            (50, "max-age=0", .revalidated), (50, "min-fresh=50", .memory), (50, "min-fresh=51", .revalidated),
+            (50, "only-if-cached", .memory), (50, "no-store", .memory), (50, "max-stale", .memory), (50, "", .memory),
+            // After 150 of 100 seconds.
+            (150, "max-stale=49", .revalidated), (150, "max-stale=50", .stale), (150, "max-stale", .stale),
+            (150, "max-stale, no-cache", .revalidated), (150, "max-age=1000", .revalidated), (150, "", .revalidated),
+        ] as [(TimeInterval, String, ResponseSource)], [false, true])
+    func directives(what: (TimeInterval, String, ResponseSource), fromDisk: Bool) async throws {
+        let (seconds, control, source) = what
+        let folder = TemporaryFolder()
+        var test = TestCache(folder: fromDisk ? folder : nil)
+        test.transport.script(a, [.text("1", ["ETag": "\"1\"", "Cache-Control": "max-age=100"])])
+        _ = try await test.ask(a)
+        if fromDisk { test = await test.reopened(folder) }
+        test.date.advance(by: seconds)
+        test.transport.script(a, [.status(304)])
+        let expected = fromDisk && source == .memory ? .disk : source
+        #expect(try await test.ask(a, ["Cache-Control": control]) == "1 from \(expected)")
+        await test.cache.shutdown()
+    }
+
+    @Test("only-if-cached asks no server: what is there must do as it is")
+    func onlyIfCached() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        test.transport.script(a, [.text("1", ["Cache-Control": "max-age=10"])])
+        let request = DataRequest(a).with(\.headers, ["Cache-Control": "only-if-cached"])
+        #expect(await test.cache.getData(request).error == .notCached)
+        _ = try await test.ask(a)
+        #expect(try await test.ask(request) == "1 from memory")
+        test.date.advance(by: 10)
+        #expect(await test.cache.getData(request).error == .notCached)
+        #expect(try await test.ask(a, ["Cache-Control": "only-if-cached, max-stale=60"]) == "1 from stale")
+        #expect(test.requests(a).count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a call that wants the server's word gets it, also when others are served from disk meanwhile")
+    func noCacheBesideHit() async throws {
+        let folder = TemporaryFolder()
+        var test = TestCache(folder: folder)
+        test.transport.script(a, [.text("1", ["ETag": "\"1\"", "Cache-Control": "max-age=100"])])
+        _ = try await test.ask(a)
+        test = await test.reopened(folder)
+        test.transport.script(a, [.status(304)])
+        for run in 1...10 {
+            test.cache.clearMemory()
+            let plain = test.cache.getData(a)
+            let strict = test.cache.getData(DataRequest(a).with(\.headers, ["Cache-Control": "no-cache"]))
+            #expect(try await plain.response.source != .network)
+            #expect(try await strict.response.source == .revalidated)
+            #expect(test.requests(a).count == run)
+        }
+        await test.cache.shutdown()
+    }
+}

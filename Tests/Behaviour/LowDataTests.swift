@@ -1,0 +1,206 @@
+import Dipper
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("On a constrained network the smaller source is fetched, under its own key", .timeLimit(.minutes(2)))
+struct LowDataTests {
+    private let large = url("large")
+    private let small = url("small")
+    private let picture = Image.sample()
+    private let little = Image.sample(4, 4)
+
+    private var request: DataRequest { DataRequest(large).with(\.lowDataURL, small) }
+    private var pictureRequest: ImageRequest { ImageRequest(large).with(\.lowDataURL, small) }
+
+    private func constrain(_ network: ManualNetwork, _ isConstrained: Bool = true) {
+        network.setConditions(NetworkConditions(isConstrained: isConstrained))
+    }
+
+    private func scripted(folder: TemporaryFolder? = nil, codec: SlowReads? = nil) -> TestCache {
+        let test = TestCache(folder: folder) { $0.recordCodec = codec }
+        test.transport.script(small, [.text("small")])
+        test.transport.script(large, [.text("large")])
+        return test
+    }
+
+    /// Puts entries on disk and asks for them, so that no reader of the disk has time for other calls until the codec
+    /// opens its door.
+    private func blockReaders(of cache: DataCache, _ codec: SlowReads) async throws {
+        let keys = (0..<16).map { CacheKey("held up \($0)") }
+        for key in keys { try await cache.addDataAndWait(Data(count: 10), for: key) }
+        cache.clearMemory()
+        for key in keys { cache.getData(DataRequest(url("held")).with(\.key, key)) }
+        try await codec.readers.wait { $0 >= 1 }
+    }
+
+    // MARK: Bytes
+
+    @Test("unless the larger one is here, in memory or on disk; a network that only costs is no reason")
+    func choice() async throws {
+        let test = scripted(folder: TemporaryFolder())
+        constrain(test.network)
+        #expect(try await test.ask(request) == "small from network")
+        #expect(test.cache.hasData(for: small) && !test.cache.hasData(for: large))
+        #expect(try await test.ask(request) == "small from memory")
+        test.network.setConditions(NetworkConditions(isExpensive: true))
+        #expect(try await test.ask(request) == "large from network")
+        constrain(test.network)
+        #expect(try await test.ask(request) == "large from memory")
+        await test.cache.idle()
+        test.cache.clearMemory()
+        #expect(try await test.ask(request) == "large from disk")
+        await test.cache.shutdown()
+    }
+
+    @Test("a provider that is at hand brings the small form, which is kept in memory alone")
+    func provider() async throws {
+        let test = scripted(folder: TemporaryFolder())
+        let bundled = MemoryProvider(Data("bundled".utf8), key: "bundled")
+        let request = DataRequest(large).with(\.lowDataSource, .provider(bundled))
+        #expect(request.lowDataURL == nil && self.request.lowDataSource?.url == small)
+        constrain(test.network)
+        #expect(try await test.ask(request) == "bundled from network")
+        await test.cache.idle()
+        #expect(test.cache.hasData(for: CacheKey("bundled")) && !test.cache.hasData(for: large))
+        #expect(test.cache.diskCount == 0 && test.transport.transfers.isEmpty)
+        constrain(test.network, false)
+        #expect(try await test.ask(request) == "large from network")
+        constrain(test.network)
+        #expect(try await test.ask(request) == "large from memory")
+        await test.cache.shutdown()
+    }
+
+    @Test("a call returns while the disk is slow, and turns to the smaller source when the disk has nothing")
+    func slowDisk() async throws {
+        let codec = SlowReads()
+        let test = scripted(folder: TemporaryFolder(), codec: codec)
+        constrain(test.network)
+        try await blockReaders(of: test.cache, codec)
+        let task = test.cache.getData(request)
+        let undecided = test.cache.getData(DataRequest(url("other")).with(\.lowDataURL, url("tiny")))
+        #expect(task.key == CacheKey(large) && task.state == .waiting)
+        undecided.cancel()
+        #expect(await undecided.error == .cancelled)
+        codec.door.stayOpen()
+        #expect(try await task.response.told == "small from network")
+        #expect(task.key == CacheKey(small))
+        await test.cache.idle()
+        #expect(test.transport.transfers.map(\.request.url) == [small])
+        await test.cache.shutdown()
+    }
+
+    @Test("a call that has turned to the smaller source is cancelled, demoted and joined like any other")
+    func afterTurning() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        constrain(test.network)
+        let first = test.cache.getData(request)
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.url == small && first.key == CacheKey(small))
+        let plain = test.cache.getData(small)
+        first.moveToSlowQueue()
+        #expect(first.queue == .slow && plain.queue == .fast)
+        first.cancel()
+        #expect(await first.error == .cancelled)
+        transfer.finish(with: Data("small".utf8))
+        #expect(try await plain.value == Data("small".utf8))
+        await test.cache.idle()
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Pictures
+
+    private func pictures(codec: SlowReads? = nil) throws -> TestImageCache {
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }
+        test.transport.script(large, [.body(try picture.png)])
+        test.transport.script(small, [.body(try little.png)])
+        constrain(test.network)
+        return test
+    }
+
+    @Test("pictures that share it share one fetch, and are kept under the small one's key")
+    func shared() async throws {
+        let codec = SlowReads()
+        let test = try pictures(codec: codec)
+        try await blockReaders(of: test.cache.data, codec)
+        let inverted = pictureRequest.processed(by: Inverting())
+        let tasks = [test.cache.getImage(pictureRequest), test.cache.getImage(inverted)]
+        let later = test.cache.slowGetImage(pictureRequest)
+        for task in tasks + [later] { #expect(task.key == CacheKey(large) && task.state == .waiting) }
+        codec.door.stayOpen()
+        for task in tasks + [later] {
+            #expect(try await task.value.size == little.size)
+            #expect(task.key == CacheKey(small))
+        }
+        #expect(tasks[1].imageKey != tasks[1].key && tasks[0].imageKey == CacheKey(small))
+        #expect(test.transport.transfers.map(\.request.url) == [small])
+        #expect(test.cache.hasImage(for: small) && !test.cache.hasImage(for: large))
+        #expect(try await test.cache.getImage(pictureRequest).response.source == .memory)
+        await test.cache.shutdown()
+    }
+
+    @Test("what memory or the disk has of the larger picture is the answer; rubbish there is not")
+    func picturesHere() async throws {
+        let test = try pictures()
+        try await test.cache.data.addDataAndWait(picture.png, for: CacheKey(large))
+        test.cache.data.clearMemory()
+        let task = test.cache.getImage(pictureRequest)
+        #expect(try await task.value.pixels == picture.pixels && task.key == CacheKey(large))
+        test.cache.data.clear()
+        #expect(try await test.cache.getImage(pictureRequest).response.source == .memory)
+        #expect(test.transport.transfers.isEmpty)
+
+        let other = try pictures()
+        try await other.cache.data.addDataAndWait(Data("rubbish".utf8), for: CacheKey(large))
+        _ = try await other.cache.getImage(pictureRequest).value
+        constrain(other.network, false)
+        #expect(try await other.cache.getImage(pictureRequest).value.size == picture.size)
+        for cache in [test.cache, other.cache] { await cache.shutdown() }
+    }
+
+    @Test("a call is cancelled and moved by the request it was made with, decided or not")
+    func changes() async throws {
+        let codec = SlowReads()
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }
+        constrain(test.network)
+        try await blockReaders(of: test.cache.data, codec)
+        let given = (0..<3).map { _ in test.cache.getImage(pictureRequest) }
+        let demoted = test.cache.getImage(ImageRequest(url("other")).with(\.lowDataURL, url("tiny")))
+        test.cache.cancel(pictureRequest)
+        for task in given { #expect(task.state == .failed(.cancelled)) }
+        test.cache.moveTaskToSlowQueue(url("other"))
+        #expect(demoted.queue == .slow)
+        codec.door.stayOpen()
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.url == url("tiny") && transfer.queue == .slow)
+        test.cache.cancel(url("other"))
+        #expect(await demoted.error == .cancelled)
+        try await transfer.wait { $0.isCancelled }
+        await test.cache.idle()
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("an urgent call that is not decided holds prefetches up until it has its answer")
+    func reservation() async throws {
+        let codec = SlowReads()
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }
+        constrain(test.network)
+        try await blockReaders(of: test.cache.data, codec)
+        let urgent = test.cache.getImage(pictureRequest)
+        let prefetch = test.cache.slowGetImage(ImageRequest(url("later")).with(\.cachePolicy, .memoryOnly))
+        codec.door.stayOpen()
+        let first = try await test.transport.nextTransfer()
+        #expect(first.request.url == small)
+        first.finish(with: try little.png)
+        let second = try await test.transport.nextTransfer()
+        #expect(second.request.url == url("later"))
+        second.finish(with: try picture.png)
+        _ = try await urgent.value
+        _ = try await prefetch.value
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,314 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Bodies that were broken off are continued, and never wrongly", .timeLimit(.minutes(2)))
+struct ResumeTests {
+    private let whole = Data((0..<100).map { UInt8($0) })
+    private let other = Data((0..<100).map { UInt8(200 - $0) })
+    private let a = url("a")
+    private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100", "Cache-Control": "max-age=50"]
+
+    private func beginning(_ count: Int, _ headers: HTTPHeaders? = nil) -> TransferResponse {
+        TransferResponse(headers: headers ?? fields, body: whole.prefix(count))
+    }
+
+    private func part(
+        _ range: Range<Int>, _ contentRange: String? = nil, tag: String? = "\"v\"", more: HTTPHeaders = [:]
+    ) -> TransferResponse {
+        var headers = more
+        headers.append("Content-Range", contentRange ?? "bytes \(range.lowerBound)-\(range.upperBound - 1)/100")
+        if let tag { headers.append("ETag", tag) }
+        return TransferResponse(status: 206, headers: headers, body: whole[range])
+    }
+
+    private func open(
+        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
+    ) -> TestCache {
+        TestCache(folder: folder) {
+            $0.retryPolicy = .fixed(.zero, retries: 5)
+            change(&$0)
+        }
+    }
+
+    // MARK: From attempt to attempt
+
+    @Test("the next attempt asks for what is missing, on the condition that it is the same, uncoded")
+    func continues() async throws {
+        let test = open()
+        test.transport.script(a, [.interrupted(beginning(40), .connectionLost), .response(part(40..<100))])
+        let response = try await test.cache.getData(a).response
+        #expect(response.data == whole && response.status == 200 && response.source == .network)
+        #expect(response.headers["Content-Range"] == nil && response.headers["Content-Length"] == "100")
+        let requests = test.transport.transfers.map(\.request)
+        #expect(requests.count == 2)
+        #expect(requests[0].headers["Range"] == nil && requests[0].offset == 0)
+        #expect(requests[1].headers["Range"] == "bytes=40-" && requests[1].headers["If-Range"] == "\"v\"")
+        #expect(requests[1].headers["Accept-Encoding"] == "identity" && requests[1].offset == 40)
+        #expect(test.cache.data(for: a) == whole)
+    }
+
+    @Test("a date does where there is no tag, if the answer was made a minute later", arguments: [59.0, 60])
+    func dates(age: TimeInterval) async throws {
+        let test = open()
+        let modified = (test.date.now - age).httpText
+        let headers: HTTPHeaders = ["Last-Modified": modified, "Date": test.date.now.httpText, "Content-Length": "100"]
+        let rest = part(30..<100, tag: nil, more: ["Last-Modified": modified])
+        test.transport.script(
+            a, [.interrupted(beginning(30, headers), .truncated), age >= 60 ? .response(rest) : .body(whole)])
+        #expect(try await test.cache.getData(a).value == whole)
+        #expect(test.requests(a)[1]["If-Range"] == (age >= 60 ? modified : nil))
+        #expect(test.requests(a)[1]["Range"] == (age >= 60 ? "bytes=30-" : nil))
+    }
+
+    @Test(
+        "what cannot be continued for sure is begun anew",
+        arguments: [
+            ["Content-Length": "100"], ["ETag": "W/\"v\"", "Content-Length": "100"],
+            ["ETag": "v", "Content-Length": "100"], ["ETag": "\"v\"", "Content-Encoding": "gzip"],
+            ["ETag": "\"v\"", "Accept-Ranges": "none"], ["ETag": "\"v\"", "Content-Length": "40"],
+        ] as [HTTPHeaders])
+    func startsOver(headers: HTTPHeaders) async throws {
+        let test = open()
+        test.transport.script(a, [.interrupted(beginning(40, headers), .connectionLost), .body(whole)])
+        #expect(try await test.cache.getData(a).value == whole)
+        #expect(test.requests(a).map { $0["Range"] ?? $0["If-Range"] } == [nil, nil])
+    }
+
+    @Test("a part that does not fit is thrown away with what was there, and the whole asked for", arguments: 0..<15)
+    func unfit(number: Int) async throws {
+        let answers: [TransferResponse] = [
+            part(41..<100), part(39..<100), part(40..<100, "bytes 40-99/101"), part(40..<100, tag: "\"w\""),
+            part(40..<100, tag: "W/\"v\""), part(40..<100, tag: nil), part(40..<100, "bytes=40-99/100"),
+            part(40..<100, "bytes 40-39/100"), part(40..<100, "bytes 40-98/100"), part(40..<40, "bytes 40-99/100"),
+            part(40..<100, more: ["Content-Type": "multipart/byteranges; boundary=x"]),
+            part(40..<100, more: ["Content-Encoding": "gzip"]), part(40..<100, more: ["Content-Range": "bytes 0-1/2"]),
+            TransferResponse(status: 206, headers: ["ETag": "\"v\""], body: whole[40...]),
+            TransferResponse(status: 416, headers: ["Content-Range": "bytes */100"], body: Data()),
+        ]
+        let test = open()
+        test.transport.script(
+            a, [.interrupted(beginning(40), .connectionLost), .response(answers[number]), .response(beginning(100))])
+        let failures = Box(0)
+        let task = test.cache.getData(a).onFail { _, _ in failures.update { $0 += 1 } }
+        #expect(try await task.value == whole)
+        #expect(test.requests(a).map { $0["Range"] } == [nil, "bytes=40-", nil])
+        await test.cache.idle()
+        #expect(failures.value <= 1, "the misfit is no failure of its own")
+    }
+
+    @Test("a whole answer to a request for a part counts as it is, and if it is broken off, as the new beginning")
+    func wholeInstead() async throws {
+        let test = open()
+        let headers: HTTPHeaders = ["ETag": "\"w\"", "Content-Length": "100"]
+        let rest = TransferResponse(
+            status: 206, headers: ["ETag": "\"w\"", "Content-Range": "bytes 20-99/100"], body: other[20...])
+        let short = TransferResponse(headers: ["ETag": "\"w\""], body: Data("short".utf8))
+        for (target, steps, conditions) in [
+            (a, [.response(short)], [nil, "\"v\""]),
+            (
+                url("b"),
+                [
+                    .interrupted(TransferResponse(headers: headers, body: other.prefix(20)), .connectionLost),
+                    .response(rest),
+                ], [nil, "\"v\"", "\"w\""]
+            ),
+        ] as [(URL, [ScriptedTransport.Step], [String?])] {
+            test.transport.script(target, [.interrupted(beginning(40), .connectionLost)] + steps)
+            #expect(try await test.cache.getData(target).value == (target == a ? short.body : other))
+            #expect(test.requests(target).map { $0["If-Range"] } == conditions)
+        }
+    }
+
+    @Test("a body in pieces that are broken off again and again comes together")
+    func pieces() async throws {
+        let test = open()
+        var steps: [ScriptedTransport.Step] = [.interrupted(beginning(10), .connectionLost)]
+        for start in stride(from: 10, to: 90, by: 20) {
+            steps.append(.interrupted(part(start..<(start + 10), "bytes \(start)-99/100"), .truncated))
+            steps.append(.response(part((start + 10)..<(start + 20))))
+        }
+        test.transport.script(a, steps + [.response(part(90..<100))])
+        #expect(try await test.cache.getData(a).value == whole)
+        let ranges = stride(from: 10, to: 100, by: 10).map { "bytes=\($0)-" }
+        #expect(test.requests(a).dropFirst().map { $0["Range"] } == ranges)
+    }
+
+    @Test("a server that hands out single bytes is given up after a while")
+    func singleBytes() async throws {
+        let test = open()
+        let size = 1_000
+        var steps: [ScriptedTransport.Step] = [
+            .interrupted(beginning(1, ["ETag": "\"v\"", "Content-Length": "\(size)"]), .connectionLost)
+        ]
+        steps += (1..<size).map { place in
+            let headers: HTTPHeaders = ["ETag": "\"v\"", "Content-Range": "bytes \(place)-\(place)/\(size)"]
+            return .response(TransferResponse(status: 206, headers: headers, body: Data([7])))
+        }
+        test.transport.script(a, steps)
+        let request = DataRequest(a).with(\.retryPolicy, .fixed(.zero, retries: 1))
+        #expect(await test.cache.getData(request).error == .truncated)
+        #expect(test.transport.transfers.count < 250)
+    }
+
+    @Test("a 206 that nobody asked for is no answer; who asks for a range gets it")
+    func unasked() async throws {
+        let test = open()
+        for target in [a, url("b")] { test.transport.script(target, [.response(part(40..<100))]) }
+        #expect(await test.cache.getData(a).error != nil)
+        #expect(!test.cache.hasData(for: a))
+        let ranged = DataRequest(url("b")).with(\.headers, ["Range": "bytes=40-"])
+        #expect(try await test.cache.getData(ranged).response.status == 206)
+    }
+
+    @Test("a redirect that leads elsewhere than before, and a variant for others, are not continued")
+    func elsewhere() async throws {
+        let test = open()
+        test.transport.script(a, [.redirect("/x"), .redirect("/y")])
+        test.transport.script(url("x"), [.interrupted(beginning(40), .connectionLost)])
+        test.transport.script(url("y"), [.body(other)])
+        #expect(try await test.cache.getData(a).value == other)
+        #expect(test.requests(url("y")).map { $0["Range"] } == [nil])
+
+        // Both variants were modified at the same date.
+        let headers: HTTPHeaders = [
+            "Last-Modified": (test.date.now - 1_000).httpText, "Date": test.date.now.httpText,
+            "Content-Length": "100", "Vary": "Accept-Language",
+        ]
+        let request = DataRequest(url("b")).with(\.key, "k")
+        let german = test.cache.getData(
+            request.with(\.headers, ["Accept-Language": "de"]).with(\.retryPolicy, .never))
+        let english = test.cache.getData(request.with(\.headers, ["Accept-Language": "en"]))
+        try await test.transport.nextTransfer().interrupt(with: beginning(40, headers))
+        #expect(await german.error == .connectionLost)
+        var transfer = try await test.transport.nextTransfer()
+        if transfer.request.headers["Accept-Language"] == "de" {
+            transfer.finish(with: whole, headers: headers)
+            transfer = try await test.transport.nextTransfer()
+        }
+        #expect(transfer.request.headers["Range"] == nil)
+        transfer.finish(with: other, headers: headers)
+        #expect(try await english.value == other)
+    }
+
+    @Test("progress goes on from where it was")
+    func progress() async throws {
+        let test = open { $0.progressInterval = .zero }
+        let heard = Box<[TaskProgress]>([])
+        let task = test.cache.getData(a).onProgress { progress in heard.update { $0.append(progress) } }
+        let first = try await test.transport.nextTransfer()
+        first.send(progress: 40, of: 100)
+        first.interrupt(with: beginning(40))
+        let second = try await test.transport.nextTransfer()
+        second.send(progress: 70, of: 100)
+        second.finish(with: whole[40...], status: 206, headers: part(40..<100).headers)
+        _ = try await task.value
+        await test.cache.idle()
+        #expect(heard.value.map(\.received) == [40, 70])
+        #expect(heard.value.map(\.expected) == [100, 100])
+    }
+
+    // MARK: Prefetches that were held back
+
+    @Test("a prefetch that was held back until its server hung up goes on in silence, but not for ever")
+    func lostPatience() async throws {
+        let test = open { $0.retryPolicy = .never }
+        let told = Box<[String]>([])
+        /// Holds a prefetch back by an urgent call until its transfer has broken off.
+        func breakOff(_ transfer: ScriptedTransfer, _ response: TransferResponse) async throws {
+            let urgent = test.cache.getData(DataRequest(url("urgent")).with(\.cachePolicy, .bypass))
+            let urgentTransfer = try await test.transport.nextTransfer()
+            try await transfer.wait { $0.isThrottled }
+            transfer.interrupt(with: response)
+            urgentTransfer.finish(with: Data())
+            _ = try await urgent.value
+        }
+        let slow = test.cache.slowGetData(a)
+            .onFail { error, _ in told.update { $0.append("fail \(error)") } }
+            .onRetry { told.update { $0.append("retry") } }
+        try await breakOff(test.transport.nextTransfer(), beginning(60))
+        let second = try await test.transport.nextTransfer()
+        #expect(second.request.headers["Range"] == "bytes=60-")
+        second.finish(with: whole[60...], status: 206, headers: part(60..<100).headers)
+        #expect(try await slow.value == whole)
+        await test.cache.idle()
+        #expect(told.value.isEmpty)
+
+        let hopeless = test.cache.slowGetData(url("b"))
+        for attempt in 0..<17 {
+            let response = attempt == 0 ? beginning(1) : part(attempt..<attempt + 1)
+            try await breakOff(test.transport.nextTransfer(), response)
+        }
+        #expect(await hopeless.error == .connectionLost, "a server that sends a byte each time has failed in the end")
+        #expect(test.requests(url("b")).count == 17)
+    }
+
+    // MARK: From call to call
+
+    /// Makes a call and cancels it when it has received some bytes.
+    private func cancelHalfway(
+        _ test: TestCache, _ target: URL, _ headers: HTTPHeaders? = nil
+    ) async throws {
+        let task = test.cache.getData(target)
+        try await test.transport.nextTransfer().hold(beginning(30, headers))
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        await test.cache.idle()
+    }
+
+    /// What the next call for a URL asks for.
+    private func range(_ test: TestCache, _ target: URL) async throws -> String? {
+        let task = test.cache.getData(DataRequest(target).with(\.cachePolicy, .useCache))
+        let transfer = try await test.transport.nextTransfer()
+        task.cancel()
+        await test.cache.idle()
+        return transfer.request.headers["Range"]
+    }
+
+    @Test("a call after a cancel, or in the next run, goes on from the bytes that are here", arguments: [false, true])
+    func afterCancel(reopens: Bool) async throws {
+        let folder = TemporaryFolder()
+        var test = open(folder)
+        try await cancelHalfway(test, a)
+        if reopens { test = await test.reopened(folder) }
+        test.transport.script(a, [.response(part(30..<100))])
+        let task = reopens ? test.cache.slowGetData(a) : test.cache.getData(a)
+        #expect(try await task.value == whole)
+        #expect(test.requests(a).last?["Range"] == "bytes=30-")
+        test = await test.reopened(folder)
+        #expect(try await test.cache.getData(a).response.source == .disk)
+        test.cache.removeData(for: a)
+        test.transport.script(a, [])
+        #expect(try await range(test, a) == nil, "what is complete leaves no beginning behind")
+        await test.cache.shutdown()
+    }
+
+    @Test("shutting down keeps what has arrived")
+    func afterShutdown() async throws {
+        let folder = TemporaryFolder()
+        var test = open(folder)
+        let task = test.cache.getData(a)
+        try await test.transport.nextTransfer().hold(beginning(77))
+        test = await test.reopened(folder)
+        #expect(await task.error == .cancelled)
+        test.transport.script(a, [.response(part(77..<100))])
+        #expect(try await test.cache.getData(a).value == whole)
+        #expect(test.requests(a)[0]["Range"] == "bytes=77-")
+        await test.cache.shutdown()
+    }
+
+    enum Removal: String, CaseIterable { case remove, memoryOnly, noStore }
+
+    @Test("beginnings go with their entry, and nothing is kept where nothing may be", arguments: Removal.allCases)
+    func removal(removal: Removal) async throws {
+        let folder = TemporaryFolder()
+        var test = open(folder) { if removal == .memoryOnly { $0.cachePolicy = .memoryOnly } }
+        try await cancelHalfway(test, a, removal == .noStore ? fields.adding("Cache-Control", "no-store") : nil)
+        if removal == .remove { test.cache.removeData(for: a) }
+        test = await test.reopened(folder)
+        #expect(try await range(test, a) == nil)
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,161 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Providers as alternatives of a URL", .timeLimit(.minutes(2)))
+struct StandInTests {
+    private let a = url("a")
+    private let b = url("b")
+    private let bundled = DataRequest.Source.provider(MemoryProvider(Data("bundled".utf8), key: "bundled"))
+
+    @Test(
+        "bytes that are at hand stand in for one call, and are not kept: the next one asks the URL again",
+        arguments: [.immutable(for: .days(9)), nil] as [FreshnessPolicy?])
+    func standIn(freshness: FreshnessPolicy?) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        test.transport.script(a, [.status(404), .text("real")])
+        let told = Box<[String]>([])
+        let request = DataRequest(a).with(\.alternatives, [bundled, .url(b)]).with(\.freshness, freshness)
+        let task = test.cache.getData(request.with(\.waitsForDiskWrite, true))
+            .onFail { error, isFatal in told.update { $0.append("\(error) \(isFatal)") } }
+        let response = try await task.response
+        #expect(response.told == "bundled from network")
+        #expect(response.freshUntil.map { $0 <= test.date.now } == true)
+        await test.cache.idle()
+        #expect(told.value == ["status 404 false"])
+        #expect(!test.cache.hasData(for: a) && !test.cache.hasData(for: CacheKey("bundled")))
+        #expect(test.cache.memoryCount == 0 && test.cache.diskCount == 0)
+        #expect(try await test.ask(request) == "real from network")
+        #expect(try await test.ask(request) == "real from memory")
+        #expect(test.requests(b).isEmpty)
+        await test.cache.shutdown()
+    }
+
+    @Test("what is kept stays as it is, out of date as it may be, and so does the beginning of a body")
+    func keptStays() async throws {
+        let test = TestCache(folder: TemporaryFolder()) { $0.retryPolicy = .never }
+        let headers: HTTPHeaders = ["Cache-Control": "max-age=10, must-revalidate", "ETag": "\"1\""]
+        test.transport.script(a, [.text("old", headers), .status(404), .status(304, headers)])
+        _ = try await test.ask(a)
+        test.date.advance(by: 20)
+        let request = DataRequest(a).with(\.alternatives, [bundled])
+        #expect(try await test.ask(request) == "bundled from network")
+        #expect(test.cache.data(for: a) == Data("old".utf8))
+        #expect(try await test.ask(request) == "old from revalidated")
+
+        let broken = test.cache.getData(DataRequest(b).with(\.alternatives, [bundled]))
+        try await test.transport.nextTransfer().interrupt(
+            with: TransferResponse(headers: ["ETag": "\"2\"", "Content-Length": "4"], body: Data("ab".utf8)))
+        #expect(try await broken.response.told == "bundled from network")
+        let next = test.cache.getData(b)
+        #expect(try await test.transport.nextTransfer().request.headers["Range"] == "bytes=2-")
+        next.cancel()
+        await test.cache.shutdown()
+    }
+
+    @Test(
+        "of those who share a fetch, who has named nobody to stand in hears of the failure", arguments: [true, false])
+    func sharedFetch(isFirst: Bool) async throws {
+        let test = TestCache()
+        let other = DataRequest(a).with(\.alternatives, [bundled])
+        let first = test.cache.slowGetData(isFirst ? other : DataRequest(a))
+        let transfer = try await test.transport.nextTransfer()
+        let second = test.cache.getData(isFirst ? DataRequest(a) : other)
+        transfer.finish(with: Data(), status: 404)
+        let (plain, withStandIn) = isFirst ? (second, first) : (first, second)
+        #expect(try await withStandIn.value == Data("bundled".utf8))
+        #expect(await plain.error == .status(404))
+        #expect(test.transport.transfers.count == 1)
+    }
+
+    @Test("a prefetch and a refresh in the background have no use for it")
+    func background() async throws {
+        let test = TestCache()
+        let request = DataRequest(a).with(\.alternatives, [bundled])
+        let headers: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=100"]
+        test.transport.script(a, [.status(404), .text("old", headers), .status(404)])
+        let result = await DataPrefetcher(test.cache, [request]).value
+        #expect(result.failed.map(\.error) == [.status(404)])
+        _ = try await test.ask(a)
+        test.date.advance(by: 20)
+        let response = try await test.cache.getData(request).response
+        #expect(response.told == "old from stale")
+        #expect(await response.revalidation?.error == .status(404))
+    }
+
+    @Test("what a provider of the program's own brings is kept under the request's key")
+    func custom() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        test.transport.script(a, [.status(410)])
+        let provider = CustomProvider(key: "custom") { Data("made".utf8) }
+        #expect(try await test.ask(DataRequest(a).with(\.alternatives, [.provider(provider)])) == "made from network")
+        await test.cache.idle()
+        #expect(test.cache.diskCount == 1 && !test.cache.hasData(for: CacheKey("custom")))
+        #expect(try await test.ask(a) == "made from memory")
+        await test.cache.shutdown()
+    }
+
+    @Test("sources are asked in their order, each with its own attempts; the last failure tells of those before it")
+    func order() async throws {
+        let test = TestCache { $0.retryPolicy = .never }
+        test.transport.script(a, [.status(404)])
+        test.transport.script(b, [.status(410), .text("1")])
+        let failing = CustomProvider(key: "failing") { throw DipperError.invalidData }
+        let request = DataRequest(a).with(\.alternatives, [.provider(failing), .url(b)])
+        let error = await test.cache.getData(request).error
+        #expect(error == .status(410) && error?.earlier == [.status(404), .invalidData])
+        #expect(try await test.ask(DataRequest(failing).with(\.alternatives, [b])) == "1 from network")
+        #expect(test.cache.hasData(for: CacheKey("failing")) && !test.cache.hasData(for: b))
+
+        let (c, d) = (url("c"), url("d"))
+        test.transport.script(c, [.status(503)])
+        test.transport.script(d, [.status(503), .text("1")])
+        let retried = DataRequest(c).with(\.alternatives, [d]).with(\.retryPolicy, .fixed(.zero, retries: 1))
+        #expect(try await test.ask(retried) == "1 from network")
+        #expect(test.transport.transfers.suffix(4).map(\.request.url) == [c, c, d, d])
+    }
+
+    @Test("without a network nobody waits for it where something else can be had")
+    func offline() async throws {
+        let parked = Box(0)
+        let test = TestCache {
+            $0.observe { event in if case .parked = event.kind { parked.update { $0 += 1 } } }
+        }
+        let near = URL(string: "http://near.test/a")!
+        test.network.setReachable(false, host: "host.test")
+        for target in [a, b, url("c")] { test.transport.script(target, [.failure(.unreachable), .text("at last")]) }
+        test.transport.script(near, [.text("near")])
+        #expect(
+            try await test.ask(DataRequest(a).with(\.alternatives, [.url(b), bundled])) == "bundled from network")
+        #expect(try await test.ask(DataRequest(a).with(\.alternatives, [near])) == "near from network")
+        // What cannot be reached either is no reason not to wait.
+        let waiting = test.cache.getData(DataRequest(url("c")).with(\.alternatives, [b]))
+        try await parked.wait { $0 == 1 }
+        #expect(waiting.state == .parked)
+        #expect(test.transport.transfers.map(\.request.url) == [near], "nothing else can be reached")
+        test.cache.cancelAll()
+        #expect(await waiting.error == .cancelled)
+    }
+
+    @Test("a cancelled provider is not followed by the next source")
+    func cancelled() async throws {
+        let test = TestCache()
+        test.transport.script(a, [.status(404)])
+        let asked = Box(0)
+        let gate = Gate()
+        let slow = CustomProvider(key: "slow") {
+            asked.update { $0 += 1 }
+            await gate.pass()
+            throw CancellationError()
+        }
+        let task = test.cache.getData(DataRequest(a).with(\.alternatives, [.provider(slow), .url(b)]))
+        await gate.waitForArrival()
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        gate.open()
+        await test.cache.idle()
+        #expect(test.requests(b).isEmpty && asked.value == 1)
+    }
+}

@@ -1,0 +1,91 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+
+extension Date {
+    /// The date in the format of HTTP fields (RFC 9110, section 5.6.7).
+    var httpText: String {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(identifier: "GMT")
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return formatter.string(from: self)
+    }
+}
+
+extension ScriptedTransport.Step {
+    /// Returns the step that answers with a text.
+    static func text(_ text: String, _ headers: HTTPHeaders = [:], status: Int = 200) -> Self {
+        .response(TransferResponse(status: status, headers: headers, body: Data(text.utf8)))
+    }
+
+    /// Returns the step that redirects to a location.
+    static func redirect(_ location: String, _ headers: HTTPHeaders = [:], status: Int = 302) -> Self {
+        .status(status, headers.adding("Location", location))
+    }
+}
+
+extension HTTPHeaders {
+    /// Returns the fields with one more.
+    func adding(_ name: String, _ value: String) -> HTTPHeaders {
+        HTTPHeaders(fields + [.init(name, value)])
+    }
+}
+
+extension DataResponse {
+    /// The text of the answer and its source, such as "hello from memory".
+    var told: String { "\(String(decoding: data, as: UTF8.self)) from \(source)" }
+}
+
+extension TestCache {
+    /// Shuts the cache down and returns another one with the same folder and wall clock.
+    func reopened(_ folder: TemporaryFolder) async -> TestCache {
+        await cache.shutdown()
+        return TestCache(folder: folder, date: date)
+    }
+
+    /// Returns the header fields of each request for a URL so far.
+    func requests(_ target: URL) -> [HTTPHeaders] { transport.transfers(of: target).map(\.request.headers) }
+
+    /// Gets a URL or a request and returns the text with its source, such as "hello from memory".
+    func ask(_ source: some DataRequestConvertible, _ headers: HTTPHeaders? = nil) async throws -> String {
+        var request = source.dataRequest
+        if let headers { request.headers = headers }
+        return try await cache.getData(request).response.told
+    }
+}
+
+/// A codec that changes nothing, and blocks the threads that read the disk until the test opens its door.
+final class SlowReads: RecordCodec {
+    let identifier = "slow reads"
+    let door = Door()
+    /// The number of threads that have come to read so far.
+    let readers = Box(0)
+
+    func encode(_ record: Data) throws(DipperError) -> Data { record }
+
+    func decode(_ bytes: Data) throws(DipperError) -> Data {
+        readers.update { $0 += 1 }
+        door.pass()
+        return bytes
+    }
+}
+
+/// Pseudo-random numbers from a seed (SplitMix64).
+struct SplitMix: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    init(_ seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var word = state
+        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+        return word ^ (word >> 31)
+    }
+
+    /// Returns `true` once in `count` calls.
+    mutating func chance(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
+}
