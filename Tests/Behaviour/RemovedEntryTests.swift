@@ -140,7 +140,7 @@ struct RemovedEntryTests {
         let test = TestCache(folder: TemporaryFolder())
         let cache = test.cache
         for round in 0..<40 {
-            try await cache.addDataAndWait(Data(count: 9_000), for: a)
+            try await cache.addDataAndWait(Data(count: 9_000), for: CacheKey(a))
             cache.clearMemory()
             test.date.advance(by: 10)
             await withTaskGroup(of: Void.self) { group in

@@ -46,7 +46,7 @@ struct WaitingWriteTests {
     func removed(way: Int) async throws {
         let (folder, door) = (TemporaryFolder(), DoorCodec())
         let test = cache(folder, door)
-        for key in ["a", "b"] { try await test.cache.addDataAndWait(Data(count: 5_000), for: url(key)) }
+        for key in ["a", "b"] { try await test.cache.addDataAndWait(Data(count: 5_000), for: CacheKey(url(key))) }
         test.date.advance(by: 1)
         door.shut()
         try test.cache.addData(Data(count: 6_000), for: a)
