@@ -53,6 +53,8 @@ extension DataCache {
         /// The name of the time since the machine was started. When it has changed, the disk tier compares its files
         /// with its index: what was not flushed before may be lost.
         package var boot = Boot.current
+        /// The faults that a test orders; `nil` for none.
+        package var diskFaults: (any DiskFaults)?
         /// The rule that names the files on disk.
         public var fileNaming = FileNaming.sha256
         /// Whether bodies are compressed on disk. By default they are not, so that other programs can open the files of
@@ -239,6 +241,7 @@ extension DiskTier.Options {
             folder: folder.path, sizeLimit: configuration.diskLimit, stagingLimit: configuration.stagingLimit,
             partialLimit: configuration.partialLimit, naming: configuration.fileNaming,
             compression: configuration.compression, recordCodec: configuration.recordCodec,
-            evictionOrder: configuration.evictionOrder, boot: configuration.boot, name: configuration.name)
+            evictionOrder: configuration.evictionOrder, boot: configuration.boot, faults: configuration.diskFaults,
+            name: configuration.name)
     }
 }

@@ -6,6 +6,7 @@ import Synchronization
 final class BlobFiles: Sendable {
     private let root: Folder
     private let blobs: Folder
+    let faults: (any DiskFaults)?
     /// The staging folder; `nil` if the store cannot be written.
     let staging: StagingFolder?
     /// Whether the root folder has been flushed to the device. Once is enough, because `blobs` is created when the
@@ -16,8 +17,10 @@ final class BlobFiles: Sendable {
 
     /// Opens the folders and creates those that are missing.
     /// - Throws: `FileError` if the folder cannot be written; then nothing is open.
-    init(root: Folder) throws(FileError) {
+    init(root: Folder, faults: (any DiskFaults)? = nil) throws(FileError) {
+        try faults?.check(.write, root.path)
         self.root = root
+        self.faults = faults
         blobs = try root.makeFolder("blobs")
         let staging = try StagingFolder(in: root.makeFolder("staging"))
         self.staging = staging
@@ -25,8 +28,9 @@ final class BlobFiles: Sendable {
     }
 
     /// Opens an existing store that cannot be written. Every write fails.
-    init(readingOnly root: Folder) throws(FileError) {
+    init(readingOnly root: Folder, faults: (any DiskFaults)? = nil) throws(FileError) {
         self.root = root
+        self.faults = faults
         guard let blobs = try root.folder("blobs") else { throw FileError("open", root.path + "/blobs", ENOENT) }
         self.blobs = blobs
         staging = nil
@@ -40,6 +44,7 @@ final class BlobFiles: Sendable {
     /// Returns the bytes of a file; `nil` if there is no such file. The memory is from `malloc`, and the caller takes
     /// it over.
     func read(_ name: String) throws(FileError) -> FileBytes? {
+        try faults?.check(.read, name)
         guard let shard = try folder(of: name) else { return nil }
         return try FileWriting.read(name, in: shard)
     }
@@ -47,6 +52,7 @@ final class BlobFiles: Sendable {
     /// Returns the size of a file and the metadata of its record, without the body; `nil` if there is no file or it is
     /// not a record. The metadata of an encoded record is its label.
     func readMetadata(_ name: String) -> (size: Int, isEncoded: Bool, bytes: [UInt8])? {
+        if faults?.error(for: .read) != nil { return nil }
         guard let shard = try? folder(of: name), let (file, size) = try? shard.openFile(name) else { return nil }
         defer { close(file) }
         var tail = [UInt8](repeating: 0, count: min(size, 4_096))
@@ -102,6 +108,8 @@ final class BlobFiles: Sendable {
     func stage(
         _ name: String, body: Data, trailer: [UInt8], _ durability: Durability = .relaxed
     ) throws(FileError) {
+        try faults?.check(.write, name)
+        if durability == .durable { try faults?.check(.flush, name) }
         guard let staging else { throw FileError("write", name, EROFS) }
         try staging.write(name, body: body, trailer: trailer, durability)
     }
@@ -121,6 +129,7 @@ final class BlobFiles: Sendable {
 
     /// Flushes the file of that name, if there is one, and its folders to the device.
     func flush(_ name: String) throws(FileError) {
+        try faults?.check(.flush, name)
         if let (file, _) = try folder(of: name)?.openFile(name) {
             defer { close(file) }
             guard fdatasync(file) == 0 else { throw FileError("fdatasync", name) }
@@ -144,7 +153,7 @@ final class BlobFiles: Sendable {
     /// Removes the file of that name. Returns `true` if there was one.
     @discardableResult
     func remove(_ name: String) -> Bool {
-        guard let shard = try? folder(of: name) else { return false }
+        guard faults?.error(for: .remove) == nil, let shard = try? folder(of: name) else { return false }
         return shard.remove(name)
     }
 

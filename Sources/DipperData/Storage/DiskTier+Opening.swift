@@ -33,10 +33,10 @@ extension DiskTier {
         do {
             let folder = try CacheFolder.open(options.folder)
             do throws(FileError) {
-                new.files = try BlobFiles(root: folder)
+                new.files = try BlobFiles(root: folder, faults: options.faults)
             } catch {
                 complain("the folder cannot be written: nothing is kept on disk", error)
-                new.files = try? BlobFiles(readingOnly: folder)
+                new.files = try? BlobFiles(readingOnly: folder, faults: options.faults)
                 new.problem = StoreProblem("\(error)", isReadable: new.files != nil)
             }
             guard let files = new.files else { return new }
@@ -74,7 +74,8 @@ extension DiskTier {
     private func index(_ file: IndexFile, _ isWaiting: Bool) throws -> EntryIndex {
         do {
             return try EntryIndex(
-                path: file.path, boot: options.boot, order: options.evictionOrder, isWaiting: isWaiting)
+                path: file.path, boot: options.boot, order: options.evictionOrder, isWaiting: isWaiting,
+                faults: options.faults)
         } catch is EntryIndex.ForeignDatabase {
             throw FolderRefusal(options.folder, .otherIndex)
         }

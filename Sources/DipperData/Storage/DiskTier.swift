@@ -78,6 +78,7 @@ final class DiskTier: Sendable {
         /// The identifier of the current boot of the machine. Writes from before the boot that were not flushed may be
         /// lost.
         var boot = Boot.current
+        var faults: (any DiskFaults)?
         /// The prefix of the threads' names.
         var name = "dipper"
 

@@ -40,6 +40,7 @@ final class EntryIndex: Sendable {
     let order: EvictionOrder
     /// Whether the database was empty when this call opened it.
     let isNew: Bool
+    private let faults: (any DiskFaults)?
 
     // Callers that must wait longer for the lock try several times.
     private static let patience = "PRAGMA busy_timeout = 2000"
@@ -50,9 +51,11 @@ final class EntryIndex: Sendable {
     ///   - isWaiting: whether to wait up to two seconds if another process holds the index; otherwise the call fails at
     ///     once. Opening needs the lock because the first process to open an index writes to it.
     init(
-        path: String, boot: String, order: EvictionOrder = .leastRecentlyUsed, isWaiting: Bool = true
+        path: String, boot: String, order: EvictionOrder = .leastRecentlyUsed, isWaiting: Bool = true,
+        faults: (any DiskFaults)? = nil
     ) throws {
         self.order = order
+        self.faults = faults
         var configuration = Configuration()
         configuration.busyMode = isWaiting ? .timeout(2) : .immediateError
         configuration.maximumReaderCount = 2
@@ -146,6 +149,7 @@ final class EntryIndex: Sendable {
     /// to be closed while it is read.
     func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
         do {
+            try faults?.checkIndex(.read)
             return try closing.whileOpen { try pool.unsafeRead(body) }
         } catch {
             throw IndexError(cause: error, index: self)
@@ -358,6 +362,8 @@ final class EntryIndex: Sendable {
     /// Runs a transaction. A durable one is on the device when this returns, with all transactions before it.
     func transaction(_ durability: Durability = .relaxed, _ body: (Database) throws -> Void) throws {
         do {
+            try faults?.checkIndex(.write)
+            if durability == .durable { try faults?.checkIndex(.flush) }
             try write(durability, body)
         } catch {
             throw IndexError(cause: error, index: self)

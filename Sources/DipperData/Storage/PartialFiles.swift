@@ -22,6 +22,7 @@ final class PartialFiles: Sendable {
     }
 
     func read(_ name: String) -> EntryRecord? {
+        if files.faults?.error(for: .read) != nil { return nil }
         guard let folder = try? root.folder(Self.folderName), let file = try? FileWriting.read(name, in: folder) else {
             return nil
         }
@@ -41,6 +42,7 @@ final class PartialFiles: Sendable {
         guard record.value.data.count <= limit else { return remove(name) }
         let (body, trailer) = try format.encode(record)
         let size = body.count + trailer.count
+        try files.faults?.check(.write, name)
         guard let staging = files.staging else { throw FileError("write", name, EROFS) }
         let folder = try root.makeFolder(Self.folderName)
         let removed = update(folder, now: now) { account in

@@ -1,22 +1,21 @@
+import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
 import Testing
 
-@testable import DipperData
-
-@Suite("Tiers of the program's own", .timeLimit(.minutes(5)))
-struct SharedShelfTests {
+@Suite("Tiers of the program's own", .timeLimit(.minutes(2)))
+struct TierTests {
     private let a = url("a")
-    private let fields: HTTPHeaders = ["Cache-Control": "max-age=500"]
+
     private func answer(_ text: String, _ more: HTTPHeaders = [:]) -> ScriptedTransport.Step {
-        var headers = fields
+        var headers: HTTPHeaders = ["Cache-Control": "max-age=500"]
         for field in more.fields { headers.append(field.name, field.value) }
         return .response(TransferResponse(headers: headers, body: Data(text.utf8)))
     }
 
-    private func cache(_ shelf: Shelf, _ folder: TemporaryFolder? = nil) -> TestCache {
-        TestCache(folder: folder) { $0.tiers = [shelf] }
+    private func cache(_ shelves: Shelf..., folder: TemporaryFolder? = nil) -> TestCache {
+        TestCache(folder: folder) { $0.tiers = shelves }
     }
 
     /// Has the shelf filled by another cache.
@@ -32,7 +31,7 @@ struct SharedShelfTests {
     func fillUp() async throws {
         let shelf = Shelf()
         try await fill(shelf, DataRequest(a), answer("here"))
-        let test = cache(shelf, TemporaryFolder())
+        let test = cache(shelf, folder: TemporaryFolder())
         let first = try await test.cache.getData(a).response
         #expect(first.source == .shared && first.data == Data("here".utf8))
         #expect(try await test.cache.getData(a).response.source == .memory)
@@ -41,6 +40,22 @@ struct SharedShelfTests {
         #expect(try await test.cache.getData(a).response.source == .disk)
         #expect(test.transport.transfers.isEmpty && shelf.lookUps.value == 2)
         #expect(test.cache.statistics.sharedHits == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("tiers are asked in their order, one after the other; names reveal no URL; both get what is fetched")
+    func order() async throws {
+        let (near, far) = (Shelf(), Shelf())
+        try await fill(far, DataRequest(a), answer("far"))
+        let test = cache(near, far)
+        #expect(try await test.cache.getData(a).response.source == .shared)
+        test.transport.script(url("b"), [answer("net")])
+        #expect(try await test.cache.getData(url("b")).response.source == .network)
+        await test.cache.synchronize()
+        #expect(near.lookUps.value == 2 && far.lookUps.value == 3)
+        let isName = { (name: String) in name.count == 64 && name.allSatisfy(\.isHexDigit) }
+        #expect(far.records.value.count == 2 && far.records.value.keys.allSatisfy(isName))
+        #expect(!near.records.value.isEmpty)
         await test.cache.shutdown()
     }
 
@@ -61,12 +76,10 @@ struct SharedShelfTests {
 
     @Test("faults of a tier reach nobody: each call gets the right bytes")
     func faults() async throws {
-        let dice = Box(SplitMix(state: 7))
+        let dice = Box(DiskRandom(7))
         let shelf = Shelf {
-            var mood = Shelf.Mood.works
             let moods = [Shelf.Mood.works, .works, .works, .fails, .garbles]
-            dice.update { dice in mood = moods.randomElement(using: &dice) ?? .works }
-            return mood
+            return moods[dice.update { $0.below(moods.count) }]
         }
         for round in 0..<3 {
             let test = cache(shelf)
@@ -81,18 +94,33 @@ struct SharedShelfTests {
         }
     }
 
-    @Test("a tier that fails three times rests, and is tried again after a second")
+    @Test("a tier that fails three times rests for a second; each failure then doubles the rest, up to a minute")
     func rest() async throws {
         let mood = Box(Shelf.Mood.fails)
         let shelf = Shelf { mood.value }
         let test = cache(shelf)
-        for number in 0..<6 { test.transport.script(url("\(number)"), [answer("x", ["Cache-Control": "private"])]) }
-        for number in 0..<4 { _ = try await test.cache.getData(url("\(number)")).value }
-        #expect(shelf.lookUps.value == 3)
-        test.clock.advance(by: .seconds(1))
+        var number = 0
+        /// Fetches once, and returns whether the tier was asked.
+        func isAsked() async throws -> Bool {
+            let before = shelf.lookUps.value
+            number += 1
+            test.transport.script(url("\(number)"), [answer("x", ["Cache-Control": "private"])])
+            _ = try await test.cache.getData(url("\(number)")).value
+            return shelf.lookUps.value > before
+        }
+        for _ in 0..<3 { #expect(try await isAsked()) }
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            test.clock.advance(by: .seconds(seconds) - .milliseconds(1))
+            #expect(try await !isAsked(), "before \(seconds) seconds are over")
+            test.clock.advance(by: .milliseconds(1))
+            #expect(try await isAsked(), "after \(seconds) seconds")
+        }
+        test.clock.advance(by: .seconds(60))
         mood.update { $0 = .works }
-        for number in 4..<6 { _ = try await test.cache.getData(url("\(number)")).value }
-        #expect(shelf.lookUps.value == 5)
+        for _ in 0..<3 { #expect(try await isAsked()) }
+        mood.update { $0 = .fails }
+        for _ in 0..<3 { #expect(try await isAsked(), "a success forgives everything") }
+        #expect(try await !isAsked())
         await test.cache.shutdown()
     }
 
@@ -101,18 +129,36 @@ struct SharedShelfTests {
         let shelf = Shelf()
         try await fill(shelf, DataRequest(a), answer("old"))
         let test = cache(shelf)
-        test.cache.removeData(for: a)
+        test.cache.removeData(for: a, from: [.memory, .disk])
+        await test.cache.synchronize()
+        #expect(shelf.records.value.count == 1)
+        test.cache.removeData(for: a, from: .shared)
         await test.cache.synchronize()
         #expect(shelf.records.value.isEmpty)
         try await fill(shelf, DataRequest(a), answer("old"))
         test.cache.clear()
         test.transport.script(a, [answer("new")])
         #expect(try await test.cache.getData(a).response.source == .network)
+        await test.cache.synchronize()
         #expect(shelf.records.value.count == 1)
         await test.cache.shutdown()
     }
 
-    @Test("a tier gets nothing that is for one user alone", arguments: [0, 1, 2, 3, 4])
+    @Test("the network's answer does not come back after a removal in the meantime")
+    func removedMeanwhile() async throws {
+        let shelf = Shelf()
+        let test = cache(shelf)
+        let task = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        test.cache.removeData(for: a)
+        transfer.finish(with: Data("x".utf8), headers: ["Cache-Control": "max-age=500"])
+        _ = try await task.value
+        await test.cache.synchronize()
+        #expect(shelf.records.value.isEmpty)
+        await test.cache.shutdown()
+    }
+
+    @Test("a tier gets nothing that is for one user alone, and nothing that the program adds", arguments: 0..<6)
     func personal(number: Int) async throws {
         let shelf = Shelf()
         var request = DataRequest(a)
@@ -122,7 +168,14 @@ struct SharedShelfTests {
         case 1: request.headers["Cookie"] = "id=1"
         case 2: more = ["Set-Cookie": "id=1"]
         case 3: more = ["Cache-Control": "private"]
-        default: request.modifier = RequestModifier(identity: "me") { (request) async throws(DipperError) in request }
+        case 4: request.modifier = RequestModifier(identity: "me") { (request) async throws(DipperError) in request }
+        default:
+            let test = cache(shelf)
+            try test.cache.addData(Data("mine".utf8), for: request)
+            await test.cache.synchronize()
+            await test.cache.shutdown()
+            #expect(shelf.records.value.isEmpty)
+            return
         }
         try await fill(shelf, request, answer("mine", more))
         #expect(shelf.records.value.isEmpty)
@@ -149,19 +202,5 @@ struct SharedShelfTests {
         #expect(try await source(AESCodec(1)) == .shared)
         #expect(try await source(nil) == .network)
         #expect(try await source(nil) == .shared)
-    }
-
-    @Test("the network's answer does not come back after a removal in the meantime")
-    func removedMeanwhile() async throws {
-        let shelf = Shelf()
-        let test = cache(shelf)
-        let task = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
-        test.cache.removeData(for: a)
-        transfer.finish(with: Data("x".utf8), headers: fields)
-        _ = try await task.value
-        await test.cache.synchronize()
-        #expect(shelf.records.value.isEmpty)
-        await test.cache.shutdown()
     }
 }

@@ -1,18 +1,19 @@
+import DipperData
+import DipperTesting
 import Foundation
 import TestSupport
 import Testing
 
-@testable import DipperData
-
-@Suite("Observers hear of what the tiers remove by themselves", .timeLimit(.minutes(5)))
-struct CleaningTests {
+@Suite("Cleaning up, and what observers hear of it", .timeLimit(.minutes(2)))
+struct MaintenanceTests {
     private typealias Cleaning = CacheEvent.Cleaning
 
-    /// A cache that records its cleanings.
+    /// A cache that records what its tiers remove by themselves.
     private struct Observed {
-        let cleanings = Box<[CacheEvent.Cleaning]>([])
+        let cleanings = Box<[Cleaning]>([])
         let keys = Box<[CacheKey]>([])
         let test: TestCache
+        var cache: DataCache { test.cache }
 
         init(_ folder: TemporaryFolder? = nil, _ change: @escaping (inout DataCache.Configuration) -> Void = { _ in }) {
             let (cleanings, keys) = (cleanings, keys)
@@ -26,11 +27,7 @@ struct CleaningTests {
             }
         }
 
-        var cache: DataCache { test.cache }
-
-        func told(_ tier: CacheEvent.Cleaning.TierName) -> [CacheEvent.Cleaning] {
-            cleanings.value.filter { $0.tier == tier }
-        }
+        func told(_ tier: Cleaning.TierName) -> [Cleaning] { cleanings.value.filter { $0.tier == tier } }
 
         func add(_ names: [String], size: Int, expires: Expiration? = nil) async throws {
             for name in names {
@@ -40,7 +37,7 @@ struct CleaningTests {
         }
     }
 
-    @Test("what expired, with number and size, once; and of no key")
+    @Test("what expired goes when asked for, without a limit being reached, and is told once")
     func expired() async throws {
         let observed = Observed(TemporaryFolder())
         try await observed.add(["a", "b"], size: 5_000, expires: .seconds(10))
@@ -52,18 +49,17 @@ struct CleaningTests {
         await observed.cache.synchronize()
         #expect(observed.cache.diskCount == 1 && observed.cache.memoryCount == 1)
         let left = (observed.cache.diskSize, observed.cache.memorySize)
-        #expect(
-            observed.told(.disk) == [.init(tier: .disk, reason: .expired, entries: 3, bytes: whole.0 - left.0)])
+        #expect(observed.told(.disk) == [.init(tier: .disk, reason: .expired, entries: 3, bytes: whole.0 - left.0)])
         #expect(
             observed.told(.memory) == [.init(tier: .memory, reason: .expired, entries: 3, bytes: whole.1 - left.1)])
         observed.cache.removeExpired()
         await observed.cache.synchronize()
         #expect(observed.cleanings.value.count == 2, "nothing went")
-        #expect(observed.keys.value.allSatisfy { $0.isEmpty })
+        #expect(observed.keys.value.allSatisfy { $0.isEmpty }, "no single entry was named")
         await observed.cache.shutdown()
     }
 
-    @Test("an entry that is found to have expired as it is asked for")
+    @Test("an entry that is found to have expired as it is asked for is told")
     func expiredOnAccess() async throws {
         let observed = Observed()
         try await observed.add(["a"], size: 100, expires: .seconds(10))
@@ -74,7 +70,7 @@ struct CleaningTests {
         await observed.cache.shutdown()
     }
 
-    @Test("what a limit cost, in memory and on disk")
+    @Test("what a limit cost is told, in memory and on disk")
     func overLimit() async throws {
         let observed = Observed(TemporaryFolder()) {
             $0.diskLimit = 50_000
@@ -83,7 +79,7 @@ struct CleaningTests {
         try await observed.add((0..<20).map { "\($0)" }, size: 5_000)
         await observed.cache.synchronize()
         let (disk, memory) = (observed.told(.disk), observed.told(.memory))
-        #expect(disk.allSatisfy { $0.reason == .overLimit } && memory.allSatisfy { $0.reason == .overLimit })
+        #expect((disk + memory).allSatisfy { $0.reason == .overLimit })
         #expect(disk.reduce(0) { $0 + $1.entries } == 20 - observed.cache.diskCount)
         #expect(memory.reduce(0) { $0 + $1.entries } == 16 && observed.cache.memoryCount == 4)
         let each = observed.cache.diskSize / observed.cache.diskCount
@@ -96,21 +92,25 @@ struct CleaningTests {
         await observed.cache.shutdown()
     }
 
-    @Test("what was flushed for its age, apart from what had expired, and what was cleared")
+    @Test("flushing removes what is older, apart from what had expired; clearing removes all, also on disk")
     func flushedAndCleared() async throws {
-        let observed = Observed(TemporaryFolder())
+        let folder = TemporaryFolder()
+        let observed = Observed(folder)
         try await observed.add(["brief"], size: 5_000, expires: .seconds(10))
         try await observed.add(["old", "small"], size: 300)
         observed.test.date.advance(by: 100)
         try await observed.add(["new", "other"], size: 5_000)
         observed.cache.flush(olderThan: .seconds(50))
+        for name in ["brief", "old", "small"] { #expect(!observed.cache.hasData(for: url(name)), "at once") }
         await observed.cache.synchronize()
         for tier in Cleaning.TierName.allCases {
             #expect(
                 Set(observed.told(tier).map { [$0.reason.rawValue: $0.entries] }) == [["expired": 1], ["flushed": 2]])
         }
+        #expect(observed.cache.listedKeys == [url("new").absoluteString, url("other").absoluteString])
         let sizes = (observed.cache.memorySize, observed.cache.diskSize)
         observed.cache.clear()
+        #expect(!observed.cache.hasData(for: url("new")) && observed.cache.listedKeys.isEmpty, "at once")
         await observed.cache.synchronize()
         #expect(observed.told(.memory).last == .init(tier: .memory, reason: .cleared, entries: 2, bytes: sizes.0))
         #expect(observed.told(.disk).last == .init(tier: .disk, reason: .cleared, entries: 2, bytes: sizes.1))
@@ -120,49 +120,21 @@ struct CleaningTests {
         await observed.cache.synchronize()
         #expect(observed.cleanings.value.count == count, "there was nothing left")
         await observed.cache.shutdown()
+        #expect(try folder.finding([String(repeating: "\0", count: 300)]).allSatisfy { !$0.hasPrefix("blobs/") })
     }
 
-    @Test("what is removed by name or replaced is no news")
-    func named() async throws {
-        let observed = Observed(TemporaryFolder())
-        try await observed.add(["a", "a", "b"], size: 5_000)
-        observed.cache.removeData(for: url("a"))
-        observed.cache.removeDerived(of: CacheKey(url("b")))
-        await observed.cache.synchronize()
-        #expect(observed.cleanings.value.isEmpty)
-        await observed.cache.shutdown()
-    }
-
-    @Test("a timeline draws nothing of it")
-    func timeline() {
-        let timeline = Timeline()
-        let before = timeline.svg()
-        timeline.receive(
-            CacheEvent(
-                time: .seconds(5), key: "",
-                kind: .cleaned(.init(tier: .disk, reason: .expired, entries: 1, bytes: 1))))
-        #expect(timeline.svg() == before)
-    }
-
-    @Test("what has expired on disk, and the beginnings of bodies that are too old, go without a limit being reached")
-    func removesExpired() async throws {
-        let folder = TemporaryFolder()
-        let observed = Observed(folder)
-        try await observed.add(["a"], size: 5_000, expires: .seconds(10))
-        let partial = folder.url.appendingPathComponent("partial")
-        try FileManager.default.createDirectory(at: partial, withIntermediateDirectories: true)
-        let (old, new) = (KeyDigest.sha256("old"), KeyDigest.sha256("new"))
-        for (name, days) in [(old, 8.0), (new, 6)] {
-            let file = partial.appendingPathComponent(name)
-            try Data("x".utf8).write(to: file)
-            try FileManager.default.setAttributes(
-                [.modificationDate: Date(timeIntervalSinceNow: -days * 86_400)], ofItemAtPath: file.path)
+    @Test("what is stored after a flush stays, also when the clock has been set back in between")
+    func afterFlush() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        test.cache.flush(olderThan: .zero)
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: "now")
+        test.date.advance(by: -1_000)
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: "before")
+        for seconds in [0.0, 2_000] {
+            test.date.advance(by: seconds)
+            test.cache.clearMemory()
+            #expect(test.cache.hasData(for: "before") && test.cache.data(for: "now") != nil)
         }
-        observed.test.date.advance(by: 10)
-        observed.cache.removeExpired()
-        await observed.cache.synchronize()
-        #expect(folder.files.allSatisfy { !$0.hasPrefix("blobs/") })
-        #expect(folder.files.contains("partial/" + new) && !folder.files.contains("partial/" + old))
-        await observed.cache.shutdown()
+        await test.cache.shutdown()
     }
 }

@@ -1,0 +1,88 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Bodies are compressed on disk where that is worth it", .timeLimit(.minutes(2)))
+struct CompressionTests {
+    private static let json = Data(
+        (0..<400).map { "{\"id\": \($0), \"name\": \"entry number \($0)\", \"price\": \($0 * 37 % 101)}" }
+            .joined(separator: ",\n").utf8)
+
+    private func cache(_ folder: TemporaryFolder, _ compression: StorageCompression = .gzip) -> TestCache {
+        TestCache.onDisk(folder) { $0.compression = compression }
+    }
+
+    @Test("what one cache writes compressed another reads that does not compress, and the other way round")
+    func bothWays() async throws {
+        let bodies = ["large": Self.json + DiskBytes.noise(4_000), "small": Data(repeating: 65, count: 1_500)]
+        for (writing, reading) in [(StorageCompression.gzip, StorageCompression.off), (.off, .gzip), (.gzip, .gzip)] {
+            let folder = TemporaryFolder()
+            let writer = cache(folder, writing)
+            for (key, body) in bodies {
+                writer.transport.script(url(key), [.response(TransferResponse(headers: ["X": "y"], body: body))])
+                #expect(try await writer.cache.getData(url(key)).value == body)
+            }
+            await writer.cache.shutdown()
+            let reader = cache(folder, reading)
+            for (key, body) in bodies {
+                let response = try await reader.cache.getData(url(key)).response
+                #expect(response.data == body && response.headers["X"] == "y" && response.source == .disk)
+            }
+            #expect(await reader.cache.verify().isSound)
+            await reader.cache.shutdown()
+        }
+    }
+
+    @Test("sizes count what lies on disk, and no other program is pointed to a compressed file")
+    func sizes() async throws {
+        let test = cache(TemporaryFolder())
+        try await test.cache.addDataAndWait(Data(repeating: 65, count: 500_000), for: "text")
+        #expect(test.cache.diskSize < 2_048)
+        let body = Self.json + DiskBytes.noise(4_000)
+        try await test.cache.addDataAndWait(body, for: "json")
+        let size = try #require(test.cache.entry(for: "json")).size
+        #expect(size < body.count * 7 / 8 + 512 && size > 4_000)
+        #expect(test.cache.file(for: "json") == nil && test.cache.data(for: "json") == body)
+        await test.cache.shutdown()
+    }
+
+    @Test("small bodies, those of compressed formats and those that save too little are kept as they are")
+    func worth() async throws {
+        let test = cache(TemporaryFolder())
+        func isCompressed(_ body: Data, _ type: String? = nil) async throws -> Bool {
+            let target = url("\(test.transport.transfers.count)")
+            let headers = HTTPHeaders(type.map { [.init("Content-Type", $0)] } ?? [])
+            test.transport.script(target, [.response(TransferResponse(headers: headers, body: body))])
+            _ = try await test.cache.getData(DataRequest(target).with(\.waitsForDiskWrite, true)).value
+            #expect(test.cache.data(for: target) == body)
+            return try #require(test.cache.entry(for: CacheKey(target))).size < body.count
+        }
+        let text = Self.json
+        #expect(try await isCompressed(text))
+        for type in ["application/json; charset=utf-8", "image/svg+xml"] {
+            #expect(try await isCompressed(text, type))
+        }
+        #expect(try await isCompressed(Data(repeating: 0, count: 1_024)))
+        #expect(try await !isCompressed(Data(repeating: 0, count: 1_023)))
+        #expect(try await !isCompressed(Data()))
+        for type in ["image/jpeg", "IMAGE/PNG", "video/mp4", "application/zip ; x=y", "font/woff2", "application/pdf"] {
+            #expect(try await !isCompressed(text, type), "\(type)")
+        }
+        let beginnings: [[UInt8]] = [
+            [0xFF, 0xD8, 0xFF, 0xE0], [0x89, 0x50, 0x4E, 0x47], Array("GIF89a".utf8), Array("RIFF1234WEBPVP8 ".utf8),
+            [0, 0, 0, 32] + Array("ftypavif".utf8), Array("PK\u{3}\u{4}".utf8), [0x1F, 0x8B, 8],
+            [0x28, 0xB5, 0x2F, 0xFD], Array("%PDF-1.7".utf8), Array("wOF2".utf8),
+        ]
+        for beginning in beginnings {
+            #expect(try await !isCompressed(Data(beginning) + text, "text/plain"), "\(beginning)")
+        }
+        #expect(try await isCompressed(Data("RIFF1234WAVEfmt ".utf8) + text))
+        #expect(try await !isCompressed(DiskBytes.noise(20_000)))
+        // Fifteen sixteenths are noise: less than an eighth is saved. With three quarters it is more.
+        #expect(try await !isCompressed(DiskBytes.noise(15_000) + Data(count: 1_000)))
+        #expect(try await isCompressed(DiskBytes.noise(12_000) + Data(count: 4_000)))
+        await test.cache.shutdown()
+    }
+}

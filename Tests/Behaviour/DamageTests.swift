@@ -1,0 +1,155 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Damage on disk is a miss: never wrong bytes, and never fatal", .timeLimit(.minutes(2)))
+struct DamageTests {
+    private static let keys = (0..<60).map { "k\($0)" }
+    private static let largeKeys = ["l0", "l1", "l2"]
+
+    private func size(_ key: String) -> Int { key.hasPrefix("l") ? 9_000 : 400 }
+
+    /// Returns a folder with small and large entries of a cache that has been shut down.
+    private func filled() async throws -> TemporaryFolder {
+        let folder = TemporaryFolder()
+        let test = TestCache(folder: folder)
+        for key in Self.keys + Self.largeKeys {
+            try test.cache.addData(DiskBytes.of(size(key), key), for: CacheKey(key))
+        }
+        await test.cache.shutdown()
+        return folder
+    }
+
+    enum Harm: CaseIterable {
+        case flips, otherFlips, halved, emptied, zeroed, garbage, removed, folder, pipe, link
+
+        /// Whether a file with other bytes, or none, is in the place.
+        var isOfBytes: Bool { ![.folder, .pipe, .link].contains(self) }
+
+        func harm(_ file: URL) throws {
+            var bytes = try Data(contentsOf: file)
+            switch self {
+            case .flips, .otherFlips:
+                if bytes.isEmpty { return }
+                let start = self == .flips ? 0 : 7_919
+                for step in 0..<40 { bytes[(start + step * bytes.count / 40) % bytes.count] ^= 0x11 }
+                return try bytes.write(to: file)
+            case .halved: return try bytes.prefix(bytes.count / 2).write(to: file)
+            case .emptied: return try Data().write(to: file)
+            case .zeroed: return try Data(count: bytes.count).write(to: file)
+            case .garbage: return try DiskBytes.noise(max(100, bytes.count)).write(to: file)
+            case .removed, .folder, .pipe, .link: break
+            }
+            try FileManager.default.removeItem(at: file)
+            switch self {
+            case .folder:
+                try FileManager.default.createDirectory(
+                    at: file.appendingPathComponent("x"), withIntermediateDirectories: true)
+            case .pipe: mkfifo(file.path, 0o600)
+            case .link: symlink("/proc/self/none", file.path)
+            default: break
+            }
+        }
+    }
+
+    @Test("any file of the folder, damaged while no cache is open", arguments: Harm.allCases)
+    func anyFile(harm: Harm) async throws {
+        let original = try await filled()
+        for name in original.files {
+            let folder = TemporaryFolder()
+            try FileManager.default.removeItem(at: folder.url)
+            try FileManager.default.copyItem(at: original.url, to: folder.url)
+            try harm.harm(folder.url.appendingPathComponent(name))
+            let test = TestCache.onDisk(folder)
+            for key in Self.keys + Self.largeKeys {
+                guard let read = test.cache.data(for: CacheKey(key)) else { continue }
+                #expect(read == DiskBytes.of(size(key), key), "\(name): \(key)")
+            }
+            #expect(test.cache.listedKeys.isSubset(of: Self.keys + Self.largeKeys))
+            test.cache.removeExpired()
+            test.cache.flush(olderThan: .seconds(1_000))
+            test.cache.trim(toDiskSize: 20_000)
+            _ = await test.cache.verify()
+            // The damage may be noticed by the first write.
+            for _ in 0..<2 { try await test.cache.keep(["after", "l after"], size: 9_000) }
+            await test.cache.shutdown()
+            // A folder without its marker is nobody's, and one with a link or a pipe in it may be refused.
+            guard harm.isOfBytes, name != "dipper-cache" else { continue }
+            let again = TestCache.onDisk(folder)
+            for key in ["after", "l after"] {
+                #expect(again.cache.data(for: CacheKey(key)) == DiskBytes.of(9_000, key), "\(name)")
+            }
+            #expect(await again.cache.verify().isSound, "\(name)")
+            await again.cache.shutdown()
+        }
+    }
+
+    @Test("no flipped bit and no truncation of an open cache's file is taken for whole, and the entry is gone")
+    func openFile() async throws {
+        let test = TestCache.onDisk(TemporaryFolder())
+        let body = DiskBytes.of(3_000, "a")
+        try await test.cache.addDataAndWait(body, for: "a")
+        let length = try Data(contentsOf: #require(test.cache.file(for: "a"))).count
+        let places = Array(stride(from: 0, to: 3_000, by: 97)) + Array(3_000..<max(3_000, length))
+        for place in places {
+            for isCut in [true, false] {
+                let file = try #require(test.cache.file(for: "a"))
+                var bytes = try Data(contentsOf: file)
+                if isCut { bytes = bytes.prefix(place) } else { bytes[place] ^= UInt8(1 << (place % 8)) }
+                let handle = try FileHandle(forWritingTo: file)
+                try handle.write(contentsOf: bytes)
+                try handle.truncate(atOffset: UInt64(bytes.count))
+                try handle.close()
+                // Bytes that follow the body are not all needed.
+                let read = test.cache.data(for: "a")
+                #expect(read == nil || place >= 3_000 && read == body, "\(place)")
+                await test.cache.synchronize()
+                if read == nil { #expect(test.cache.diskCount == 0 && test.cache.diskSize == 0) }
+                try await test.cache.addDataAndWait(body, for: "a")
+                #expect(test.cache.data(for: "a") == body, "fetched again, it is kept again")
+            }
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("verifying finds the damaged entries, removes them, and says how many there were")
+    func verify() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache.onDisk(folder)
+        try await test.cache.keep(["a", "b", "c"], size: 5_000)
+        try await test.cache.keep(["small"], size: 100)
+        var report = await test.cache.verify()
+        #expect(report.isSound && report.sound == 4 && report.bytes == test.cache.diskSize)
+        for key: CacheKey in ["a", "c"] {
+            let file = try #require(test.cache.file(for: key))
+            var bytes = try Data(contentsOf: file)
+            bytes[2_000] ^= 1
+            try bytes.write(to: file)
+        }
+        report = await test.cache.verify()
+        #expect(!report.isSound && report.damaged == 2 && report.sound == 2)
+        #expect(test.cache.listedKeys == ["b", "small"] && test.cache.diskCount == 2)
+        report = await test.cache.verify()
+        #expect(report.isSound && report.sound == 2 && report.bytes == test.cache.diskSize)
+        await test.cache.shutdown()
+    }
+
+    @Test("a folder removed behind the cache's back counts as empty at once, and is made anew with the next write")
+    func removedFolder() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache.onDisk(folder)
+        try await test.cache.keep(["a"], size: 9_000)
+        try await test.cache.keep(["b"], size: 100)
+        try FileManager.default.removeItem(at: folder.url)
+        #expect(test.cache.diskCount == 0 && test.cache.listedKeys.isEmpty && test.cache.entry(for: "a") == nil)
+        #expect(test.cache.data(for: "a") == nil)
+        try await test.cache.keep(["c", "d"], size: 9_000)
+        #expect(test.cache.data(for: "c") != nil && test.cache.diskCount == 2)
+        await test.cache.shutdown()
+        let again = TestCache.onDisk(folder)
+        #expect(again.cache.listedKeys == ["c", "d"])
+        await again.cache.shutdown()
+    }
+}

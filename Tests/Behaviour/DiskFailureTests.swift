@@ -1,0 +1,145 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A disk that fails or is slow, made with FailingDisk", .timeLimit(.minutes(2)))
+struct DiskFailureTests {
+    private func cache(_ folder: TemporaryFolder, _ disk: FailingDisk, memoryLimit: Int = 1 << 20) -> TestCache {
+        TestCache(folder: folder) {
+            $0.memoryLimit = memoryLimit
+            disk.attach(to: &$0)
+        }
+    }
+
+    private var durable: DataRequest { DataRequest(url("durable")).with(\.durability, .durable) }
+
+    @Test("full: entries stay in memory, nothing out of date is found, and writing goes on when there is room")
+    func full() async throws {
+        let (folder, disk) = (TemporaryFolder(), FailingDisk())
+        let test = cache(folder, disk)
+        try await test.cache.keep(["kept", "large"], size: 9_000)
+        try await test.cache.keep(["small"], size: 100)
+        disk.fail(.full)
+        let refusals = disk.refusals
+        for (key, size) in [("new", 8_000), ("large", 8_000), ("small", 200)] {
+            try await test.cache.addDataAndWait(DiskBytes.of(size, "new"), for: CacheKey(key))
+            #expect(test.cache.data(for: CacheKey(key)) == DiskBytes.of(size, "new"), "in memory")
+        }
+        try await disk.waitForRefusals(refusals + 3)
+        await #expect(throws: DipperError.notWritten) {
+            try await test.cache.addDataAndWait(Data(count: 100), for: durable)
+        }
+        func expectNothingOld(_ cache: DataCache) {
+            cache.clearMemory()
+            for key: CacheKey in ["new", "large", "small"] { #expect(cache.data(for: key) == nil, "\(key)") }
+            #expect(cache.data(for: "kept") == DiskBytes.of(9_000, "kept"))
+        }
+        expectNothingOld(test.cache)
+        disk.heal()
+        try await test.cache.addDataAndWait(Data(count: 300), for: durable)
+        expectNothingOld(test.cache)
+        #expect(test.cache.data(for: durable)?.count == 300)
+        await test.cache.shutdown()
+        let again = TestCache(folder: folder)
+        expectNothingOld(again.cache)
+        #expect(again.cache.data(for: durable)?.count == 300)
+        #expect(await again.cache.verify().isSound)
+        await again.cache.shutdown()
+    }
+
+    @Test("read-only: reads go on, and what is removed or cleared is not found any more")
+    func readOnly() async throws {
+        let (folder, disk) = (TemporaryFolder(), FailingDisk())
+        let test = cache(folder, disk, memoryLimit: 0)
+        try await test.cache.keep(["a", "b"], size: 9_000)
+        try await test.cache.keep(["c", "d"], size: 100)
+        disk.fail(.readOnly)
+        for key in ["a", "b", "c", "d"] { #expect(test.cache.data(for: CacheKey(key)) != nil) }
+        for key: CacheKey in ["a", "c"] { test.cache.removeData(for: key) }
+        await test.cache.synchronize()
+        for key: CacheKey in ["a", "c"] { #expect(test.cache.data(for: key) == nil && !test.cache.hasData(for: key)) }
+        for key: CacheKey in ["b", "d"] { #expect(test.cache.data(for: key) != nil) }
+        test.cache.clear()
+        await test.cache.synchronize()
+        disk.heal()
+        test.date.advance(by: 1)
+        try await test.cache.keep(["after"], size: 9_000)
+        for key: CacheKey in ["a", "b", "c", "d"] { #expect(test.cache.data(for: key) == nil) }
+        #expect(test.cache.data(for: "after") == DiskBytes.of(9_000, "after"))
+        await test.cache.shutdown()
+    }
+
+    @Test("I/O errors: entries are fetched instead, and are there again when the disk is, none taken for damaged")
+    func ioError() async throws {
+        let (folder, disk) = (TemporaryFolder(), FailingDisk())
+        let test = cache(folder, disk, memoryLimit: 0)
+        try await test.cache.keep(["large"], size: 9_000)
+        try await test.cache.keep(["small"], size: 100)
+        disk.fail(.ioError)
+        for key: CacheKey in ["large", "small"] { #expect(test.cache.data(for: key) == nil) }
+        test.transport.script(url("a"), [.body(Data(count: 10))])
+        for _ in 0..<2 { #expect(try await test.cache.getData(url("a")).response.source == .network) }
+        #expect(disk.refusals > 0)
+        disk.heal()
+        #expect(test.cache.data(for: "large") == DiskBytes.of(9_000, "large"))
+        #expect(test.cache.data(for: "small") == DiskBytes.of(100, "small"))
+        await test.cache.synchronize()
+        #expect(await test.cache.verify().damaged == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("a cache that is opened on a failing disk works in memory, and keeps entries once the disk works")
+    func opening() async throws {
+        for fault in [FailingDisk.Fault.full, .readOnly, .ioError] {
+            let (folder, disk) = (TemporaryFolder(), FailingDisk())
+            disk.fail(fault)
+            let test = cache(folder, disk)
+            try await test.cache.addDataAndWait(Data(count: 100), for: "a")
+            #expect(test.cache.data(for: "a")?.count == 100 && test.cache.diskCount == 0)
+            disk.heal()
+            try await test.cache.keep(["b"], size: 9_000)
+            test.cache.clearMemory()
+            #expect(test.cache.data(for: "b") == DiskBytes.of(9_000, "b") && test.cache.diskCount == 1, "\(fault)")
+            await test.cache.shutdown()
+        }
+    }
+
+    @Test("what cannot be flushed is not durable, and other entries are not held up by it")
+    func flushing() async throws {
+        let (folder, disk) = (TemporaryFolder(), FailingDisk())
+        let test = cache(folder, disk, memoryLimit: 0)
+        disk.fail([.flush])
+        for size in [100, 9_000] {
+            await #expect(throws: DipperError.notWritten) {
+                try await test.cache.addDataAndWait(Data(count: size), for: durable)
+            }
+            try await test.cache.keep(["relaxed"], size: size)
+            #expect(test.cache.data(for: "relaxed") == DiskBytes.of(size, "relaxed"))
+        }
+        disk.heal()
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: durable)
+        await test.cache.shutdown()
+    }
+
+    @Test("slow: entries can be read while they are written, and a wait for the disk lasts until they are")
+    func slow() async throws {
+        let (folder, disk) = (TemporaryFolder(), FailingDisk())
+        let (test, other) = (cache(folder, disk, memoryLimit: 0), TestCache.onDisk(folder))
+        disk.hold()
+        let hasEnded = Box(false)
+        let adding = Task { [cache = test.cache] in
+            try await cache.addDataAndWait(DiskBytes.of(9_000, "a"), for: "a")
+            hasEnded.update { $0 = true }
+        }
+        try await disk.waitForHeld(1)
+        #expect(test.cache.data(for: "a") == DiskBytes.of(9_000, "a") && other.cache.data(for: "a") == nil)
+        #expect(!hasEnded.value)
+        disk.release()
+        try await adding.value
+        #expect(other.cache.data(for: "a") == DiskBytes.of(9_000, "a") && disk.held == 0)
+        await test.cache.shutdown()
+        await other.cache.shutdown()
+    }
+}

@@ -1,0 +1,158 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The memory tier", .timeLimit(.minutes(2)))
+struct MemoryTierTests {
+    private func cache(_ limit: Int, count: Int? = nil, _ order: EvictionOrder = .leastRecentlyUsed) -> TestCache {
+        TestCache {
+            $0.memoryLimit = limit
+            $0.memoryCountLimit = count
+            $0.evictionOrder = order
+        }
+    }
+
+    /// What an entry costs beside its bytes, for keys of two letters.
+    private func overhead() async throws -> Int {
+        let test = cache(1 << 20)
+        try test.cache.addData(Data(count: 100), for: "xx")
+        let size = test.cache.memorySize - 100
+        await test.cache.shutdown()
+        return size
+    }
+
+    @Test("gives back what a naive list of the same rules gives back", arguments: [1, 2, 3] as [UInt64])
+    func model(seed: UInt64) async throws {
+        var random = DiskRandom(seed)
+        let extra = try await overhead()
+        var limit = 40_000
+        let test = cache(limit)
+        var list: [(key: Int, bytes: Data)] = []  // most recently used first
+        func total() -> Int { list.reduce(0) { $0 + $1.bytes.count + extra } }
+        for step in 0..<4_000 {
+            let key = 10 + random.below(60)
+            let name = CacheKey("\(key)")
+            switch random.below(100) {
+            case ..<30:
+                let bytes = DiskBytes.of(random.below(4_400), "\(step)")
+                try test.cache.addData(bytes, for: name)
+                list.removeAll { $0.key == key }
+                if bytes.count + extra <= limit / 10 { list.insert((key, bytes), at: 0) }
+                while total() > limit { list.removeLast() }
+            case ..<38:
+                test.cache.removeData(for: name)
+                list.removeAll { $0.key == key }
+            case 38:
+                limit = 20_000 + random.below(40_000)
+                test.cache.setMemoryLimit(limit)
+                while total() > limit { list.removeLast() }
+            case 39:
+                let size = random.below(limit)
+                test.cache.trimMemory(to: size)
+                while total() > size { list.removeLast() }
+            case 40 where random.below(10) == 0:
+                test.cache.clearMemory()
+                list = []
+            case ..<50:
+                #expect(test.cache.hasData(for: name) == list.contains { $0.key == key }, "step \(step)")
+            default:
+                let found = list.firstIndex { $0.key == key }
+                #expect(test.cache.data(for: name) == found.map { list[$0].bytes }, "step \(step)")
+                if let found { list.insert(list.remove(at: found), at: 0) }
+            }
+            try #require(test.cache.memorySize == total() && test.cache.memoryCount == list.count, "step \(step)")
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("an entry that takes more than a tenth of the limit is not kept, and neither is the one before it")
+    func oversize() async throws {
+        let extra = try await overhead()
+        let test = cache(10 * (1_000 + extra))
+        try test.cache.addData(Data(count: 1_000), for: "aa")
+        #expect(test.cache.data(for: "aa")?.count == 1_000)
+        try test.cache.addData(Data(count: 1_001), for: "aa")
+        #expect(test.cache.data(for: "aa") == nil && test.cache.memorySize == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("a version too large for memory is not followed there by the one it replaces on disk")
+    func oversizeOnDisk() async throws {
+        let test = TestCache(folder: TemporaryFolder()) { $0.memoryLimit = 100_000 }
+        let cache = test.cache
+        for round in 0..<60 {
+            cache.clearMemory()
+            let size = round % 2 == 0 ? 50_000 : 5_000
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { for _ in 0..<20 { _ = cache.data(for: url("a")) } }
+                group.addTask { try? cache.addData(Data(count: size), for: url("a")) }
+            }
+            #expect(cache.data(for: url("a"))?.count == size)
+        }
+        await cache.shutdown()
+    }
+
+    @Test("the number of entries is limited, and keys and header fields count in the size")
+    func countAndSize() async throws {
+        let test = cache(1 << 20, count: 3)
+        for number in 0..<5 { try test.cache.addData(Data(count: 10), for: CacheKey("\(number)")) }
+        #expect((0..<5).map { test.cache.hasData(for: CacheKey("\($0)")) } == [false, false, true, true, true])
+        test.cache.setMemoryLimit(10 << 20, count: 1)
+        #expect(test.cache.memoryCount == 1 && test.cache.hasData(for: "4"))
+        let fields = HTTPHeaders((0..<256).map { .init("X-\($0)", String(repeating: "x", count: 1_024)) })
+        test.transport.script(url("a"), [.response(TransferResponse(headers: fields, body: Data(count: 10)))])
+        _ = try await test.cache.getData(url("a")).value
+        #expect(test.cache.memorySize > 256 << 10)
+        test.cache.clearMemory()
+        try test.cache.addData(Data(), for: CacheKey(String(repeating: "k", count: 10_000)))
+        #expect(test.cache.memorySize > 10_000)
+        await test.cache.shutdown()
+    }
+
+    @Test("entries expire, and accesses extend the life of those that say so")
+    func lifetimes() async throws {
+        let test = cache(1 << 20)
+        let request = DataRequest(url("a")).with(\.memoryExpiration, .seconds(10))
+        let extended = request.with(\.key, "extended").with(\.memoryAccessExtension, .cacheTime)
+        try test.cache.addData(Data(count: 1), for: request.with(\.key, "fixed"))
+        try test.cache.addData(Data(count: 2), for: extended)
+        for _ in 0..<3 {
+            test.date.advance(by: 6)
+            #expect(test.cache.data(for: "extended")?.count == 2)
+        }
+        #expect(test.cache.data(for: "fixed") == nil && test.cache.memoryCount == 1)
+        test.date.advance(by: 10)
+        #expect(!test.cache.hasData(for: "extended"))
+        test.cache.removeExpired()
+        #expect(test.cache.memoryCount == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("many threads at a time: the limit holds, and the totals are right in the end")
+    func threads() async throws {
+        let limit = 50_000
+        let test = cache(limit)
+        let cache = test.cache
+        await withTaskGroup(of: Void.self) { group in
+            for worker in 0..<8 {
+                group.addTask {
+                    for step in 0..<300 {
+                        let key = CacheKey("\(100 + (step * 7 + worker) % 300)")
+                        if step % 3 == 0 { try? cache.addData(Data(count: 1_000), for: key) }
+                        _ = cache.data(for: key)
+                        if step % 50 == 0 { cache.removeData(for: key) }
+                        if step % 90 == 0 { cache.trimMemory(to: 0) }
+                    }
+                }
+            }
+        }
+        #expect(cache.memorySize <= limit && cache.memorySize >= cache.memoryCount * 1_000)
+        let present = (100..<400).filter { cache.hasData(for: CacheKey("\($0)")) }
+        #expect(present.count == cache.memoryCount)
+        for number in present { cache.removeData(for: CacheKey("\(number)")) }
+        #expect(cache.memorySize == 0 && cache.memoryCount == 0)
+        await cache.shutdown()
+    }
+}

@@ -1,0 +1,179 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+/// A codec that does not notice a wrong key: it inverts the bits of each byte, or returns what it was given.
+private struct BlindCodec: RecordCodec {
+    let identifier = "blind"
+    var isRight = true
+
+    func encode(_ record: Data) throws(DipperError) -> Data { Data(record.map { ~$0 }) }
+    func decode(_ bytes: Data) throws(DipperError) -> Data { isRight ? Data(bytes.map { ~$0 }) : bytes }
+}
+
+/// A codec that encodes nothing.
+private struct BrokenCodec: RecordCodec {
+    let identifier = "broken"
+    func encode(_ record: Data) throws(DipperError) -> Data { throw .unencodable }
+    func decode(_ bytes: Data) throws(DipperError) -> Data { throw .undecodable }
+}
+
+@Suite("A codec encodes everything that is on disk", .timeLimit(.minutes(2)))
+struct RecordCodecTests {
+    private let target = url("a")
+    private let secrets = ["s3cretbody", "s3cretfield"]
+    private let fields: HTTPHeaders = [
+        "ETag": "\"s3cretfield\"", "X-Note": "s3cretfield", "Cache-Control": "max-age=50",
+    ]
+
+    private func body(_ size: Int) -> Data { DiskBytes.of(size, "s3cretbody") }
+
+    private func cache(_ folder: TemporaryFolder, _ codec: (any RecordCodec)?) -> TestCache {
+        TestCache.onDisk(folder) {
+            $0.recordCodec = codec
+            $0.retryPolicy = .never
+        }
+    }
+
+    // MARK: Secrecy
+
+    @Test(
+        "bodies and header fields are nowhere in the folder in clear, and are there when it is opened again",
+        arguments: [20_000, 100], [true, false])
+    func stored(size: Int, isEncoded: Bool) async throws {
+        let folder = TemporaryFolder()
+        let codec = isEncoded ? AESCodec(1) : nil
+        var test = cache(folder, codec)
+        let task = test.cache.getData(target)
+        try await test.transport.nextTransfer().finish(with: body(size), headers: fields)
+        #expect(try await task.value == body(size))
+        await test.cache.synchronize()
+        #expect(try folder.finding(secrets).isEmpty == isEncoded)
+        await test.cache.shutdown()
+        #expect(try folder.finding(secrets).isEmpty == isEncoded)
+
+        test = cache(folder, codec)
+        let kept = try #require(test.cache.response(for: target))
+        #expect(kept.data == body(size) && kept.headers["X-Note"] == "s3cretfield" && kept.source == .disk)
+        #expect((test.cache.file(for: CacheKey(target)) != nil) == (size > 2_048 && !isEncoded))
+        #expect(test.cache.entry(for: CacheKey(target))?.url == target.absoluteString, "listed in clear")
+        await test.cache.shutdown()
+    }
+
+    @Test("a partial body is encoded, and continued by the next cache with the codec alone", arguments: [true, false])
+    func partial(hasCodec: Bool) async throws {
+        let folder = TemporaryFolder()
+        let whole = body(1_000)
+        var headers = fields
+        headers["Content-Length"] = "1000"
+        var test = cache(folder, AESCodec(1))
+        let broken = test.cache.getData(target)
+        try await test.transport.nextTransfer().interrupt(with: .init(headers: headers, body: whole.prefix(400)))
+        #expect(await broken.error == .connectionLost)
+        await test.cache.shutdown()
+        #expect(try folder.finding(secrets) == [])
+
+        test = cache(folder, hasCodec ? AESCodec(1) : nil)
+        let task = test.cache.getData(target)
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.headers["Range"] == (hasCodec ? "bytes=400-" : nil))
+        if hasCodec {
+            headers["Content-Length"] = "600"
+            headers["Content-Range"] = "bytes 400-999/1000"
+            transfer.finish(with: Data(whole.dropFirst(400)), status: 206, headers: headers)
+        } else {
+            transfer.finish(with: whole, headers: headers)
+        }
+        #expect(try await task.value == whole)
+        await test.cache.shutdown()
+        if hasCodec { #expect(try folder.finding(secrets) == []) }
+    }
+
+    // MARK: Other codecs
+
+    @Test("another key, and no codec, find nothing and leave the entry alone", arguments: [5_000, 100])
+    func otherCodecs(size: Int) async throws {
+        let folder = TemporaryFolder()
+        let first = cache(folder, AESCodec(1))
+        try await first.cache.keep(["k"], size: size)
+        await first.cache.shutdown()
+        for codec in [nil, AESCodec(2), AESCodec(2, identifier: AESCodec(1).identifier)] {
+            let other = cache(folder, codec).cache
+            #expect(other.data(for: "k") == nil && !other.hasData(for: "k") && other.file(for: "k") == nil)
+            let report = await other.verify()
+            #expect(report.isSound && report.unreadable == 1 && report.sound == 0, "\(report)")
+            #expect(other.diskCount == 1 && other.listedKeys == ["k"])
+            await other.shutdown()
+        }
+        let again = cache(folder, AESCodec(1)).cache
+        #expect(again.data(for: "k") == DiskBytes.of(size, "k"))
+        let report = await again.verify()
+        #expect(report.sound == 1 && report.unreadable == 0)
+        await again.shutdown()
+    }
+
+    @Test("a codec that returns something else than the record finds nothing", arguments: [5_000, 100])
+    func blind(size: Int) async throws {
+        let folder = TemporaryFolder()
+        for (codec, isFound) in [(BlindCodec(), true), (BlindCodec(isRight: false), false), (BlindCodec(), true)] {
+            let test = cache(folder, codec).cache
+            if test.diskCount == 0 { try await test.keep(["k"], size: size) }
+            #expect((test.data(for: "k") == DiskBytes.of(size, "k")) == isFound)
+            #expect((test.data(for: "k") != nil) == isFound)
+            await test.shutdown()
+        }
+    }
+
+    @Test("entries stored without a codec stay readable with one")
+    func before() async throws {
+        let folder = TemporaryFolder()
+        let plain = cache(folder, nil).cache
+        try await plain.keep(["large"], size: 5_000)
+        try await plain.keep(["small"], size: 100)
+        await plain.shutdown()
+        let test = cache(folder, AESCodec(1)).cache
+        #expect(test.data(for: "large") != nil && test.data(for: "small") != nil)
+        #expect(await test.verify().sound == 2)
+        await test.shutdown()
+    }
+
+    // MARK: Failures
+
+    @Test("damage to an encoded entry is a miss, with the codec and without, and the entry goes")
+    func damaged() async throws {
+        for hasCodec in [true, false] {
+            let folder = TemporaryFolder()
+            let writer = cache(folder, AESCodec(1))
+            try await writer.cache.keep(["k"], size: 300_000)
+            await writer.cache.shutdown()
+            let file = try #require(folder.largestFile)
+            var bytes = try Data(contentsOf: file)
+            bytes[100_000] ^= 1
+            try bytes.write(to: file)
+            let reader = cache(folder, hasCodec ? AESCodec(1) : nil).cache
+            #expect(reader.data(for: "k") == nil)
+            await reader.synchronize()
+            #expect(await reader.verify().sound == 0)
+            #expect(reader.diskCount == 0)
+            await reader.shutdown()
+        }
+    }
+
+    @Test("an entry that cannot be encoded is not written, and its earlier version is gone", arguments: [5_000, 100])
+    func unencodable(size: Int) async throws {
+        let folder = TemporaryFolder()
+        let plain = cache(folder, nil).cache
+        try await plain.keep(["k"], size: size)
+        await plain.shutdown()
+        let test = cache(folder, BrokenCodec()).cache
+        #expect(test.data(for: "k") != nil)
+        await #expect(throws: DipperError.notWritten) {
+            let durable = DataRequest(target).with(\.key, "k").with(\.durability, .durable)
+            try await test.addDataAndWait(Data(count: size), for: durable)
+        }
+        #expect(test.data(for: "k") == nil && test.diskCount == 0)
+        await test.shutdown()
+    }
+}

@@ -1,0 +1,158 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+
+extension TestCache {
+    /// Returns a cache whose memory keeps nothing, so that each read shows what the disk has.
+    static func onDisk(
+        _ folder: TemporaryFolder, date: ManualDate = ManualDate(),
+        _ change: (inout DataCache.Configuration) -> Void = { _ in }
+    ) -> TestCache {
+        TestCache(folder: folder, date: date) {
+            $0.memoryLimit = 0
+            change(&$0)
+        }
+    }
+}
+
+extension DataCache {
+    /// The keys of all entries on disk.
+    var listedKeys: Set<String> {
+        var keys: Set<String> = []
+        forEachEntry { keys.insert($0.key.string) }
+        return keys
+    }
+
+    /// Adds bytes of a size under each key, one after the other, and returns when they are on disk.
+    func keep(_ keys: [String], size: Int) async throws {
+        for key in keys { try await addDataAndWait(DiskBytes.of(size, key), for: CacheKey(key)) }
+    }
+
+    /// Makes every kind of change that a cache can make to its folder, and shuts down.
+    func useAll() async throws {
+        try await keep(["a"], size: 9_000)
+        try await keep(["b"], size: 100)
+        removeData(for: "a")
+        removeExpired()
+        flush(olderThan: .seconds(1_000))
+        trim(toDiskSize: 0)
+        _ = await verify()
+        clear()
+        await shutdown()
+    }
+}
+
+/// Bodies that no two keys have in common.
+enum DiskBytes {
+    static func of(_ size: Int, _ key: String = "") -> Data {
+        let pattern = Data((key + " of \(size) bytes; ").utf8)
+        var data = Data(capacity: size + pattern.count)
+        while data.count < size { data.append(pattern) }
+        return data.prefix(size)
+    }
+
+    /// Returns bytes that cannot be compressed.
+    static func noise(_ size: Int) -> Data {
+        var random = DiskRandom(7)
+        return Data((0..<size).map { _ in UInt8(random.below(256)) })
+    }
+}
+
+/// Pseudo-random numbers from a seed (SplitMix64).
+struct DiskRandom: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(_ seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var word = state
+        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+        return word ^ (word >> 31)
+    }
+
+    mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
+}
+
+/// A codec that changes nothing. While it is shut, entries wait to be written.
+final class DoorCodec: RecordCodec {
+    private struct State {
+        var isShut = false
+        var waiting = 0
+    }
+
+    let identifier = "door"
+    private let state = Box(State())
+    private let door = DispatchSemaphore(value: 0)
+
+    func encode(_ record: Data) -> Data {
+        let isShut = state.update { state in
+            if state.isShut { state.waiting += 1 }
+            return state.isShut
+        }
+        if isShut { door.wait() }
+        return record
+    }
+
+    func decode(_ bytes: Data) -> Data { bytes }
+
+    func shut() { state.update { $0.isShut = true } }
+
+    func open() {
+        let waiting = state.update { state in
+            defer { state = State() }
+            return state.waiting
+        }
+        for _ in 0..<waiting { door.signal() }
+    }
+
+    /// Returns as soon as an entry stands before the shut door.
+    func waitForWrite() async throws(WaitTimeout) { try await state.wait { $0.waiting > 0 } }
+}
+
+extension TemporaryFolder {
+    /// Writes a file and creates the folders above it.
+    func place(_ text: String, at name: String) throws {
+        let file = url.appendingPathComponent(name)
+        try FileManager.default.createDirectory(
+            at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try Data(text.utf8).write(to: file)
+    }
+
+    /// The contents of the folder: paths, kinds, modes, owners, times and bytes.
+    var inventory: [String] {
+        (FileManager.default.subpaths(atPath: path) ?? []).sorted().map { name in
+            var status = stat()
+            lstat(path + "/" + name, &status)
+            let isFile = status.st_mode & S_IFMT == S_IFREG
+            let contents = isFile ? FileManager.default.contents(atPath: path + "/" + name) : nil
+            let time = "\(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec)"
+            return "\(name) \(status.st_mode) \(status.st_uid) \(status.st_ino) \(time) \(contents?.hashValue ?? 0)"
+        }
+    }
+
+    /// The paths of the folders in it.
+    var folders: [String] {
+        let all = FileManager.default.subpaths(atPath: path) ?? []
+        return Array(Set(all).subtracting(files)).sorted()
+    }
+
+    /// The largest file in it, as that of a large entry is.
+    var largestFile: URL? {
+        files.map { url.appendingPathComponent($0) }.max { Self.size(of: $0) < Self.size(of: $1) }
+    }
+
+    private static func size(of file: URL) -> Int {
+        (try? FileManager.default.attributesOfItem(atPath: file.path))?[.size] as? Int ?? 0
+    }
+
+    /// Returns each file that contains one of the texts, with the text.
+    func finding(_ texts: [String]) throws -> [String] {
+        try files.flatMap { name in
+            let bytes = try Data(contentsOf: url.appendingPathComponent(name))
+            return texts.filter { bytes.firstRange(of: Data($0.utf8)) != nil }.map { "\(name): \($0)" }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import Foundation
+import Testing
+
+@testable import DipperData
+
+@Suite("Rules of the store, as values", .timeLimit(.minutes(2)))
+struct StorageRuleTests {
+    // MARK: Eviction
+
+    @Test("the least frequently used entry leaves; a use is worth less each time it spares an entry")
+    func leastFrequentlyUsed() {
+        let order = EvictionOrder.leastFrequentlyUsed
+        let halves: [(UInt8, UInt8?)] = [(0, nil), (1, 0), (2, 1), (7, 3)]
+        for (uses, left) in halves { #expect(order.spared(uses) == left) }
+        var uses: UInt8? = .max
+        var turns = 0
+        while let left = uses, turns < 100 {
+            uses = order.spared(left)
+            turns += 1
+        }
+        #expect(turns == 9, "spared eight times")
+        #expect(EvictionOrder.counted(3) == 4 && EvictionOrder.counted(.max) == .max)
+        for uses: UInt8 in [0, 1, .max] { #expect(EvictionOrder.leastRecentlyUsed.spared(uses) == nil) }
+    }
+
+    // MARK: Lifetimes
+
+    @Test("a lifetime ends when it says, an access extends it as it says, and times that cannot be count as never")
+    func lifetimes() {
+        let now = Date(timeIntervalSince1970: 1_000)
+        let cases: [(Expiration, AccessExtension, ends: TimeInterval, accessedAt2000: TimeInterval)] = [
+            (.seconds(10), .unchanged, 1_010, 1_010), (.seconds(10), .cacheTime, 1_010, 2_010),
+            (.days(1), .expiration(.seconds(5)), 87_400, 2_005), (.expired, .unchanged, 1_000, 1_000),
+            (.date(now + 50), .cacheTime, 1_050, 1_050), (.never, .cacheTime, .infinity, .infinity),
+            (.seconds(10), .expiration(.date(now + 70)), 1_010, 1_070), (.seconds(.nan), .unchanged, 1_000, 1_000),
+            (.seconds(10), .expiration(.never), 1_010, .infinity), (.seconds(1e300), .unchanged, .infinity, .infinity),
+            (.days(.max), .cacheTime, .infinity, .infinity), (.seconds(-5), .unchanged, 995, 995),
+        ]
+        for (expiration, added, ends, later) in cases {
+            let lifetime = Lifetime(expiration, extendedBy: added, now: now)
+            #expect(lifetime.expires == ends && lifetime.expires(accessedAt: 2_000) == later, "\(expiration) \(added)")
+            #expect(lifetime.isExpired(at: ends) && !lifetime.isExpired(at: ends - 1) || ends == .infinity)
+        }
+        #expect(!Lifetime.forever.isExpired(at: 1e300))
+    }
+
+    // MARK: File names
+
+    @Test(
+        "the extension is that of the URL's path, plain and short, or there is none",
+        arguments: [
+            ("http://host/a/cat.jpg", ".jpg"), ("http://host/a/Cat.JPEG?size=2.5#x.y", ".jpeg"),
+            ("http://host/archive.tar.gz", ".gz"), ("http://host/cat.jpg\n6:accept3:x.y", ".jpg"),
+            ("http://host/cat.jpg\n17\nde", ".jpg"), ("avatar.png", ".png"), ("people/1.webp", ".webp"),
+            ("http://host/a.12345678", ".12345678"),
+            ("http://host.com", ""), ("http://host.com?a.b", ""), ("http://host/a.b/c", ""), ("http://host/", ""),
+            ("http://host/.png", ""), ("http://host/a.", ""), ("http://host/a.123456789", ""),
+            ("http://host/a.j_g", ""), ("http://host/a.j%67", ""), ("http://host/a.é", ""), ("http://host/a..", ""),
+            ("http://host/a.jpg/..", ""), ("http://host/a.\u{212A}", ""), ("a", ""), ("", ""),
+            // What was made from it may be of another format.
+            ("http://host/cat.jpg\n#round", ""), ("http://host/cat.jpg\n#round\n17\nx.png", ""),
+        ])
+    func extensions(key: String, expected: String) {
+        let key = CacheKey(verbatim: key)
+        #expect(FileNaming.sha256(extension: .ofURL).name(key) == key.digest + expected)
+    }
+
+    @Test("a fixed extension is that of all, unless it is no plain one")
+    func fixedExtension() {
+        let key = CacheKey(verbatim: "a\n#b")
+        for text in ["bin", "PNG", "12345678"] {
+            #expect(FileNaming.sha256(extension: .fixed(text)).name(key) == "\(key.digest).\(text)")
+        }
+        for text in ["", ".bin", "a/b", "../x", "123456789", "é", "a b", "\0"] {
+            #expect(FileNaming.sha256(extension: .fixed(text)).name(key) == key.digest)
+        }
+    }
+
+    // MARK: Compression
+
+    @Test("a stream that makes more or less than it says is not read, whatever it would make")
+    func bombs() throws {
+        let zeros = Data(count: 3_000_000)
+        let packed = try #require(Gzip.compress(zeros, atMost: zeros.count))
+        #expect(packed.count < 4_000)
+        #expect(Gzip.compress(zeros, atMost: packed.count) == packed)
+        #expect(Gzip.compress(zeros, atMost: packed.count - 1) == nil)
+        packed.withUnsafeBytes { bytes in
+            #expect(Gzip.decompress(bytes, count: zeros.count) == zeros)
+            for count in [0, 1, 1_000, zeros.count - 1, zeros.count + 1, 4_000_000, 1 << 40, .max, -1] {
+                #expect(Gzip.decompress(bytes, count: count) == nil, "\(count)")
+            }
+            for count in [0, 1, 17, bytes.count - 1] {
+                let part = UnsafeRawBufferPointer(rebasing: bytes.prefix(count))
+                #expect(Gzip.decompress(part, count: zeros.count) == nil)
+            }
+        }
+        for more in [Data([0]), packed] {
+            (packed + more).withUnsafeBytes { #expect(Gzip.decompress($0, count: zeros.count) == nil) }
+        }
+    }
+}
