@@ -83,7 +83,8 @@ struct HostileAnswerTests {
                 case "/fields": [.send(ok), .repeat("X-Many: yes\r\n")]
                 case "/field": [.send(ok + "X-Long: "), .repeat("x")]
                 case "/error": [.send("HTTP/1.1 500 Oh\r\n\r\n"), .repeat("x")]
-                default: [.send(ok + "Content-Encoding: gzip\r\n\r\n"), .flood(GzipBomb.zeros(30_000_000), count: .max)]
+                default:
+                    [.send(ok + "Content-Encoding: gzip\r\n\r\n"), .flood(GzipBomb.zeros(30_000_000), count: .max)]
                 }
             }
             func peakMemory() throws -> Int {
@@ -149,7 +150,8 @@ struct HostileAnswerTests {
             HostileAnswer("a list of lengths", ok + "Content-Length: 5, 4\r\n\r\nhello", .malformedResponse),
             HostileAnswer("a length past 64 bits", ok + "Content-Length: 99999999999999999999\r\n\r\nhello", .tooLarge),
             HostileAnswer("two", ok + "Content-Length: 5\r\nContent-Length: 4\r\n\r\nhello", .malformedResponse),
-            HostileAnswer("two lengths", ok + "Content-Length: 4\r\nContent-Length: 5\r\n\r\nhello", .malformedResponse),
+            HostileAnswer(
+                "two lengths", ok + "Content-Length: 4\r\nContent-Length: 5\r\n\r\nhello", .malformedResponse),
             HostileAnswer("one twice", ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", body: "hello"),
             // Chunks take precedence (RFC 9112, section 6.3).
             HostileAnswer(

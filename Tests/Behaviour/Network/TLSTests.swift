@@ -52,7 +52,8 @@ struct TLSTests {
         await cache.shutdown()
     }
 
-    @Test("only a certificate that is in date, for this host and vouched for is taken; a pinned key must be the server's")
+    @Test(
+        "only a certificate that is in date, for this host and vouched for is taken; a pinned key must be the server's")
     func certificates() async throws {
         let server = try TLSServer()
         for port in TLSServer.Port.allCases where port != .asksForClient {
@@ -64,7 +65,8 @@ struct TLSTests {
             (TLSServer.Port.good, [good], true), (.good, [other, good], true), (.good, [other], false),
             (.good, ["nonsense"], false), (.selfSigned, [try server.pin(.selfSigned)], false),
         ] {
-            #expect(await error(server, port) { $0.pinnedPublicKeys = pins } == (isTaken ? nil : .tlsRejected), "\(pins)")
+            #expect(
+                await error(server, port) { $0.pinnedPublicKeys = pins } == (isTaken ? nil : .tlsRejected), "\(pins)")
         }
     }
 
@@ -149,23 +151,16 @@ struct TLSTests {
         #expect(versions.allSatisfy { $0 >= 0x0303 }, "\(versions)")
     }
 
-    /// Returns the versions that a client offers to speak in its first record, such as 0x0303 for TLS 1.2 (RFC 8446,
-    /// section 4.2.1).
-    private static func offeredVersions(_ record: [UInt8]) -> [Int]? {
-        var rest = record.dropFirst(5 + 4 + 2 + 32)
-        func number(_ count: Int) -> Int {
-            defer { rest = rest.dropFirst(count) }
-            return rest.prefix(count).reduce(0) { $0 << 8 | Int($1) }
-        }
-        for lengthSize in [1, 2, 1] {
-            let length = number(lengthSize)
-            rest = rest.dropFirst(length)
-        }
-        _ = number(2)
-        while rest.count > 4 {
-            let (kind, length) = (number(2), number(2))
-            if kind == 0x2B { return (0..<(number(1) / 2)).map { _ in number(2) } }
-            rest = rest.dropFirst(length)
+    /// Returns the versions that a client offers to speak in its first message, such as 0x0303 for TLS 1.2: an
+    /// extension of type 43, with its length, the length of the list, and the list (RFC 8446, section 4.2.1).
+    private static func offeredVersions(_ message: [UInt8]) -> [Int]? {
+        for start in message.indices.dropLast(7) where message[start..<(start + 3)].elementsEqual([0, 43, 0]) {
+            let (length, count) = (Int(message[start + 3]), Int(message[start + 4]))
+            let list = message.dropFirst(start + 5).prefix(count)
+            guard length == count + 1, list.count == count, count.isMultiple(of: 2) else { continue }
+            return stride(from: list.startIndex, to: list.endIndex, by: 2).map {
+                Int(list[$0]) << 8 | Int(list[$0 + 1])
+            }
         }
         return nil
     }

@@ -8,7 +8,8 @@ private let ok = "HTTP/1.1 200 OK\r\n"
 
 @Suite("Servers that take their time", .timeLimit(.minutes(2)))
 struct TimeLimitTests {
-    private static func dripping(_ name: String, _ start: String, _ drop: String, every interval: Int) -> HostileAnswer {
+    private static func dripping(_ name: String, _ start: String, _ drop: String, every interval: Int) -> HostileAnswer
+    {
         HostileAnswer(name, [.send(start), .drip(Array(drop.utf8), every: interval, count: .max)], .timedOut)
     }
 
@@ -31,7 +32,10 @@ struct TimeLimitTests {
             // What brings no byte of the body counts as nothing, however much it is.
             HostileAnswer(
                 "the extensions of a chunk",
-                [.send(ok + "Transfer-Encoding: chunked\r\n\r\n2;"), .drip(Array("extension".utf8), every: 1, count: .max)],
+                [
+                    .send(ok + "Transfer-Encoding: chunked\r\n\r\n2;"),
+                    .drip(Array("extension".utf8), every: 1, count: .max),
+                ],
                 .timedOut),
         ])
     func lowSpeed(answer: HostileAnswer) async throws {
@@ -135,22 +139,5 @@ struct TimeLimitTests {
         #expect(await hostile.outcome(request) == .error(.tlsRejected))
         await hostile.expectLeft()
         await hostile.stop()
-    }
-
-    // MARK: Retry-After
-
-    @Test(
-        "an absurd Retry-After does not keep the call",
-        arguments: [
-            "99999999999999999999999999", "-1", "1e9", "0x10", "Fri, 31 Dec 9999 23:59:59 GMT", "", ",", "NaN",
-        ])
-    func retryAfter(value: String) async throws {
-        let test = TestCache {
-            $0.retryPolicy = .exponential(base: .milliseconds(1))
-            $0.clock = ContinuousClock()
-        }
-        test.transport.script(url("busy"), [.status(503, ["Retry-After": value])])
-        #expect(await test.cache.getData(url("busy")).error == .status(503))
-        await test.cache.shutdown()
     }
 }

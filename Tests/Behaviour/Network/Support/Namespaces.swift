@@ -197,7 +197,8 @@ final class Namespaces {
     // MARK: Tools
 
     private static func tool(_ name: String) -> URL? {
-        let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
+        let folders =
+            ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
             + (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
         return folders.map { URL(fileURLWithPath: $0).appendingPathComponent(name) }
             .first { FileManager.default.isExecutableFile(atPath: $0.path) }

@@ -75,7 +75,9 @@ final class TLSServer {
 
     deinit { stop() }
 
-    func stop() { try? runShell("test ! -e nginx.pid || /usr/sbin/nginx -p $PWD -c nginx.conf -s stop", in: folder.url) }
+    func stop() {
+        try? runShell("test ! -e nginx.pid || /usr/sbin/nginx -p $PWD -c nginx.conf -s stop", in: folder.url)
+    }
 
     func url(_ port: Port = .good, _ path: String = "/") -> URL {
         URL(string: "https://localhost:\(ports[port] ?? 0)\(path)") ?? folder.url
@@ -94,7 +96,8 @@ final class TLSServer {
 
     private func makeCertificates() throws {
         let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
-        func signed(_ name: String, _ host: String = "localhost", days: Int = 2, by authority: String = "ca") -> String {
+        func signed(_ name: String, _ host: String = "localhost", days: Int = 2, by authority: String = "ca") -> String
+        {
             """
             openssl req \(key) -subj /CN=\(host) -keyout \(name).key -out \(name).csr && \
             printf 'subjectAltName=DNS:\(host)' >\(name).ext && \
