@@ -145,7 +145,7 @@ struct AddressPolicyTests {
             #expect(await hostile.outcome(request) == .body("hi"))
         }
         #expect(asked.value.count { $0 == IPAddress("127.0.0.1") } == 2)
-        #expect(asked.value.allSatisfy(\.isLoopback))
+        #expect(asked.value.allSatisfy { $0.isLoopback })
         await hostile.stop()
     }
 

@@ -60,7 +60,7 @@ struct TimeLimitTests {
                 $0.network.maximumBodySize = 1 << 20
                 $0.network.minimumRate = 50_000
                 // On a busy machine it takes a while until something has come.
-                $0.network.minimumRateWindow = .seconds(2)
+                $0.network.minimumRateWindow = .seconds(1)
             })
         let task = cache.getData(server.url("/bytes/1000000/a?drip=1000,100&etag=v"))
         #expect(await task.error == .timedOut)

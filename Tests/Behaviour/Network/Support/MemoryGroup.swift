@@ -77,10 +77,11 @@ final class MemoryGroup {
             (try? String(contentsOfFile: "\(folders[0])/\(file)", encoding: .utf8)) ?? ""
         }
         // Version 1 has lines without "total_" for the group without those in it, which has none.
-        let files = text("memory.stat").split(separator: "\n").map { $0.split(separator: " ") }
-            .filter { $0.first == "inactive_file" || $0.first == "active_file" }
-            .reduce(0) { $0 + (Int($1.last ?? "") ?? 0) }
-        let used = (Int(text(usageFile).trimmingCharacters(in: .newlines)) ?? 0) - files
+        let statistics = text("memory.stat").split(separator: "\n").map { $0.split(separator: " ") }
+        let files = ["inactive_file", "active_file"].map { name -> Int in
+            statistics.first { $0.first.map(String.init) == name }?.last.flatMap { Int($0) } ?? 0
+        }
+        let used = (Int(text(usageFile).trimmingCharacters(in: .newlines)) ?? 0) - files[0] - files[1]
         return (Int(Double(Self.limit) * share) - used) >> 20
     }
 }

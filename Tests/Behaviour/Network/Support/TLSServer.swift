@@ -62,6 +62,8 @@ final class TLSServer {
     let body = Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
     private let folder = TemporaryFolder()
     private var ports: [Port: Int] = [:]
+    /// The server, and its log, which is a pipe.
+    private var nginx: (Process, Pipe)?
 
     init() throws {
         // If root runs nginx, its workers run as another user.
@@ -76,7 +78,10 @@ final class TLSServer {
     deinit { stop() }
 
     func stop() {
-        try? runShell("test ! -e nginx.pid || /usr/sbin/nginx -p $PWD -c nginx.conf -s stop", in: folder.url)
+        guard let (process, _) = nginx else { return }
+        kill(process.processIdentifier, SIGTERM)
+        process.waitUntilExit()
+        nginx = nil
     }
 
     func url(_ port: Port = .good, _ path: String = "/") -> URL {
@@ -128,14 +133,26 @@ final class TLSServer {
                 """
         }
         let text = """
-            pid nginx.pid; error_log stderr crit; worker_processes 1; events { worker_connections 256; }
+            daemon off; pid nginx.pid; error_log stderr notice; worker_processes 1; events { worker_connections 256; }
             http { access_log off; client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3;
               uwsgi_temp_path t4; scgi_temp_path t5;
               \(servers.joined(separator: "\n")) }
             """
         try Data(text.utf8).write(to: folder.url.appendingPathComponent("nginx.conf"))
-        // nginx listens before it goes to the background.
-        try runShell("/usr/sbin/nginx -p $PWD -c nginx.conf >/dev/null", in: folder.url)
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = URL(fileURLWithPath: "/usr/sbin/nginx")
+        process.arguments = ["-p", folder.path, "-c", folder.path + "/nginx.conf"]
+        process.standardError = output
+        try process.run()
+        // nginx listens before it starts its worker.
+        var log = ""
+        while !log.contains("start worker process") {
+            let data = output.fileHandleForReading.availableData
+            guard !data.isEmpty else { throw Unavailable(what: "nginx does not listen: \(log)") }
+            log += String(decoding: data, as: UTF8.self)
+        }
+        nginx = (process, output)
     }
 
     private static func freePorts() throws -> [Port: Int] {
