@@ -80,14 +80,23 @@ struct AddressPolicyTests {
             "127.1", "127.0.1", "0",
         ])
     func refused(host: String) async throws {
+        let error = try await error(host)
+        #expect(error == .addressRefused && error?.mayPass == false, "\(String(describing: error))")
+    }
+
+    /// Returns the error of a call to a host, which reaches no server.
+    private func error(_ host: String) async throws -> DipperError? {
         let server = try await RawServer.start(host: "0.0.0.0") { _ in Self.hello }
-        let cache = DataCache(HostileServer.configuration { $0.network.addressPolicy = .publicOnly })
+        let cache = DataCache(
+            HostileServer.configuration {
+                $0.network.addressPolicy = .publicOnly
+                $0.network.connectTimeout = .seconds(5)
+            })
         let error = await cache.getData(DataRequest(string: "http://\(host):\(server.port)/")).error
-        #expect(error == .addressRefused, "\(String(describing: error))")
-        #expect(error?.mayPass == false)
         #expect(server.connections.isEmpty)
         await cache.shutdown()
         await server.stop()
+        return error
     }
 
     @Test(
@@ -99,18 +108,8 @@ struct AddressPolicyTests {
             "example.test@127.0.0.1",
         ])
     func odd(host: String) async throws {
-        let server = try await RawServer.start(host: "0.0.0.0") { _ in Self.hello }
-        let cache = DataCache(
-            HostileServer.configuration {
-                $0.network.addressPolicy = .publicOnly
-                $0.network.connectTimeout = .seconds(5)
-            })
-        let error = await cache.getData(DataRequest(string: "http://\(host):\(server.port)/")).error
-        let expected: [DipperError?] = [.addressRefused, .hostNotFound, .invalidURL]
-        #expect(expected.contains(error), "\(String(describing: error))")
-        #expect(server.connections.isEmpty)
-        await cache.shutdown()
-        await server.stop()
+        let error = try await error(host)
+        #expect([.addressRefused, .hostNotFound, .invalidURL].contains(error), "\(String(describing: error))")
     }
 
     @Test(

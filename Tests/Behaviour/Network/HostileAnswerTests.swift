@@ -143,15 +143,7 @@ struct HostileAnswerTests {
         arguments: [
             HostileAnswer("a length too long", ok + "Content-Length: 6\r\n\r\nhello", .truncated),
             HostileAnswer("a length too short", ok + "Content-Length: 4\r\n\r\nhello", body: "hell"),
-            HostileAnswer("a negative length", ok + "Content-Length: -5\r\n\r\nhello", .malformedResponse),
-            HostileAnswer("a length of no number", ok + "Content-Length: many\r\n\r\nhello", .malformedResponse),
-            HostileAnswer("a hexadecimal length", ok + "Content-Length: 0x5\r\n\r\nhello", .malformedResponse),
-            HostileAnswer("a length with a sign", ok + "Content-Length: +5\r\n\r\nhello", .malformedResponse),
-            HostileAnswer("a list of lengths", ok + "Content-Length: 5, 4\r\n\r\nhello", .malformedResponse),
             HostileAnswer("a length past 64 bits", ok + "Content-Length: 99999999999999999999\r\n\r\nhello", .tooLarge),
-            HostileAnswer("two", ok + "Content-Length: 5\r\nContent-Length: 4\r\n\r\nhello", .malformedResponse),
-            HostileAnswer(
-                "two lengths", ok + "Content-Length: 4\r\nContent-Length: 5\r\n\r\nhello", .malformedResponse),
             HostileAnswer("one twice", ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", body: "hello"),
             // Chunks take precedence (RFC 9112, section 6.3).
             HostileAnswer(
@@ -160,20 +152,19 @@ struct HostileAnswerTests {
             HostileAnswer(
                 "a length behind chunks", chunked.dropLast() + "Content-Length: 2\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
                 body: "hello"),
-            HostileAnswer("a chunk size of no number", chunked + "zwei\r\nhello\r\n0\r\n\r\n", .malformedResponse),
-            HostileAnswer("a negative chunk size", chunked + "-5\r\nhello\r\n0\r\n\r\n", .malformedResponse),
-            HostileAnswer("a hexadecimal prefix", chunked + "0x5\r\nhello\r\n0\r\n\r\n", .malformedResponse),
-            HostileAnswer("an empty chunk size", chunked + "\r\nhello\r\n0\r\n\r\n", .malformedResponse),
-            HostileAnswer("a huge chunk", chunked + "FFFFFFFFFFFFFFFFF\r\nhello\r\n0\r\n\r\n", .malformedResponse),
-            HostileAnswer("a chunk longer than its size", chunked + "4\r\nhello\r\n0\r\n\r\n", .malformedResponse),
-            HostileAnswer("a chunk shorter than its size", chunked + "8\r\nhello\r\n0\r\n\r\n", .malformedResponse),
             HostileAnswer("no trailer", chunked + "5\r\nhello\r\n0\r\nHTTP/1.1 200 OK\r\n\r\n", .malformedResponse),
             HostileAnswer("no last chunk", chunked + "5\r\nhello\r\n", .truncated),
             HostileAnswer("an unknown coding", ok + "Transfer-Encoding: rot13\r\n\r\nhello", .malformedResponse),
             HostileAnswer("nothing", "", .connectionLost),
             HostileAnswer("a status line alone", ok, .connectionLost),
             HostileAnswer("no empty line", ok + "Content-Length: 0\r\n", .connectionLost),
-        ])
+        ]
+            + ["-5", "many", "0x5", "+5", "5, 4", "5\r\nContent-Length: 4", "4\r\nContent-Length: 5"].map { length in
+                HostileAnswer(length, ok + "Content-Length: \(length)\r\n\r\nhello", .malformedResponse)
+            }
+            + ["zwei", "-5", "0x5", "", "FFFFFFFFFFFFFFFFF", "4", "8"].map { size in
+                HostileAnswer("chunk \(size)", chunked + "\(size)\r\nhello\r\n0\r\n\r\n", .malformedResponse)
+            })
     func contradiction(answer: HostileAnswer) async throws { try await answer.check() }
 
     private static let poison = ok + "Content-Length: 6\r\n\r\npoison"

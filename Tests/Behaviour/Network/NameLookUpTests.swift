@@ -76,9 +76,7 @@ struct NameLookUpTests {
         #expect(failure.error == "host not found" && failure.fatal == false)
     }
 
-    @Test(
-        "a kept connection and a known address need no look-up; after a change of the network, names are asked anew",
-        .inCheck)
+    @Test("a kept connection and a known address need no look-up", .inCheck)
     func known() async throws {
         let net = try Namespaces()
         defer { net.close() }
@@ -94,17 +92,13 @@ struct NameLookUpTests {
             try await get("kept.test", "/bytes/1000/\(number)")
             try await get("closed.test", "/bytes/1000/\(number)?close=1")
         }
-        let start = probe.events.count
-        try net.ip(net.near, "addr add 10.99.0.1/32 dev up0")
-        try await probe.wait("network", after: start)
-        try await get("closed.test", "/bytes/1000/new?close=1")
         try await get("last.test", "/bytes/1000/last")
         var asked: [String] = []
         while let line = await names.nextLine() {
             if line.hasSuffix(" 1") { asked.append(line) }
             if line == "last.test 1" { break }
         }
-        #expect(asked == ["kept.test 1", "closed.test 1", "closed.test 1", "last.test 1"])
+        #expect(asked == ["kept.test 1", "closed.test 1", "last.test 1"])
     }
 
     @Test("a prefetch that is held back during its look-up does not begin before it may", .inCheck)

@@ -21,18 +21,17 @@ struct NamespaceTests {
         var up: String
 
         static let all = [
-            Outage(testDescription: "a link is switched off, IPv4", down: "link set up0 down", up: "link set up0 up"),
+            Outage(testDescription: "a link, IPv4", down: "link set up0 down", up: "link set up0 up"),
             Outage(
-                testDescription: "the default route goes", host: "203.0.113.1",
-                before: "route add default via 10.70.0.1", down: "route del default",
-                up: "route add default via 10.70.0.1"),
+                testDescription: "the default route", host: "203.0.113.1", before: "route add default via 10.70.0.1",
+                down: "route del default", up: "route add default via 10.70.0.1"),
             Outage(
-                testDescription: "a link is switched off, IPv6", host: "fd70::1", down: "link set up0 down",
+                testDescription: "a link, IPv6", host: "fd70::1", down: "link set up0 down",
                 up: "link set up0 up\naddr add fd70::2/64 dev up0 nodad"),
             Outage(
-                testDescription: "a network card goes with its address", down: "addr del 10.70.0.2/24 dev up0",
+                testDescription: "an address", down: "addr del 10.70.0.2/24 dev up0",
                 up: "addr add 10.70.0.2/24 dev up0"),
-            Outage(testDescription: "the cable is pulled", isFar: true, down: "link set s0 down", up: "link set s0 up"),
+            Outage(testDescription: "the cable", isFar: true, down: "link set s0 down", up: "link set s0 up"),
         ]
     }
 

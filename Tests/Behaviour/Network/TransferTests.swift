@@ -4,8 +4,8 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("A cache and a server with faults", .timeLimit(.minutes(2)))
-struct RealServerTests {
+@Suite("Transfers from a server with faults", .timeLimit(.minutes(2)))
+struct TransferTests {
     private func cache(_ change: (inout DataCache.Configuration) -> Void = { _ in }) -> DataCache {
         DataCache(
             HostileServer.configuration {

@@ -1,6 +1,6 @@
 import Foundation
 
-import DipperData
+@testable import DipperData
 
 /// A transport that answers before `start` returns its transfer. The transfer retains the `receive` closure, as that of
 /// libcurl does.
