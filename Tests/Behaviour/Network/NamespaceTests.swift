@@ -1,0 +1,195 @@
+import FaultServer
+import Foundation
+import TestSupport
+import Testing
+
+@Suite(
+    "Networks that go and come", .serialized,
+    .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(2)))
+struct NamespaceTests {
+    private static func checksum(_ path: String, size: Int) -> String {
+        probeChecksum(FaultServer.body(of: path, size: size))
+    }
+
+    /// A way for a network to go and to come back.
+    struct Outage: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var host = "10.70.0.1"
+        var isFar = false
+        var before = ""
+        var down: String
+        var up: String
+
+        static let all = [
+            Outage(testDescription: "a link, IPv4", down: "link set up0 down", up: "link set up0 up"),
+            Outage(
+                testDescription: "the default route", host: "203.0.113.1", before: "route add default via 10.70.0.1",
+                down: "route del default", up: "route add default via 10.70.0.1"),
+            Outage(
+                testDescription: "a link, IPv6", host: "fd70::1", down: "link set up0 down",
+                up: "link set up0 up\naddr add fd70::2/64 dev up0 nodad"),
+            Outage(
+                testDescription: "an address", down: "addr del 10.70.0.2/24 dev up0",
+                up: "addr add 10.70.0.2/24 dev up0"),
+            Outage(testDescription: "the cable", isFar: true, down: "link set s0 down", up: "link set s0 up"),
+        ]
+    }
+
+    @Test(
+        "an urgent get waits for the network and goes on as soon as it is back",
+        arguments: Outage.all.prefix(Checks.areOn ? Outage.all.count : 2))
+    func outage(outage: Outage) async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        try await net.serve()
+        if !outage.before.isEmpty { try net.ip(net.near, outage.before) }
+        let side = outage.isFar ? net.far : net.near
+        let probe = try net.probe()
+        let url = net.url(outage.host, "/bytes/30000/a")
+        try await probe.waitUntil(outage.host, isReachable: true)
+        try net.ip(side, outage.down)
+        try await probe.waitUntil(outage.host, isReachable: false)
+        probe.send("get \(url)")
+        #expect(try await probe.wait("fail", url).fatal == false)
+        #expect(try await !probe.reaches(outage.host))
+        try net.ip(side, outage.up)
+        let back = ContinuousClock.now
+        try await probe.wait("retry", url)
+        let end = try await probe.wait("end", url)
+        // Nothing else would wake it; a busy machine is slow.
+        #expect(ContinuousClock.now - back < .seconds(20))
+        #expect(end.error == nil && end.source == "network" && end.attempts == 1)
+        #expect(end.checksum == Self.checksum("/bytes/30000/a", size: 30_000))
+        #expect(try net.served().count == 1, "while there is no network nothing is asked")
+    }
+
+    @Test("a body that the network interrupts is whole in the end", .inCheck, arguments: [true, false])
+    func midBody(isLong: Bool) async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        try await net.serve()
+        let probe = try net.probe(["--low-speed-time", "2"])
+        let url = net.url("10.70.0.1", "/bytes/400000/d?drip=4000,10")
+        probe.send("get \(url)")
+        try await probe.wait("progress", url)
+        try net.ip(net.near, "link set up0 down")
+        try await probe.waitUntil("10.70.0.1", isReachable: false)
+        if isLong { #expect(try await probe.wait("fail", url).fatal == false) }
+        try net.ip(net.near, "link set up0 up")
+        if isLong { try await probe.wait("retry", url) }
+        let end = try await probe.wait("end", url)
+        #expect(end.error == nil && end.checksum == Self.checksum("/bytes/400000/d", size: 400_000))
+    }
+
+    @Test("a default route that moves to another link is followed", .inCheck)
+    func movedRoute() async throws {
+        let net = try Namespaces(cables: 2)
+        defer { net.close() }
+        try await net.serve()
+        try net.ip(net.near, "route add default via 10.70.0.1")
+        let probe = try net.probe(["--low-speed-time", "2"])
+        let url = net.url("203.0.113.1", "/bytes/400000/e?drip=4000,10")
+        probe.send("get \(url)")
+        try await probe.wait("progress", url)
+        try net.ip(net.near, "link set up0 down\nroute replace default via 10.71.0.1")
+        try await probe.wait("network")
+        try await probe.waitUntil("203.0.113.1", isReachable: true)
+        #expect(try await probe.reaches("example.org"))
+        let other = net.url("203.0.113.1", "/bytes/1000/other")
+        probe.send("get \(other)")
+        #expect(try await probe.wait("end", other).error == nil, "what is new goes the new way at once")
+        let end = try await probe.wait("end", url)
+        #expect(end.error == nil && end.checksum == Self.checksum("/bytes/400000/e", size: 400_000))
+    }
+
+    @Test("literals of both families are reached and told apart; a name needs a way out", .inCheck)
+    func families() async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        try await net.serve()
+        // A bridge of containers, which is no way out.
+        try net.ip(
+            net.near,
+            """
+            link add br0 type bridge
+            link add c0 type veth peer name c1
+            link set c0 master br0
+            link set c0 up
+            link set c1 up
+            link set br0 up
+            addr add 172.17.0.1/16 dev br0
+            """)
+        let probe = try net.probe()
+        try await probe.waitUntil("172.17.0.5", isReachable: true)
+        for host in ["10.70.0.1", "fd70::1"] {
+            let url = net.url(host, "/bytes/1000/f")
+            probe.send("get \(url)")
+            #expect(try await probe.wait("end", url).checksum == Self.checksum("/bytes/1000/f", size: 1_000))
+        }
+        let near = ["10.70.0.1", "[fd70::1]", "10.70.0.2", "fd70::2", "fe80::1%up0", "localhost", "127.0.0.1", "[::1]"]
+        for host in near { #expect(try await probe.reaches(host), "\(host)") }
+        for host in ["10.71.0.1", "[fd71::1]", "fe80::1%up1", "203.0.113.1"] {
+            #expect(try await !probe.reaches(host), "\(host)")
+        }
+        try net.ip(net.near, "addr del fd70::2/64 dev up0")
+        try await probe.waitUntil("fd70::1", isReachable: false)
+        #expect(try await probe.reaches("10.70.0.1"))
+        try net.ip(net.near, "route add unreachable 10.70.0.0/30")
+        try await probe.waitUntil("10.70.0.1", isReachable: false)
+        #expect(try await probe.reaches("10.70.0.9"))
+        try net.ip(net.near, "link set up0 down")
+        try await probe.waitUntil("example.org", isReachable: false)
+        for host in ["localhost", "127.0.0.1", "[::1]", "172.17.0.5"] {
+            #expect(try await probe.reaches(host), "\(host)")
+        }
+    }
+
+    /// The larger burst exceeds the kernel's buffer for a listener that does not read at once, so the kernel drops some
+    /// messages.
+    @Test("the end of a burst of changes is not missed", .inCheck, arguments: [200, 3_000])
+    func burst(size: Int) async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        let probe = try net.probe()
+        try await probe.waitUntil("10.70.0.1", isReachable: true)
+        func address(_ number: Int) -> String { "10.90.\(number / 250).\(number % 250 + 1)" }
+        let start = ContinuousClock.now
+        try net.ip(net.near, (0..<size).map { "addr add \(address($0))/32 dev up0" }.joined(separator: "\n"))
+        let duration = ContinuousClock.now - start
+        try await probe.waitUntil(address(size - 1), isReachable: true)
+        try net.ip(net.near, "link set up0 down")
+        try await probe.waitUntil("10.70.0.1", isReachable: false)
+        let told = probe.count("network")
+        #expect(told <= 4 + Int(duration / .milliseconds(100)), "told \(told) times")
+    }
+
+    // MARK: The link
+
+    /// What still comes after a pause is what the sender may have under way. The kernel's own limit would let the
+    /// sender fill the link's queue of 1 MB, and as much again in the receiver's memory.
+    @Test(
+        "a prefetch that is held back frees the link at once; also a fetch that became a prefetch",
+        arguments: Checks.areOn ? [false, true] : [false])
+    func freeLink(isDemoted: Bool) async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        try await net.serve()
+        let link = try await net.shapedLink()
+        let probe = try net.probe()
+        let slow = net.url("10.211.0.2", "/bytes/60000000/slow" + (isDemoted ? "?delay=1000" : ""))
+        probe.send("\(isDemoted ? "get" : "slow") \(slow)")
+        if isDemoted { probe.send("demote \(slow)") }
+        // More than a second of the link's rate.
+        while try await probe.wait("progress", slow, after: probe.events.count).bytes ?? 0 < 3_000_000 {}
+        let urgent = net.url("10.211.0.2", "/bytes/30000/urgent?delay=1500")
+        link.write("\n")
+        _ = await link.nextLine()
+        probe.send("get \(urgent)")
+        #expect(try await probe.wait("end", urgent).error == nil)
+        link.write("\n")
+        let counts = await link.nextLine()?.split(separator: " ") ?? []
+        let bytes = try #require(counts.count > 1 ? Int(counts[1]) : nil, "\(counts)")
+        // In this time the link carries 4 MB.
+        #expect(bytes > 30_000 && bytes < 700_000, "\(bytes) bytes came")
+    }
+}

@@ -1,0 +1,74 @@
+import Foundation
+import TestSupport
+
+/// A running NetworkProbe and the events that it has printed.
+final class Probe {
+    /// A line that the probe printed.
+    struct Event: Decodable, Sendable {
+        var event: String
+        var ms: Double
+        var url: String?
+        var error: String?
+        var fatal: Bool?
+        var source: String?
+        var bytes: Int?
+        var attempts: Int?
+        var checksum: String?
+        var answer: Bool?
+    }
+
+    /// The events read so far.
+    private(set) var events: [Event] = []
+    private let tool: LineTool
+    private let folder: TemporaryFolder
+
+    init(_ tool: LineTool, _ folder: TemporaryFolder) {
+        (self.tool, self.folder) = (tool, folder)
+    }
+
+    func send(_ command: String) { tool.write(command + "\n") }
+
+    /// Returns the first event of a kind, for a url if one is given; waits for the event if necessary.
+    @discardableResult
+    func wait(_ kind: String, _ url: String? = nil, after start: Int = 0) async throws -> Event {
+        var position = start
+        while true {
+            while position < events.count {
+                let event = events[position]
+                if event.event == kind, url == nil || event.url == url { return event }
+                position += 1
+            }
+            guard let line = await tool.nextLine() else { throw Unavailable(what: "the probe ended before \(kind)") }
+            events.append(try JSONDecoder().decode(Event.self, from: Data(line.utf8)))
+        }
+    }
+
+    /// Sends a command and returns the next event of a kind.
+    func ask(_ command: String, _ kind: String) async throws -> Event {
+        let start = events.count
+        send(command)
+        return try await wait(kind, after: start)
+    }
+
+    func reaches(_ host: String) async throws -> Bool { try await ask("reach \(host)", "reach").answer == true }
+
+    /// Waits until the monitor says that a host is, or is not, reachable.
+    func waitUntil(_ host: String, isReachable: Bool) async throws {
+        while true {
+            let start = events.count
+            if try await reaches(host) == isReachable { return }
+            try await wait("network", after: start)
+        }
+    }
+
+    /// Returns the number of events of a kind that were read so far.
+    func count(_ kind: String) -> Int { events.count { $0.event == kind } }
+
+    /// Returns the next line; `nil` once the probe has ended.
+    func nextLine() async -> String? { await tool.nextLine() }
+}
+
+/// Returns the checksum that the probe prints for a body: 64-bit FNV-1a.
+func probeChecksum(_ data: Data) -> String {
+    String(data.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }, radix: 16)
+}
