@@ -1,0 +1,201 @@
+import Dispatch
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A prefetcher", .timeLimit(.minutes(2)))
+struct DataPrefetcherTests {
+    private let bytes = Data("here".utf8)
+
+    private func urls(_ count: Int) -> [URL] { (0..<count).map { url("\($0)") } }
+
+    /// A cache whose server answers requests for the first URLs at once.
+    private func answering(_ count: Int, _ change: (inout DataCache.Configuration) -> Void = { _ in }) -> TestCache {
+        let test = TestCache(change)
+        for url in urls(count) { test.transport.script(url, [.body(bytes)]) }
+        return test
+    }
+
+    @Test("few calls are under way, in order, with at least one place; progress ends with all", arguments: [-1, 2])
+    func window(places: Int) async throws {
+        let test = TestCache { $0.slowQueue.maxConcurrent = 10 }
+        let told = Box<[PrefetchProgress]>([])
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(6), maxOutstanding: places)
+            .onProgress { progress in told.update { $0.append(progress) } }
+            .start()
+        for number in 0..<6 {
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.url == url("\(number)") && transfer.request.queue == .slow)
+            #expect(test.transport.transfers.count <= number + max(1, places))
+            transfer.finish(with: bytes)
+            try await told.wait { $0.last?.completed == number + 1 }
+        }
+        #expect(await prefetcher.value.completed.map(\.url) == urls(6))
+        await test.cache.idle()
+        #expect(told.value.first?.finished == 0 && told.value.first?.total == 6)
+        #expect(told.value.map(\.finished) == told.value.map(\.finished).sorted())
+        #expect(told.value.last?.completed == 6 && told.value.last?.fraction == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("the result has what was fetched, what failed and what the cache had; entries out of date are asked for")
+    func result() async throws {
+        let test = TestCache(folder: TemporaryFolder()) { $0.retryPolicy = .never }
+        let answer = TransferResponse(headers: ["Cache-Control": "max-age=10", "ETag": "\"1\""], body: bytes)
+        test.transport.script(url("0"), [.response(answer)])
+        test.transport.script(url("1"), [.status(404)])
+        try test.cache.addData(bytes, for: url("2"))
+        let result = await DataPrefetcher(test.cache, urls: urls(3)).value
+        #expect(result.completed.map(\.url) == [url("0")] && result.skipped.map(\.url) == [url("2")])
+        #expect(result.failed.map(\.request.url) == [url("1")] && result.failed.map(\.error) == [.status(404)])
+        #expect(result.remaining.isEmpty)
+        await test.cache.synchronize()
+        #expect(await DataPrefetcher(test.cache, urls: urls(1)).value.skipped.count == 1)
+        test.date.advance(by: 11)
+        #expect(await DataPrefetcher(test.cache, urls: urls(1)).value.completed.count == 1)
+        #expect(test.transport.transfers(of: url("0")).count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test(
+        "a stop cancels the calls under way, and tells once what was done and what was not", arguments: [false, true])
+    func stop(byRelease: Bool) async throws {
+        let test = TestCache()
+        let results = Box<[PrefetchResult<DataRequest>]>([])
+        var prefetcher: DataPrefetcher? = DataPrefetcher(test.cache, urls: urls(5), maxOutstanding: 2)
+            .onEnd { result in results.update { $0.append(result) } }
+            .start()
+        try await test.transport.nextTransfer().finish(with: bytes)
+        let second = try await test.transport.nextTransfer()
+        if byRelease {
+            prefetcher = nil
+        } else {
+            for _ in 0..<2 { prefetcher?.stop() }
+            #expect(prefetcher?.add([DataRequest(url("late"))]) == false)
+            #expect(await prefetcher?.value.remaining.count == 4)
+        }
+        try await second.wait { $0.isCancelled }
+        try await results.wait { !$0.isEmpty }
+        await test.cache.idle()
+        #expect(results.value.count == 1)
+        #expect(results.value.first?.completed.map(\.url) == [url("0")])
+        #expect(results.value.first?.remaining.map(\.url) == Array(urls(5)[1...]))
+        let late = Box(0)
+        prefetcher?.onEnd { _ in late.update { $0 += 1 } }
+        #expect(late.value == (byRelease ? 0 : 1), "a closure that is added late is called, too")
+        await test.cache.shutdown()
+    }
+
+    @Test("a stop does not end what others wait for")
+    func shared() async throws {
+        let test = TestCache()
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(1)).start()
+        let transfer = try await test.transport.nextTransfer()
+        let task = test.cache.getData(url("0"))
+        try await transfer.wait { $0.queue == .fast }
+        prefetcher.stop()
+        transfer.finish(with: bytes)
+        #expect(try await task.value == bytes)
+        #expect(!transfer.isCancelled && test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("while it pauses no call begins; what runs goes on to its end; what is added comes last")
+    func pause() async throws {
+        let test = TestCache()
+        let completed = Box(0)
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(3), maxOutstanding: 1)
+            .onProgress { progress in completed.update { $0 = progress.completed } }
+            .start()
+        let first = try await test.transport.nextTransfer()
+        prefetcher.pause()
+        #expect(prefetcher.isPaused)
+        first.finish(with: bytes)
+        try await completed.wait { $0 == 1 }
+        await test.cache.idle()
+        // Had a call begun, its transfer would come first.
+        test.cache.slowGetData(url("other"))
+        let other = try await test.transport.nextTransfer()
+        #expect(other.request.url == url("other") && !first.isCancelled)
+        other.finish(with: bytes)
+        #expect(prefetcher.add([DataRequest(url("more"))]))
+        prefetcher.resume()
+        for _ in 0..<3 { try await test.transport.nextTransfer().finish(with: bytes) }
+        #expect(await prefetcher.value.completed.map(\.url) == urls(3) + [url("more")])
+        #expect(!prefetcher.isPaused && test.transport.transfers.count == 5)
+        await test.cache.shutdown()
+    }
+
+    @Test("calls that wait for their next attempt hold no place, and end like others")
+    func parked() async throws {
+        let test = TestCache()
+        let requests = urls(2).map { DataRequest($0).with(\.retryPolicy, .fixed(.seconds(5))) }
+        let prefetcher = DataPrefetcher(test.cache, requests, maxOutstanding: 1).start()
+        try await test.transport.nextTransfer().fail(with: .connectionLost)
+        let second = try await test.transport.nextTransfer()
+        #expect(second.request.url == url("1"))
+        second.finish(with: bytes)
+        try await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(5))
+        try await test.transport.nextTransfer().finish(with: bytes)
+        #expect(await prefetcher.value.completed.map(\.url) == [url("1"), url("0")])
+        await test.cache.shutdown()
+    }
+
+    @Test("awaiting the end does not wait for the closures, which then get the latest progress, and the end last")
+    func closures() async throws {
+        let queue = DispatchQueue(label: "test")
+        queue.suspend()
+        let test = answering(50) { $0.callbackQueue = .dispatch(queue) }
+        let told = Box<[String]>([])
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(50))
+            .onProgress { progress in told.update { $0.append("\(progress.finished) of \(progress.total)") } }
+            .onEnd { result in told.update { $0.append("end \(result.completed.count)") } }
+        #expect(await prefetcher.value.completed.count == 50)
+        #expect(told.value.isEmpty)
+        queue.resume()
+        try await told.wait { $0.last == "end 50" }
+        #expect(told.value.contains("50 of 50") && told.value.count < 20, "\(told.value)")
+        await test.cache.shutdown()
+    }
+
+    @Test("nothing to do ends at once, and so does a cache that is shut down")
+    func nothing() async throws {
+        let test = TestCache()
+        let prefetcher = DataPrefetcher(test.cache, urls: [])
+        #expect(await prefetcher.value.completed.isEmpty && prefetcher.progress.fraction == 1)
+        await test.cache.shutdown()
+        let result = await DataPrefetcher(test.cache, urls: urls(3)).value
+        #expect(result.failed.map(\.error) == [.shutDown, .shutDown, .shutDown])
+    }
+
+    @Test("starts, pauses, additions and a stop from many threads: every request is told of once", arguments: 0..<4)
+    func concurrency(round: Int) async throws {
+        let test = answering(100) { $0.retryPolicy = .never }
+        let ends = Box(0)
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(100), maxOutstanding: 1 + round)
+            .onEnd { _ in ends.update { $0 += 1 } }
+        let added = Box(0)
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<4 {
+                for step in 0..<10 { test.transport.script(url("\(number)-\(step)"), [.status(404)]) }
+                group.addTask {
+                    prefetcher.start()
+                    for step in 0..<10 {
+                        prefetcher.pause()
+                        if prefetcher.add([DataRequest(url("\(number)-\(step)"))]) { added.update { $0 += 1 } }
+                        prefetcher.resume()
+                    }
+                    if number == 3, round % 2 == 0 { prefetcher.stop() }
+                }
+            }
+        }
+        let result = await prefetcher.value
+        let told = (result.completed + result.failed.map(\.request) + result.skipped + result.remaining).map(\.url)
+        #expect(told.count == 100 + added.value && Set(told).count == told.count)
+        await test.cache.shutdown()
+        try await ends.wait { $0 == 1 }
+    }
+}

@@ -1,0 +1,273 @@
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Events tell of each piece of work from its begin to its end", .timeLimit(.minutes(2)))
+struct EventTests {
+    private let a = url("a")
+    private let body = Data("body".utf8)
+
+    /// A cache and the record of its events.
+    private struct Recorded {
+        let record = EventRecord()
+        let test: TestCache
+
+        init(_ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }) {
+            test = TestCache(folder: folder) { [record] configuration in
+                configuration.retryPolicy = .fixed(.zero, retries: 1)
+                configuration.eventSinks = [record]
+                change(&configuration)
+            }
+        }
+
+        var cache: DataCache { test.cache }
+
+        /// Ends the cache, so that everything has been told, and checks that all work is paired.
+        func end(sourceLocation: SourceLocation = #_sourceLocation) async {
+            await cache.shutdown()
+            let unpaired = record.unpaired
+            #expect(unpaired.isEmpty, "\(unpaired)", sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test("a call that misses is looked up, fetched and written, and each of these belongs to its job")
+    func miss() async throws {
+        let recorded = Recorded(TemporaryFolder())
+        recorded.test.transport.script(a, [.body(body)])
+        _ = try await recorded.cache.getData(a).value
+        await recorded.end()
+        let record = recorded.record
+        #expect(record.ends(.call) == [.callAnswered(.network)])
+        #expect(record.ends(.lookUp) == [.lookUpEnded(nil)])
+        #expect(record.ends(.attempt) == [.attemptEnded(.answered(.network))])
+        #expect(record.begins(.write).map(\.kind) == [.writeBegan(bytes: body.count)])
+        #expect(record.ends(.write) == [.writeEnded(isOnDisk: true)])
+        let call = try #require(record.begins(.call).first)
+        let joined = record.events.filter { $0.id == call.id }.compactMap { event -> CacheEvent.ID? in
+            if case .callJoined(let job) = event.kind { job } else { nil }
+        }
+        let job = try #require(joined.first)
+        #expect(joined.count == 1 && job != call.id)
+        for work in [EventRecord.Work.lookUp, .attempt, .write] {
+            #expect(record.begins(work).map(\.parent) == [job], "\(work)")
+        }
+        let requests = record.events.filter { $0.kind == .requested }
+        #expect(requests.map(\.id) == record.begins(.attempt).map(\.id))
+        #expect(record.events.allSatisfy { $0.key == CacheKey(a) })
+        #expect(record.events.last { $0.id == job }?.kind == .jobEnded)
+    }
+
+    @Test("a call that memory answers, or that is refused, is told by itself")
+    func withoutJob() async throws {
+        let recorded = Recorded()
+        try recorded.cache.addData(body, for: a)
+        _ = try await recorded.cache.getData(a).value
+        let refused = DataRequest(url("b")).with(\.cachePolicy, .cacheOnly)
+        #expect(await recorded.cache.slowGetData(refused).error == .notCached)
+        await recorded.end()
+        #expect(
+            recorded.record.kinds == [
+                .callBegan(.fast), .callAnswered(.memory), .callBegan(.slow), .callFailed(.notCached),
+            ])
+    }
+
+    @Test("a call that the disk answers has no attempt")
+    func diskHit() async throws {
+        let recorded = Recorded(TemporaryFolder())
+        try await recorded.cache.addDataAndWait(body, for: CacheKey(a))
+        recorded.cache.clearMemory()
+        _ = try await recorded.cache.slowGetData(a).value
+        await recorded.end()
+        #expect(recorded.record.ends(.call) == [.callAnswered(.disk)])
+        #expect(recorded.record.ends(.lookUp) == [.lookUpEnded(.disk)])
+        #expect(!recorded.record.ends(.attempt).contains(.attemptEnded(.answered(.network))))
+        #expect(recorded.record.begins(.write).map(\.parent) == [nil], "the program has added the entry")
+    }
+
+    @Test("calls that share a fetch join one job, which makes one attempt and changes its queue")
+    func joined() async throws {
+        let recorded = Recorded()
+        let tasks = [recorded.cache.slowGetData(a), recorded.cache.getData(a), recorded.cache.getData(a)]
+        try await recorded.test.transport.nextTransfer().finish(with: body)
+        for task in tasks { _ = try await task.value }
+        await recorded.end()
+        let jobs = recorded.record.kinds.compactMap { kind -> CacheEvent.ID? in
+            if case .callJoined(let job) = kind { job } else { nil }
+        }
+        #expect(jobs.count == 3 && Set(jobs).count == 1)
+        #expect(Set(recorded.record.begins(.call).map(\.id)).count == 3)
+        #expect(recorded.record.begins(.attempt).count == 1)
+        #expect(recorded.record.kinds.contains(.queueChanged(.fast)))
+    }
+
+    @Test("a prefetch is told to be paused for urgent work, and to go on")
+    func paused() async throws {
+        let recorded = Recorded()
+        let slow = recorded.cache.slowGetData(a)
+        let transfer = try await recorded.test.transport.nextTransfer()
+        let fast = recorded.cache.getData(url("b"))
+        try await recorded.test.transport.nextTransfer().finish(with: body)
+        _ = try await fast.value
+        try await transfer.wait { !$0.isThrottled }
+        transfer.finish(with: body)
+        _ = try await slow.value
+        await recorded.end()
+        let moves = recorded.record.events.filter { $0.key == CacheKey(a) }.map(\.kind)
+            .filter { $0 == .paused || $0 == .resumed }
+        #expect(moves == [.paused, .resumed])
+    }
+
+    @Test("the attempt of a cancelled call is stopped, and that of a call that fails for good has failed")
+    func endings() async throws {
+        let recorded = Recorded()
+        let task = recorded.cache.getData(a)
+        _ = try await recorded.test.transport.nextTransfer()
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        recorded.test.transport.script(url("b"), [.status(404)])
+        #expect(await recorded.cache.getData(url("b")).error == .status(404))
+        await recorded.end()
+        #expect(recorded.record.ends(.call) == [.callFailed(.cancelled), .callFailed(.status(404))])
+        #expect(
+            Set(recorded.record.ends(.attempt)) == [
+                .attemptEnded(.stopped), .attemptEnded(.failed(.status(404), willRetry: false)),
+            ])
+    }
+
+    @Test("each attempt of a call that is tried again is told, and that the job waits between them")
+    func retried() async throws {
+        let recorded = Recorded()
+        recorded.test.transport.script(a, [.status(503), .body(body)])
+        _ = try await recorded.cache.getData(a).value
+        await recorded.end()
+        #expect(recorded.record.begins(.call).count == 1)
+        #expect(
+            recorded.record.ends(.attempt) == [
+                .attemptEnded(.failed(.status(503), willRetry: true)), .attemptEnded(.answered(.network)),
+            ])
+        #expect(recorded.record.kinds.contains(.parked))
+        #expect(Set(recorded.record.begins(.attempt).map(\.id)).count == 2)
+    }
+
+    @Test("an answer that the server confirms ends its attempt as revalidated")
+    func revalidated() async throws {
+        let recorded = Recorded()
+        let headers: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=10"]
+        recorded.test.transport.script(
+            a, [.response(TransferResponse(headers: headers, body: body)), .status(304)])
+        _ = try await recorded.cache.getData(a).value
+        recorded.test.date.advance(by: 10)
+        _ = try await recorded.cache.getData(a).value
+        await recorded.end()
+        #expect(recorded.record.ends(.call) == [.callAnswered(.network), .callAnswered(.revalidated)])
+        #expect(recorded.record.ends(.attempt).last == .attemptEnded(.answered(.revalidated)))
+    }
+
+    @Test("the decoding of a value belongs to the call that has brought its bytes", arguments: [true, false])
+    func decoded(isWhole: Bool) async throws {
+        let recorded = Recorded()
+        recorded.test.transport.script(a, [.body(Data((isWhole ? "[1, 2]" : "[1, ").utf8))])
+        let error = await recorded.cache.getValue([Int].self, from: a).error
+        #expect(error == (isWhole ? nil : DipperError.undecodable))
+        await recorded.end()
+        #expect(recorded.record.begins(.decode).map(\.parent) == recorded.record.begins(.call).map(\.id))
+        #expect(recorded.record.ends(.decode) == [.decodeEnded(error)])
+    }
+
+    @Test("a write that its entry's removal overtakes ends without the disk, and each ends once")
+    func overtaken() async throws {
+        let recorded = Recorded(TemporaryFolder())
+        for number in 0..<50 {
+            try recorded.cache.addData(Data(count: number), for: a)
+            recorded.cache.removeData(for: a)
+        }
+        await recorded.end()
+        #expect(recorded.record.begins(.write).count == 50 && recorded.record.ends(.write).count == 50)
+    }
+
+    @Test("changes of the network and of the memory pressure, and removals by a tier, are told")
+    func conditions() async throws {
+        let pressure = ManualMemoryPressure()
+        let recorded = Recorded { $0.memoryPressure = pressure }
+        try recorded.cache.addData(body, for: a)
+        pressure.level = .severe
+        recorded.test.network.setReachable(false, host: "host.test")
+        await recorded.end()
+        #expect(recorded.record.kinds.contains(.memoryPressure(.severe)))
+        #expect(recorded.record.kinds.contains(.networkChanged))
+        let cleanings = recorded.record.kinds.compactMap { kind -> CacheEvent.Cleaning? in
+            if case .cleaned(let cleaning) = kind { cleaning } else { nil }
+        }
+        #expect(cleanings.map(\.reason) == [.memoryPressure] && cleanings.map(\.entries) == [1])
+    }
+
+    // MARK: Who hears of them
+
+    @Test("a sink receives the events of its topics alone")
+    func topics() async throws {
+        let heard = Box<[CacheEvent.Kind]>([])
+        let test = TestCache {
+            $0.retryPolicy = .never
+            $0.eventSinks = [Observer(.failures) { event in heard.update { $0.append(event.kind) } }]
+        }
+        test.transport.script(a, [.status(404)])
+        _ = await test.cache.getData(a).error
+        await test.cache.shutdown()
+        #expect(heard.value == [.attemptEnded(.failed(.status(404), willRetry: false))])
+    }
+
+    @Test("each listener receives everything from the moment it began to listen, until the cache has shut down")
+    func listeners() async throws {
+        let test = TestCache()
+        try test.cache.addData(body, for: a)
+        let first = test.cache.events(about: .calls)
+        _ = try await test.cache.getData(a).value
+        let second = test.cache.events(about: .calls)
+        _ = try await test.cache.slowGetData(a).value
+        await test.cache.shutdown()
+        var heard: [[CacheEvent.Kind]] = [[], []]
+        for await event in first { heard[0].append(event.kind) }
+        for await event in second { heard[1].append(event.kind) }
+        let slow: [CacheEvent.Kind] = [.callBegan(.slow), .callAnswered(.memory)]
+        #expect(heard == [[.callBegan(.fast), .callAnswered(.memory)] + slow, slow])
+        for await event in test.cache.events { Issue.record("after the end: \(event)") }
+    }
+
+    @Test("a listener that is too slow is told how many events it has missed, and goes on with the newest")
+    func slowListener() async throws {
+        let test = TestCache()
+        try test.cache.addData(body, for: a)
+        var listener = test.cache.events(about: .calls, limit: 3).makeAsyncIterator()
+        for _ in 0..<5 { _ = try await test.cache.getData(a).value }
+        let missed = await listener.next()
+        #expect(missed?.kind == .missed(7) && missed?.id == nil)
+        var kept: [CacheEvent.Kind?] = []
+        for _ in 0..<3 { kept.append(await listener.next()?.kind) }
+        #expect(kept == [.callAnswered(.memory), .callBegan(.fast), .callAnswered(.memory)])
+        _ = try await test.cache.getData(a).value
+        await test.cache.shutdown()
+        var rest: [CacheEvent.Kind] = []
+        while let event = await listener.next() { rest.append(event.kind) }
+        #expect(rest == [.callBegan(.fast), .callAnswered(.memory)], "nothing was missed since")
+    }
+
+    @Test("a listener that begins while a job is under way hears how it goes on; one that is cancelled ends")
+    func lateListener() async throws {
+        let test = TestCache()
+        let task = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        let events = test.cache.events(about: [.calls, .jobs])
+        let listening = Task { [events = test.cache.events] in for await _ in events {} }
+        listening.cancel()
+        await listening.value
+        task.moveToSlowQueue()
+        transfer.finish(with: body)
+        _ = try await task.value
+        await test.cache.shutdown()
+        var kinds: [CacheEvent.Kind] = []
+        for await event in events { kinds.append(event.kind) }
+        #expect(kinds.contains(.queueChanged(.slow)) && kinds.contains(.callAnswered(.network)))
+    }
+}
