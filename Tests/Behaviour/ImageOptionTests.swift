@@ -1,0 +1,202 @@
+import Dipper
+import DipperData
+import DipperTesting
+import Dispatch
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Options of pictures, on requests and as defaults", .timeLimit(.minutes(2)))
+struct ImageOptionTests {
+    private let a = url("a.png")
+    private let picture = Image.sample(64, 48)
+
+    @Test("options chain on a request, those of the bytes and those of the picture alike")
+    func fluent() {
+        let request = ImageRequest(a).with(\.priority, .high).with(\.headers, ["X": "1"]).with(\.scale, 2)
+            .processed(by: Inverting("1")).processed(by: Inverting("2"))
+        #expect(request.priority == .high && request.data.headers["X"] == "1" && request.scale == 2)
+        #expect(request.processors?.map(\.identifier) == ["test.1", "test.2"])
+        #expect(request.url == a && request.urlString == a.absoluteString)
+        var changed = request
+        changed.firstFrameOnly = true
+        changed.data.priority = .low
+        #expect(request.firstFrameOnly == nil && request.priority == .high && changed.priority == .low)
+        #expect(a.imageRequest.cacheKey == CacheKey(a) && a.dataRequest.cacheKey == CacheKey(a))
+    }
+
+    @Test("defaults of the cache hold where a request says nothing")
+    func defaults() async throws {
+        let invert = Inverting()
+        let test = TestImageCache {
+            $0.options.processors = [invert]
+            $0.options.scale = 3
+        }
+        try test.script(a, picture)
+        let byDefault = try await test.cache.getImage(a).value
+        #expect(try byDefault.scale == 3 && byDefault.pixels == picture.inverted)
+        let plain = try await test.cache.getImage(ImageRequest(a).with(\.processors, []).with(\.scale, 1)).value
+        #expect(plain.pixels == picture.pixels && plain.scale == 1 && invert.count.value == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("the scale is that of each request, and the modifier changes what is handed out, not what is kept")
+    func modifier() async throws {
+        let test = TestImageCache()
+        try test.script(a, picture)
+        let other = Image.sample(seed: 9)
+        let modified = ImageRequest(a).modified { _ in other }
+        #expect(try await test.cache.getImage(ImageRequest(a).with(\.scale, 2)).value.scale == 2)
+        #expect(try await test.cache.getImage(modified).value.pixels == other.pixels)
+        #expect(test.cache.image(for: modified)?.pixels == other.pixels)
+        let plain = try await test.cache.getImage(a).value
+        #expect(plain.pixels == picture.pixels && plain.scale == 1 && test.decoder.decodes == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("decoding, processing and closures run where the request wants them")
+    func queues() async throws {
+        struct Where: ImageProcessor {
+            let key: DispatchSpecificKey<Bool>
+            let found: Box<Bool?>
+            var identifier: String { "where" }
+            func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+                found.update { $0 = DispatchQueue.getSpecific(key: key) }
+                return image
+            }
+        }
+        let queue = DispatchQueue(label: "mine")
+        let key = DispatchSpecificKey<Bool>()
+        queue.setSpecific(key: key, value: true)
+        let found = Box<Bool?>(nil), calls = Box<[String]>([])
+        let test = TestImageCache()
+        try test.script(a, picture)
+        let own = CallbackQueue.custom { work in
+            calls.update { $0.append("queue") }
+            work()
+        }
+        let request = ImageRequest(a).processed(by: Where(key: key, found: found))
+            .with(\.processingQueue, .dispatch(queue)).with(\.callbackQueue, own)
+        test.cache.getImage(request) { _ in calls.update { $0.append("closure") } }
+        try await calls.wait { $0.last == "closure" }
+        #expect(found.value == true && calls.value.first == "queue")
+        await test.cache.shutdown()
+    }
+
+    @Test("limits are checked from the header: too many pixels are refused before the decoder runs")
+    func limits() async throws {
+        let decoder = CountingDecoder(making: PixelSize(width: 64, height: 48))
+        for (pixels, error) in [(64 * 48 - 1, DipperError.imageTooLarge), (64 * 48, nil)] {
+            let test = TestImageCache(decoder: decoder) { $0.limits.pixels = pixels }
+            try test.script(a, picture)
+            test.transport.script(url("b"), [.body(Data("text".utf8))])
+            #expect(await test.cache.getImage(a).error == error)
+            #expect(await test.cache.getImage(url("b")).error == error)
+            await test.cache.shutdown()
+        }
+    }
+
+    @Test("serializers: JPEG of a quality, PNG, one's own, and automatic by what is lost already")
+    func serializers() async throws {
+        /// Returns the file of a picture that a serializer has made for the disk.
+        func file(_ serializer: ImageSerializer?, _ original: ScriptedTransport.Step) async throws -> Data? {
+            let test = TestImageCache(folder: TemporaryFolder())
+            test.transport.script(a, [original])
+            var request = ImageRequest(a).processed(by: Inverting())
+            request.serializer = serializer
+            let task = test.cache.getImage(request)
+            _ = try await task.value
+            await test.cache.idle()
+            let file = test.cache.data.data(for: task.imageKey)
+            await test.cache.shutdown()
+            return file
+        }
+        let photo = try ScriptedTransport.Step.image(picture, as: .jpeg), drawing = try ScriptedTransport.Step.image(picture)
+        let cases: [(ImageSerializer?, ScriptedTransport.Step, ImageFormat?)] = [
+            (nil, photo, .jpeg), (.automatic, photo, .jpeg), (.automatic, drawing, .png),
+            (.automatic, try .image(.sample(alpha: 9)), .png), (.png, photo, .png),
+            (.jpeg(quality: 0.5), drawing, .jpeg), (.original, photo, nil), (.format(.heic), photo, nil),
+        ]
+        for (number, (serializer, original, format)) in cases.enumerated() {
+            let made = try await file(serializer, original)
+            #expect(made.flatMap { ImageFormat(sniffing: $0) } == format, "case \(number)")
+        }
+        let small = try await file(.jpeg(quality: 0.2), photo)?.count ?? 0
+        let large = try await file(.jpeg(quality: 0.95), photo)?.count ?? 0
+        #expect(small > 0 && small < large)
+        let own = ImageSerializer { _, _, _ throws(DipperError) in Data("mine".utf8) }
+        #expect(try await file(own, photo) == Data("mine".utf8))
+    }
+
+    @Test("a codec of one's own is asked first")
+    func ownCodec() async throws {
+        struct Flag: ImageDecoder {
+            let format = ImageFormat(rawValue: "flag")
+            func recognizes(_ start: Data) -> Bool { start.starts(with: "FLAG".utf8) }
+            func info(of data: Data) throws(DipperError) -> ImageInfo {
+                ImageInfo(format: format, size: PixelSize(width: 2, height: 1))
+            }
+            func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+                let pixels: [UInt8] = [255, 0, 0, 255, 0, 0, 255, 255]
+                guard let image = Image(size: PixelSize(width: 2, height: 1), premultiplied: pixels) else {
+                    throw .undecodable
+                }
+                return image
+            }
+        }
+        let test = TestImageCache(decoder: .init(making: PixelSize(width: 4, height: 3))) {
+            $0.codecs.register(Flag())
+        }
+        test.transport.script(a, [.body(Data("FLAG of Liechtenstein".utf8))])
+        let image = try await test.cache.getImage(a).value
+        #expect(image[0, 0] == SIMD4(255, 0, 0, 255) && image[1, 0] == SIMD4(0, 0, 255, 255))
+        await test.cache.shutdown()
+    }
+
+    @Test("what a prefetch decoded stays out of memory if that is wanted")
+    func prefetchMemory() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, picture)
+        let request = ImageRequest(a).with(\.prefetchesToMemory, false)
+        _ = try await test.cache.slowGetImage(request).value
+        #expect(test.cache.memoryCount == 0 && test.cache.cachedTier(for: request) == .disk)
+        _ = try await test.cache.getImage(request).value
+        #expect(test.cache.memoryCount == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("limits of memory: the least recently used picture goes first, and two warnings leave the limit as it was")
+    func memoryLimit() async throws {
+        let cost = picture.byteCount + 400
+        let test = TestImageCache { $0.memoryLimit = cost * 20 }
+        for index in 0..<30 { try test.cache.addImage(.sample(64, 48, seed: UInt8(index)), for: url("\(index)")) }
+        #expect(test.cache.memorySize <= cost * 20 && test.cache.memoryCount >= 19)
+        #expect(test.cache.image(for: url("0")) == nil && test.cache.image(for: url("29")) != nil)
+        for _ in 0..<2 { test.cache.trimMemory(to: cost) }
+        #expect(test.cache.memoryCount <= 1)
+        for index in 0..<15 { try test.cache.addImage(picture, for: url("\(index)")) }
+        #expect(test.cache.memoryCount >= 15)
+        test.cache.setMemoryLimit(cost * 20, count: 5)
+        #expect(test.cache.memoryCount == 5)
+        test.cache.clear()
+        #expect(test.cache.memoryCount == 0 && test.cache.memorySize == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("a request for the first frame alone has the same file, and is removed with it")
+    func firstFrame() async throws {
+        let test = TestImageCache(folder: TemporaryFolder(), decoder: .init(making: PixelSize(width: 4, height: 3)))
+        var random = SeededNumbers(state: 1)
+        let body = Data((0..<50_000).map { _ in UInt8.random(in: 0...127, using: &random) })
+        test.transport.script(a, [.body(body)])
+        let request = ImageRequest(a).with(\.firstFrameOnly, true)
+        _ = try await test.cache.getImage(request).value
+        await test.cache.idle()
+        let file = try #require(test.cache.file(for: ImageRequest(a)))
+        #expect(test.cache.file(for: request) == file)
+        #expect(try Data(contentsOf: file) == body)
+        test.cache.removeImage(for: request)
+        #expect(!test.cache.hasImage(for: request))
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,124 @@
+import Dipper
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A prefetcher of pictures", .timeLimit(.minutes(2)))
+struct ImagePrefetcherTests {
+    private let a = url("a")
+
+    @Test("it fetches what is not there, skips what is, and tells which is which, once")
+    func outcomes() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        for name in ["a", "b", "c"] { try test.script(url(name), .sample()) }
+        test.transport.script(url("gone"), [.status(404)])
+        _ = try await test.cache.getImage(url("b")).value
+        await test.cache.idle()
+        let ends = Box(0)
+        let prefetcher = ImagePrefetcher(test.cache, urls: ["a", "b", "gone", "c"].map(url), maxOutstanding: 1)
+            .onEnd { _ in ends.update { $0 += 1 } }
+        let result = await prefetcher.value
+        #expect(result.completed.map(\.url) == [a, url("c")] && result.skipped.map(\.url) == [url("b")])
+        #expect(result.failed.map(\.request.url) == [url("gone")] && result.failed.first?.error.status == 404)
+        #expect(result.remaining.isEmpty)
+        prefetcher.start()
+        prefetcher.stop()
+        #expect(!prefetcher.add([ImageRequest(url("d"))]))
+        await test.cache.idle()
+        try await ends.wait { $0 == 1 }
+        #expect(test.transport.transfers.allSatisfy { $0.request.queue == .slow || $0.request.url == url("b") })
+        #expect(test.transport.transfers.count == 4)
+        await test.cache.shutdown()
+    }
+
+    @Test("pictures on disk are skipped without being decoded; those that are to be in memory are decoded")
+    func memory() async throws {
+        let folder = TemporaryFolder()
+        let first = TestImageCache(folder: folder)
+        try first.script(a, .sample())
+        let fetched = await ImagePrefetcher(first.cache, urls: [a]).value
+        #expect(fetched.completed.count == 1 && first.cache.memoryCount == 0, "on disk is enough")
+        await first.cache.shutdown()
+        let test = TestImageCache(folder: folder)
+        #expect(await ImagePrefetcher(test.cache, urls: [a]).value.skipped.count == 1)
+        #expect(test.decoder.decodes == 0)
+        let kept = await ImagePrefetcher(test.cache, urls: [a], keepsInMemory: true).value
+        #expect(kept.completed.count == 1 && test.cache.memoryCount == 1 && test.transport.transfers.isEmpty)
+        #expect(await ImagePrefetcher(test.cache, urls: [a], keepsInMemory: true).value.skipped.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a picture that is wanted processed is there when it is processed, not when its original is")
+    func processed() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, .sample())
+        let inverting = Inverting()
+        let request = ImageRequest(a).processed(by: inverting)
+        _ = await ImagePrefetcher(test.cache, urls: [a]).value
+        await test.cache.idle()
+        #expect(await ImagePrefetcher(test.cache, [request]).value.completed.count == 1)
+        await test.cache.idle()
+        #expect(await ImagePrefetcher(test.cache, [request]).value.skipped.count == 1)
+        #expect(inverting.count.value == 1 && test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a picture in memory that the server chose for other requests is not an answer")
+    func variant() async throws {
+        let test = TestImageCache()
+        try test.script(a, .sample(), headers: ["Vary": "Accept-Language", "Cache-Control": "max-age=100"])
+        func request(_ language: String) -> ImageRequest {
+            ImageRequest(a).with(\.headers, ["Accept-Language": language])
+        }
+        _ = try await test.cache.getImage(request("de")).value
+        for (language, skipped) in [("de", 1), ("en", 0), ("en", 1)] {
+            let result = await ImagePrefetcher(test.cache, [request(language)], keepsInMemory: true).value
+            #expect(result.skipped.count == skipped, "\(language)")
+        }
+        #expect(test.transport.transfers.count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("what is asked for urgently meanwhile is fetched once, and promoted")
+    func urgent() async throws {
+        let test = TestImageCache()
+        let prefetcher = ImagePrefetcher(test.cache, urls: [a]).start()
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.queue == .slow)
+        let image = test.cache.getImage(a)
+        try await transfer.wait { $0.queue == .fast }
+        transfer.finish(with: try Image.sample().png)
+        #expect(try await image.value.pixels == Image.sample().pixels)
+        #expect(await prefetcher.value.completed.count == 1 && test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("what is never on disk is prefetched once, also in a cache with a folder", arguments: [false, true])
+    func neverOnDisk(isProvided: Bool) async throws {
+        struct Provider: DataProvider {
+            let asked: Box<Int>
+            let bytes: Data
+            let cacheKey = CacheKey("provided")
+            let isLocal = true
+            func data() async throws -> Data {
+                asked.update { $0 += 1 }
+                return bytes
+            }
+        }
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, .sample())
+        let asked = Box(0)
+        let request =
+            isProvided
+            ? ImageRequest(Provider(asked: asked, bytes: try Image.sample().png))
+            : ImageRequest(a).with(\.cachePolicy, .memoryOnly)
+        for round in 0..<3 {
+            let result = await ImagePrefetcher(test.cache, [request]).value
+            #expect(result.failed.isEmpty && result.skipped.count == (round == 0 ? 0 : 1), "\(round): \(result)")
+        }
+        #expect(asked.value + test.transport.transfers.count == 1 && test.cache.hasImage(for: request))
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,169 @@
+import Dipper
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Pictures from files, text and code", .timeLimit(.minutes(2)))
+struct ImageProviderTests {
+    private let picture = Image.sample()
+    private let newer = Image.sample(seed: 4)
+
+    @Test("a file is read once and kept in memory only; a changed one is seen when asked for anew")
+    func file() async throws {
+        let folder = TemporaryFolder()
+        let file = folder.url.appendingPathComponent("a picture.png")
+        try picture.png.write(to: file)
+        let test = TestImageCache(folder: TemporaryFolder())
+        let request = ImageRequest(FileProvider(file))
+        #expect(try await test.cache.getImage(request).value.pixels == picture.pixels)
+        try newer.png.write(to: file)
+        #expect(try await test.cache.getImage(request).response.source == .memory)
+        #expect(try await test.cache.getRemoteImage(request).value.pixels == newer.pixels)
+        test.cache.removeImage(for: request)
+        #expect(test.cache.image(for: request) == nil)
+        await test.cache.idle()
+        #expect(test.cache.data.diskCount == 0)
+        #expect(test.transport.transfers.isEmpty && test.cache.data.statistics.networkRequests == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("files that are not there, folders, pipes and too large ones are typed errors")
+    func badFiles() async throws {
+        let folder = TemporaryFolder()
+        let test = TestImageCache()
+        let pipe = folder.url.appendingPathComponent("pipe")
+        #expect(mkfifo(pipe.path, 0o600) == 0)
+        let nothing = folder.url.appendingPathComponent("nothing")
+        for file in [nothing, folder.url, pipe, URL(fileURLWithPath: "/dev/zero"), url("a")] {
+            #expect(await test.cache.getImage(ImageRequest(FileProvider(file))).error == .unreadable, "\(file)")
+        }
+        let file = folder.url.appendingPathComponent("large")
+        try Data(count: 2_000).write(to: file)
+        var provider = FileProvider(file)
+        provider.maximumSize = 1_999
+        #expect(await test.cache.getImage(ImageRequest(provider)).error == .tooLarge)
+        await test.cache.shutdown()
+    }
+
+    @Test("data URLs and Base64; bad ones are an error")
+    func text() async throws {
+        let test = TestImageCache()
+        let base64 = try picture.png.base64EncodedString(options: .lineLength76Characters)
+        let percent = try picture.png.map { String(format: "%%%02X", $0) }.joined()
+        for provider: any DataProvider in [
+            Base64Provider(base64), DataURLProvider("data:image/png;base64," + base64),
+            DataURLProvider("DATA:image/png;charset=x;BASE64,\(base64.replacingOccurrences(of: "+", with: "%2B"))"),
+            DataURLProvider("data:," + percent),
+        ] {
+            #expect(try await test.cache.getImage(ImageRequest(provider)).value.pixels == picture.pixels)
+        }
+        for provider: any DataProvider in [
+            Base64Provider("not base64!"), DataURLProvider("data:image/png;base64,###"),
+            DataURLProvider("data:image/png"), DataURLProvider("http://host/"), DataURLProvider("data:,%4"),
+            DataURLProvider("data:,%zz"),
+        ] {
+            #expect(await test.cache.getImage(ImageRequest(provider)).error == .invalidData)
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("bytes in memory, and code of the caller's: asked once for all, in queues, with retries")
+    func custom() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let file = try picture.png
+        let mine = ImageRequest(MemoryProvider(file, key: "mine"))
+        #expect(try await test.cache.getImage(mine).value.pixels == picture.pixels)
+        let calls = Box(0), retries = Box(0)
+        let provider = CustomProvider(key: "made") {
+            let number = calls.update { calls in
+                calls += 1
+                return calls
+            }
+            if number == 1 { throw DipperError.connectionLost }
+            return file
+        }
+        let tasks = [test.cache.getImage(ImageRequest(provider)), test.cache.slowGetImage(ImageRequest(provider))]
+        tasks[0].onRetry { retries.update { $0 += 1 } }
+        try await test.clock.waitForSleepers(1)
+        while test.clock.advanceToNextSleeper() {}
+        for task in tasks { #expect(try await task.value.pixels == picture.pixels) }
+        await test.cache.idle()
+        #expect(retries.value == 1 && calls.value == 2)
+        // What is not local is kept on disk.
+        #expect(test.cache.data.hasData(for: "made") && !test.cache.data.hasData(for: "mine"))
+        #expect(test.cache.data.diskCount == 1)
+        struct Odd: Error {}
+        let failing = CustomProvider(key: "odd") { throw Odd() }
+        #expect(await test.cache.getImage(ImageRequest(failing)).error == .unreadable)
+        #expect(await test.cache.getImage(ImageRequest(CustomProvider(key: "") { file })).error == .emptyKey)
+        await test.cache.shutdown()
+    }
+
+    @Test("a provider whose last caller has gone is cancelled")
+    func cancelled() async throws {
+        let test = TestImageCache()
+        let state = Box("waiting")
+        let provider = CustomProvider(key: "slow") {
+            await withTaskCancellationHandler {
+                state.update { $0 = "started" }
+                try? await state.wait { $0 == "cancelled" }
+            } onCancel: {
+                state.update { $0 = "cancelled" }
+            }
+            throw CancellationError()
+        }
+        let task = test.cache.getImage(ImageRequest(provider))
+        try await state.wait { $0 == "started" }
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        try await state.wait { $0 == "cancelled" }
+        await test.cache.shutdown()
+    }
+
+    @Test("named pictures are found in the program's folders, with or without ending, and nowhere else")
+    func named() async throws {
+        let folder = TemporaryFolder(), other = TemporaryFolder()
+        let icons = folder.url.appendingPathComponent("icons")
+        try FileManager.default.createDirectory(at: icons, withIntermediateDirectories: true)
+        try picture.png.write(to: icons.appendingPathComponent("home.png"))
+        try newer.png.write(to: other.url.appendingPathComponent("second"))
+        try picture.png.write(to: folder.url.appendingPathComponent("secret.png"))
+        let test = TestImageCache { $0.resourceFolders = [icons, other.url] }
+        #expect(test.cache.imageNamed("home")?.pixels == picture.pixels)
+        #expect(try await test.cache.getImage(named: "home").response.source == .memory)
+        #expect(try await test.cache.getImage(named: "home.png").value.pixels == picture.pixels)
+        #expect(try await test.cache.getImage(named: "second").value.pixels == newer.pixels)
+        for name in ["", "nothing", "../secret", "../secret.png", "/etc/hostname", "."] {
+            #expect(test.cache.imageNamed(name) == nil, "\(name)")
+            #expect(await test.cache.getImage(named: name).error == .unreadable, "\(name)")
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("a named picture is looked for when its bytes are asked for, not where the call is made")
+    func namedLater() async throws {
+        let folder = TemporaryFolder()
+        let test = TestImageCache { $0.resourceFolders = [folder.url] }
+        test.cache.data.fastQueue.isSuspended = true
+        let task = test.cache.getImage(named: "late")
+        try picture.png.write(to: folder.url.appendingPathComponent("late.png"))
+        test.cache.data.fastQueue.isSuspended = false
+        #expect(try await task.value.pixels == picture.pixels)
+        await test.cache.shutdown()
+    }
+
+    @Test("a named picture comes from its file after a restart, though the file was asked for anew before")
+    func namedAnew() async throws {
+        let icons = TemporaryFolder(), folder = TemporaryFolder()
+        let file = icons.url.appendingPathComponent("home.png")
+        for image in [picture, newer] {
+            try image.png.write(to: file)
+            let test = TestImageCache(folder: folder) { $0.resourceFolders = [icons.url] }
+            #expect(test.cache.imageNamed("home")?.pixels == image.pixels)
+            _ = try await test.cache.getRemoteImage(ImageRequest(FileProvider(file))).value
+            await test.cache.shutdown()
+        }
+    }
+}

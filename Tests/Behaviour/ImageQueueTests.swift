@@ -1,0 +1,233 @@
+import Dipper
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Queues, for pictures", .timeLimit(.minutes(2)))
+struct ImageQueueTests {
+    private let a = url("a.png"), b = url("b.png")
+    private let picture = Image.sample()
+
+    @Test("a prefetch waits for urgent work, and is promoted by an urgent call for the same picture")
+    func promotion() async throws {
+        let test = TestImageCache()
+        let urgent = test.cache.getImage(a)
+        let first = try await test.transport.nextTransfer()
+        let prefetch = test.cache.slowGetImage(b)
+        try await test.passThrough()
+        #expect(prefetch.state == .waiting && test.transport.transfers(of: b).isEmpty)
+        let wanted = test.cache.getImage(b)
+        let second = try await test.transport.nextTransfer()
+        #expect(second.request.url == b && second.queue == .fast)
+        for transfer in [first, second] { transfer.finish(with: try picture.png) }
+        for task in [urgent, prefetch, wanted] { #expect(try await task.value.pixels == picture.pixels) }
+        #expect(test.transport.transfers(of: b).count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("moveTaskToSlowQueue demotes in place: the transfer goes on behind urgent work, and no hook is lost")
+    func demotion() async throws {
+        let test = TestImageCache()
+        let told = Box<[String]>([])
+        let task = test.cache.getImage(ImageRequest(a).processed(by: Inverting()))
+            .onFail { error, _ in told.update { $0.append("\(error)") } }
+            .then { _ in told.update { $0.append("there") } }
+        let transfer = try await test.transport.nextTransfer()
+        test.cache.moveTaskToSlowQueue(a)
+        try await transfer.wait { $0.queue == .slow }
+        #expect(task.queue == .slow && !transfer.isCancelled)
+        let urgent = test.cache.getImage(b)
+        let other = try await test.transport.nextTransfer()
+        try await transfer.wait { $0.isThrottled }
+        #expect(task.state == .paused)
+        other.finish(with: try picture.png)
+        _ = try await urgent.value
+        try await transfer.wait { !$0.isThrottled }
+        transfer.finish(with: try picture.png)
+        _ = try await task.value
+        await test.cache.idle()
+        #expect(told.value == ["there"] && test.transport.transfers.count == 2)
+        // Without effect where there is nothing.
+        test.cache.moveTaskToSlowQueue(url("nothing"))
+        await test.cache.shutdown()
+    }
+
+    @Test("no prefetch starts between the look for a processed picture and the fetch of its original")
+    func reservation() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.cache.data.slowQueue.isSuspended = true
+        let prefetches = (0..<5).map { test.cache.slowGetImage(url("later-\($0)")) }
+        // What was asked for first would start in any gap.
+        let tasks = (0..<8).map { test.cache.getImage(ImageRequest(url("now-\($0)")).processed(by: Inverting())) }
+        test.cache.data.slowQueue.isSuspended = false
+        var seen: [ScriptedTransfer] = []
+        while seen.count < 8 { seen.append(try await test.transport.nextTransfer()) }
+        #expect(seen.allSatisfy { $0.request.url.path.hasPrefix("/now") })
+        for transfer in seen { transfer.finish(with: try picture.png) }
+        for task in tasks { _ = try await task.value }
+        let next = try await test.transport.nextTransfer()
+        #expect(next.request.url.path.hasPrefix("/later"))
+        test.cache.cancelAll()
+        for task in prefetches { #expect(await task.error == .cancelled) }
+        await test.cache.shutdown()
+    }
+
+    @Test("an urgent call that is demoted and cancelled while it looks at the disk holds no prefetch up")
+    func demotedReservation() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let request = ImageRequest(a).processed(by: Inverting())
+        for _ in 0..<50 {
+            let task = test.cache.getImage(request)
+            test.cache.moveTaskToSlowQueue(request)
+            task.cancel()
+            #expect(await task.error == .cancelled)
+        }
+        try test.script(b, picture)
+        #expect(await test.cache.slowGetImage(b).error == nil)
+        await test.cache.shutdown()
+    }
+
+    @Test("a prefetch that the disk can answer waits for urgent work, also if the picture is processed")
+    func prefetchesOnDisk() async throws {
+        let folder = TemporaryFolder()
+        let processed = ImageRequest(a).processed(by: Inverting())
+        let one = TestImageCache(folder: folder)
+        for address in [a, b] { try one.script(address, picture) }
+        _ = try await one.cache.getImage(processed).value
+        _ = try await one.cache.getImage(b).value
+        await one.cache.shutdown()
+        let two = TestImageCache(folder: folder)
+        let ends = Box<[String]>([])
+        func note(_ name: String, _ task: ImageTask) { task.onEnd { _ in ends.update { $0.append(name) } } }
+        note("network", two.cache.getImage(url("urgent")))
+        let transfer = try await two.transport.nextTransfer()
+        for request in [processed, ImageRequest(b)] { note("prefetch", two.cache.slowGetImage(request)) }
+        // A look at the disk that comes after those of the prefetches.
+        let seen = two.cache.getImage(ImageRequest(a).processed(by: Inverting("other")))
+        note("disk", seen)
+        _ = try await seen.value
+        transfer.finish(with: try picture.png)
+        await two.cache.idle()
+        #expect(ends.value == ["disk", "network", "prefetch", "prefetch"])
+        await two.cache.shutdown()
+    }
+
+    @Test("cancelling one task leaves the others; cancelling the last stops the transfer")
+    func cancel() async throws {
+        let test = TestImageCache()
+        let one = test.cache.getImage(a), two = test.cache.getImage(a)
+        let transfer = try await test.transport.nextTransfer()
+        one.cancel()
+        #expect(await one.error == .cancelled)
+        #expect(!transfer.isCancelled)
+        two.cancel()
+        #expect(await two.error == .cancelled)
+        try await transfer.wait { $0.isCancelled }
+        await test.cache.idle()
+        await test.cache.shutdown()
+    }
+
+    @Test("what was decoded for nobody is not handed to those who ask later before it is whole")
+    func cancelledDecode() async throws {
+        let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
+        try test.script(b, picture)
+        let one = test.cache.getImage(b)
+        try await test.decoder.waitForDecodes(1)
+        one.cancel()
+        #expect(await one.error == .cancelled)
+        test.decoder.releaseAll()
+        #expect(try await test.cache.getImage(b).value.pixels == picture.pixels)
+        await test.cache.shutdown()
+    }
+
+    @Test("awaiting in a Swift task that is cancelled cancels the call")
+    func swiftTask() async throws {
+        let test = TestImageCache()
+        let (cache, address) = (test.cache, a)
+        let work = Task { try await cache.getImage(address).value }
+        let transfer = try await test.transport.nextTransfer()
+        work.cancel()
+        await #expect(throws: DipperError.cancelled) { try await work.value }
+        try await transfer.wait { $0.isCancelled }
+        await test.cache.shutdown()
+    }
+
+    // MARK: The order of decodes
+
+    /// Returns a cache whose decodes are held, and its decoder.
+    private func busy(
+        threads: Int = 1, _ change: (inout ImageCache.Configuration) -> Void = { _ in }
+    ) -> (TestImageCache, WatchedDecoder) {
+        let decoder = WatchedDecoder.ofText(isHeld: true)
+        let test = TestImageCache {
+            $0.codecs.register(decoder)
+            $0.decodingThreads = threads
+            change(&$0)
+        }
+        return (test, decoder)
+    }
+
+    /// Makes a call whose bytes have arrived, and wait for the decoder, when the method returns.
+    private func arrive(
+        _ test: TestImageCache, _ name: String, _ queue: FetchQueue, _ priority: Priority = .normal
+    ) async throws -> ImageTask {
+        test.transport.script(url(name), [.body(Data(name.utf8))])
+        let request = ImageRequest(url(name)).with(\.priority, priority)
+        let task = queue == .fast ? test.cache.getImage(request) : test.cache.slowGetImage(request)
+        try await test.transport.waitForTransfers(1, of: url(name))
+        try await test.passThrough()
+        return task
+    }
+
+    @Test(
+        "of pictures of the same priority the first or the last one is decoded first, as the queue says",
+        arguments: [(QueueConfiguration.Order.fifo, ["held", "a", "b", "c"]), (.lifo, ["held", "c", "b", "a"])],
+        [FetchQueue.fast, .slow])
+    func queueOrder(_ wanted: (order: QueueConfiguration.Order, names: [String]), queue: FetchQueue) async throws {
+        let (test, decoder) = busy { $0.data.slowQueue.order = wanted.order }
+        // The order can be changed at any time.
+        test.cache.data.fastQueue.order = wanted.order
+        var tasks: [ImageTask] = []
+        for name in ["held", "a", "b", "c"] {
+            tasks.append(try await arrive(test, name, queue))
+            if name == "held" { try await decoder.began.wait { $0 == ["held"] } }
+        }
+        decoder.releaseAll()
+        for task in tasks { _ = try await task.value }
+        #expect(decoder.began.value == wanted.names)
+        await test.cache.shutdown()
+    }
+
+    @Test("urgent pictures are decoded before prefetched ones, and by priority")
+    func decodeOrder() async throws {
+        let (test, decoder) = busy()
+        var tasks = [try await arrive(test, "first", .slow)]
+        try await decoder.began.wait { $0 == ["first"] }
+        tasks.append(try await arrive(test, "slow", .slow))
+        tasks.append(try await arrive(test, "low", .fast, .low))
+        tasks.append(try await arrive(test, "high", .fast, .high))
+        tasks.append(try await arrive(test, "promoted", .slow))
+        tasks.append(test.cache.getImage(url("promoted")))
+        try await test.passThrough()
+        decoder.releaseAll()
+        for task in tasks { _ = try await task.value }
+        #expect(decoder.began.value == ["first", "high", "promoted", "low", "slow"])
+        await test.cache.shutdown()
+    }
+
+    @Test("one thread is left to urgent pictures, however many prefetched ones wait")
+    func urgentThread() async throws {
+        let (test, decoder) = busy(threads: 3)
+        var tasks: [ImageTask] = []
+        for number in 0..<4 { tasks.append(try await arrive(test, "slow\(number)", .slow, .high)) }
+        try await decoder.began.wait { $0.count == 2 }
+        tasks.append(try await arrive(test, "now", .fast, .low))
+        try await decoder.began.wait { $0.count == 3 }
+        #expect(decoder.began.value.last == "now")
+        decoder.releaseAll()
+        for task in tasks { _ = try await task.value }
+        await test.cache.shutdown()
+    }
+}

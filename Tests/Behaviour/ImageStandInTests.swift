@@ -1,0 +1,136 @@
+import Dipper
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Pictures that stand in for others", .timeLimit(.minutes(2)))
+struct ImageStandInTests {
+    private let a = url("a.png"), small = url("small.png")
+    private let picture = Image.sample()
+    private let little = Image.sample(8, 8, seed: 5)
+    private var processed: ImageRequest { ImageRequest(a).processed(by: Inverting()) }
+
+    private func request(_ bytes: Data) -> ImageRequest {
+        ImageRequest(a).with(\.alternatives, [.provider(MemoryProvider(bytes, key: "bundled"))])
+    }
+
+    // MARK: Alternatives
+
+    @Test("an alternative is handed out, processed as the other would be, and not kept: the next call asks the URL again")
+    func alternative() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.transport.script(a, [.status(404), .status(404), try .image(picture)])
+        let plain = request(try little.png)
+        #expect(try await test.cache.getImage(plain).value.pixels == little.pixels)
+        #expect(try await test.cache.getImage(plain.processed(by: Inverting())).value.pixels == little.inverted)
+        await test.cache.idle()
+        #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0 && test.cache.data.diskCount == 0)
+        #expect(try await test.cache.getImage(plain).value.pixels == picture.pixels)
+        #expect(try await test.cache.getImage(plain).response.source == .memory)
+        await test.cache.shutdown()
+    }
+
+    @Test("what the cache has for the URL stays, also if the alternative is broken")
+    func keptStays() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let headers: HTTPHeaders = ["Cache-Control": "max-age=10, must-revalidate"]
+        test.transport.script(a, [try .image(picture, headers: headers), .status(404)])
+        _ = try await test.cache.getImage(processed).value
+        _ = try await test.cache.getImage(a).value
+        await test.cache.idle()
+        test.date.advance(by: 20)
+        #expect(try await test.cache.getImage(request(try little.png)).value.pixels == little.pixels)
+        #expect(test.cache.image(for: a)?.pixels == picture.pixels)
+        test.cache.clearMemory()
+        #expect(await test.cache.getImage(request(Data("rubbish".utf8))).error == .unsupportedFormat)
+        await test.cache.idle()
+        #expect(test.cache.image(for: a)?.pixels == picture.pixels && test.cache.hasProcessedImage(for: processed))
+        await test.cache.shutdown()
+    }
+
+    @Test("what was made of the real one stays, also where it was asked for anew")
+    func madeStays() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.transport.script(a, [try .image(picture), .status(404)])
+        _ = try await test.cache.getImage(processed).value
+        let anew = request(try little.png).with(\.cachePolicy, .ignoreCache)
+        #expect(try await test.cache.getImage(anew).value.pixels == little.pixels)
+        await test.cache.idle()
+        #expect(test.cache.hasProcessedImage(for: processed))
+        await test.cache.shutdown()
+    }
+
+    @Test("alternatives can be given as URLs")
+    func urls() {
+        let request = ImageRequest(a).with(\.alternatives, [url("b"), url("c")])
+        #expect(request.alternatives.map(\.url) == [url("b"), url("c")])
+        #expect(request.data.with(\.alternatives, []).alternatives.isEmpty)
+    }
+
+    // MARK: Constrained networks
+
+    private var frugal: ImageRequest { ImageRequest(a).with(\.lowDataURL, small) }
+
+    private func constrained(folder: TemporaryFolder? = TemporaryFolder()) throws -> TestImageCache {
+        let test = TestImageCache(folder: folder)
+        test.network.setConditions(NetworkConditions(isConstrained: true))
+        try test.script(a, picture)
+        try test.script(small, little)
+        return test
+    }
+
+    @Test("the small form is fetched once for all that is made of it, under its own key")
+    func smallForm() async throws {
+        let test = try constrained()
+        let tasks = [frugal, frugal.processed(by: Inverting()), frugal].map { test.cache.getImage($0) }
+        let later = test.cache.slowGetImage(frugal)
+        for task in tasks + [later] {
+            #expect(try await task.value.size == little.size)
+            #expect(task.key == CacheKey(small) && task.request.data.url == small)
+        }
+        #expect(tasks[1].imageKey != tasks[1].key && tasks[0].imageKey == CacheKey(small))
+        #expect(test.transport.transfers(of: a).isEmpty && test.transport.transfers(of: small).count == 1)
+        #expect(test.cache.hasImage(for: small) && !test.cache.hasImage(for: a))
+        #expect(try await test.cache.getImage(frugal).response.source == .memory)
+        test.network.setConditions(NetworkConditions())
+        #expect(try await test.cache.getImage(frugal).value.size == picture.size, "never kept as the picture itself")
+        await test.cache.shutdown()
+    }
+
+    @Test("what memory or the disk has of the picture is the answer; a broken file is not")
+    func cached() async throws {
+        let test = try constrained()
+        try await test.cache.data.addDataAndWait(Data("rubbish".utf8), for: CacheKey(a))
+        #expect(try await test.cache.getImage(frugal).value.size == little.size)
+        test.network.setConditions(NetworkConditions())
+        #expect(try await test.cache.getImage(frugal).value.size == picture.size)
+        test.network.setConditions(NetworkConditions(isConstrained: true))
+        let requests = test.transport.transfers.count
+        #expect(try await test.cache.getImage(frugal).response.source == .memory)
+        await test.cache.idle()
+        test.cache.clearMemory()
+        let task = test.cache.getImage(frugal)
+        #expect(try await task.response.source == .disk && task.key == CacheKey(a))
+        #expect(test.transport.transfers.count == requests)
+        await test.cache.shutdown()
+    }
+
+    @Test("a call for the small form is cancelled and moved by the request it was made with", arguments: [false, true])
+    func moved(isOnDisk: Bool) async throws {
+        let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil)
+        test.network.setConditions(NetworkConditions(isConstrained: true))
+        let task = test.cache.getImage(frugal)
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.url == small)
+        test.cache.moveTaskToSlowQueue(frugal)
+        try await transfer.wait { $0.queue == .slow }
+        #expect(task.queue == .slow)
+        test.cache.cancel(frugal)
+        #expect(await task.error == .cancelled)
+        try await transfer.wait { $0.isCancelled }
+        await test.cache.idle()
+        await test.cache.shutdown()
+    }
+}

@@ -1,0 +1,208 @@
+import Dipper
+import DipperData
+import DipperTesting
+import FaultServer
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Previews of progressive pictures", .timeLimit(.minutes(2)))
+struct PreviewTests {
+    private let a = url("photo.jpg")
+    private let file = ProgressivePhoto.file
+    private let lengths = ProgressivePhoto.previewLengths
+    private let whole: Image
+    private var previewed: ImageRequest { ImageRequest(a).with(\.showsPreviews, true) }
+
+    init() throws { whole = try CodecRegistry.standard.decode(ProgressivePhoto.file) }
+
+    /// Shows the cache the first bytes of the file.
+    private func show(_ length: Int, _ transfer: ScriptedTransfer) {
+        transfer.hold(TransferResponse(body: file.prefix(length)))
+        transfer.send(progress: length, of: file.count)
+    }
+
+    @Test("a progressive picture is shown coarse while its bytes arrive, finer with each, then whole")
+    func previews() async throws {
+        let test = TestImageCache()
+        let previews = Box<[Image]>([])
+        let task = test.cache.getImage(previewed)
+        task.onPreview { preview in previews.update { $0.append(preview) } }
+        let transfer = try await test.transport.nextTransfer()
+        for (number, length) in lengths.enumerated() {
+            show(length, transfer)
+            test.clock.advance(by: .seconds(1))
+            try await previews.wait { $0.count == number + 1 }
+        }
+        transfer.finish(with: file)
+        #expect(try await task.value.pixels == whole.pixels)
+        let seen = previews.value
+        #expect(seen.count >= 2 && seen.allSatisfy { $0.size == whole.size })
+        let errors = seen.map { zip($0.pixels, whole.pixels).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) } }
+        #expect(errors == errors.sorted(by: >) && errors[0] > 0, "\(errors)")
+        #expect(test.cache.image(for: a)?.pixels == whole.pixels, "previews are not kept")
+        await test.cache.shutdown()
+    }
+
+    @Test("who begins to look while nothing comes sees what has come before")
+    func latecomer() async throws {
+        let test = TestImageCache()
+        let first = test.cache.getImage(a)
+        let transfer = try await test.transport.nextTransfer()
+        show(lengths[0], transfer)
+        let previews = Box(0)
+        let second = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
+        try await previews.wait { $0 == 1 }
+        transfer.finish(with: file)
+        _ = try await (first.value, second.value)
+        await test.cache.shutdown()
+    }
+
+    @Test("what comes while a preview is being made is previewed afterwards, even if nothing more comes")
+    func meanwhile() async throws {
+        let decoder = CountingDecoder(JPEGDecoder(), isHeld: true)
+        let test = TestImageCache(decoder: decoder)
+        let previews = Box(0)
+        let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
+        let transfer = try await test.transport.nextTransfer()
+        show(lengths[0], transfer)
+        try await decoder.waitForDecodes(1)
+        test.clock.advance(by: .seconds(1))
+        show(try #require(lengths.last), transfer)
+        test.clock.advance(by: .seconds(1))
+        for count in 1...2 {
+            decoder.release()
+            try await previews.wait { $0 == count }
+        }
+        decoder.releaseAll()
+        transfer.finish(with: file)
+        _ = try await task.value
+        await test.cache.shutdown()
+    }
+
+    @Test("previews are processed, and come over a real connection that stands still")
+    func realServer() async throws {
+        let server = try await FaultServer.start(files: ["/photo.jpg": file])
+        var configuration = ImageCache.Configuration()
+        configuration.data.logger.logLevel = .critical
+        let cache = ImageCache(configuration)
+        let target = server.url("/photo.jpg?stall=\(lengths[lengths.count / 2] + 2)&etag=1&times=1")
+        let request = ImageRequest(target).with(\.showsPreviews, true).processed(by: .downsample(width: 20, height: 20))
+        let sizes = Box<[PixelSize]>([])
+        let task = cache.getImage(request).onPreview { image in sizes.update { $0.append(image.size) } }
+        try await sizes.wait { !$0.isEmpty }
+        #expect(sizes.value[0] == TargetSize(PixelSize(width: 20, height: 20)).size(for: whole.size))
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        await cache.shutdown()
+        await server.stop()
+    }
+
+    @Test("who wants the same made of the same bytes shares the decoding; a latecomer sees the last preview at once")
+    func shared() async throws {
+        let test = TestImageCache(decoder: CountingDecoder(JPEGDecoder()))
+        let seen = Box<[String: [Image]]>([:])
+        let ask: @Sendable (String, ImageRequest) -> ImageTask = { name, request in
+            test.cache.getImage(request).onPreview { image in seen.update { $0[name, default: []].append(image) } }
+        }
+        let tasks = [
+            ask("first", previewed), ask("second", previewed.with(\.scale, 2)),
+            ask("processed", previewed.processed(by: Inverting())),
+        ]
+        let transfer = try await test.transport.nextTransfer()
+        show(lengths[0], transfer)
+        try await seen.wait { $0.values.map(\.count) == [1, 1, 1] }
+        #expect(test.decoder.decodes == 2, "one for both, and one for the other")
+        let first = try #require(seen.value["first"]?.first), second = try #require(seen.value["second"]?.first)
+        #expect(first.storage === second.storage && first.scale == 1 && second.scale == 2)
+        #expect(seen.value["processed"]?.first?.pixels != first.pixels)
+
+        let late = ask("late", previewed)
+        transfer.hold(TransferResponse(body: file.prefix(lengths[0])))
+        test.clock.advance(by: .seconds(1))
+        transfer.send(progress: lengths[0], of: file.count)
+        try await seen.wait { $0["late"]?.count == 1 }
+        #expect(seen.value["late"]?.first?.storage === first.storage && test.decoder.decodes == 2)
+
+        // To leave takes nothing from the others.
+        tasks[0].cancel()
+        let end = try #require(lengths.last)
+        transfer.hold(TransferResponse(body: file.prefix(end)))
+        test.clock.advance(by: .seconds(1))
+        transfer.send(progress: end, of: file.count)
+        try await seen.wait { $0["second"]?.count == 2 && $0["late"]?.count == 2 }
+        transfer.finish(with: file)
+        for task in tasks[1...] + [late] { _ = try await task.value }
+        #expect(seen.value["first"]?.count == 1)
+
+        // The next ones begin anew.
+        test.cache.removeImage(for: a)
+        let count = test.decoder.decodes
+        let again = ask("again", previewed)
+        show(lengths[0], try await test.transport.nextTransfer())
+        try await seen.wait { $0["again"]?.count == 1 }
+        #expect(test.decoder.decodes == count + 1)
+        again.cancel()
+        await test.cache.shutdown()
+    }
+
+    @Test("baseline pictures, and requests that want none, have no previews")
+    func none() async throws {
+        let test = TestImageCache()
+        let previews = Box(0)
+        for (body, shows) in [(try whole.jpeg, true), (file, false)] {
+            let task = test.cache.getImage(ImageRequest(url("\(shows)")).with(\.showsPreviews, shows))
+            task.onPreview { _ in previews.update { $0 += 1 } }
+            let transfer = try await test.transport.nextTransfer()
+            transfer.hold(TransferResponse(body: body.dropLast(20)))
+            transfer.send(progress: body.count - 20, of: body.count)
+            test.clock.advance(by: .seconds(1))
+            transfer.finish(with: body)
+            _ = try await task.value
+        }
+        await test.cache.idle()
+        #expect(previews.value == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("bytes that are continued are put behind those there were; a start anew is taken as such", arguments: [206, 200])
+    func continued(status: Int) async throws {
+        let first = lengths[0] / 2
+        let test = TestImageCache()
+        let previews = Box(0)
+        let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
+        let headers: HTTPHeaders = ["ETag": "\"1\"", "Content-Length": "\(file.count)"]
+        let broken = try await test.transport.nextTransfer()
+        broken.interrupt(with: TransferResponse(headers: headers, body: file.prefix(first)))
+        try await test.clock.waitForSleepers(1)
+        while test.clock.advanceToNextSleeper() {}
+        let next = try await test.transport.nextTransfer()
+        #expect(next.request.offset == first)
+        let bytes = status == 206 ? file[first..<lengths[0]] : file.prefix(lengths[0])
+        next.hold(TransferResponse(status: status, body: Data(bytes)))
+        next.send(progress: bytes.count, of: file.count)
+        try await previews.wait { $0 == 1 }
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        await test.cache.shutdown()
+    }
+
+    @Test("a hook that is added after the end hears the picture last")
+    func lateHook() async throws {
+        let test = TestImageCache()
+        let task = test.cache.getImage(previewed)
+        let transfer = try await test.transport.nextTransfer()
+        let previews = Box(0)
+        task.onPreview { _ in previews.update { $0 += 1 } }
+        show(lengths[0], transfer)
+        try await previews.wait { $0 == 1 }
+        transfer.finish(with: file)
+        _ = try await task.value
+        let told = Box<[String]>([])
+        task.then { _ in told.update { $0.append("picture") } }
+            .onPreview { _ in told.update { $0.append("preview") } }
+        await test.cache.idle()
+        #expect(told.value.last == "picture")
+        await test.cache.shutdown()
+    }
+}

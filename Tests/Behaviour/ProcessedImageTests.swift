@@ -1,0 +1,161 @@
+import Dipper
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Processed pictures, on disk and in memory", .timeLimit(.minutes(2)))
+struct ProcessedImageTests {
+    private let a = url("a.png")
+    private let picture = Image.sample(40, 30)
+
+    @Test("the result of the processors is kept on disk beside the original, and used without processing again")
+    func kept() async throws {
+        let folder = TemporaryFolder()
+        let invert = Inverting()
+        let request = ImageRequest(a).processed(by: invert)
+        let one = TestImageCache(folder: folder)
+        try one.script(a, .sample(40, 30, alpha: 90))
+        let first = try await one.cache.getImage(request).value
+        await one.cache.idle()
+        #expect(one.cache.hasProcessedImage(for: request) && one.cache.data.diskCount == 2)
+        #expect(!one.cache.hasProcessedImage(for: ImageRequest(a).processed(by: Inverting("other"))))
+        await one.cache.shutdown()
+
+        let two = TestImageCache(folder: folder)
+        let response = try await two.cache.getImage(request).response
+        #expect(response.source == .disk && response.status == 200 && response.image.size == first.size)
+        // Colours that are not opaque are rounded once in the file.
+        func isSame(_ image: Image?) -> Bool {
+            zip(image?.pixels ?? [], first.pixels).allSatisfy { abs(Int($0) - Int($1)) <= 1 } && image != nil
+        }
+        #expect(isSame(response.image))
+        two.cache.clearMemory()
+        #expect(isSame(two.cache.image(for: request)))
+        #expect(invert.count.value == 1 && two.transport.transfers.isEmpty)
+        await two.cache.shutdown()
+    }
+
+    @Test("a miss of the processed picture and a hit of the original: processed, not downloaded")
+    func originalHit() async throws {
+        let folder = TemporaryFolder()
+        let one = TestImageCache(folder: folder)
+        try one.script(a, picture)
+        _ = try await one.cache.getImage(a).value
+        await one.cache.shutdown()
+        let invert = Inverting()
+        let two = TestImageCache(folder: folder)
+        let response = try await two.cache.getImage(ImageRequest(a).processed(by: invert)).response
+        #expect(response.source == .disk && invert.count.value == 1 && two.transport.transfers.isEmpty)
+        #expect(two.cache.image(for: ImageRequest(a).processed(by: Inverting("peek")))?.pixels == response.image.pixels)
+        await two.cache.shutdown()
+    }
+
+    @Test("the original goes if it is not wanted beside the processed picture")
+    func withoutOriginal() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let request = ImageRequest(a).processed(by: Inverting()).with(\.keepsOriginal, false)
+        try test.script(a, picture)
+        _ = try await test.cache.getImage(request).value
+        await test.cache.idle()
+        #expect(test.cache.data.diskCount == 1 && !test.cache.data.hasData(for: a))
+        #expect(test.cache.hasProcessedImage(for: request))
+        await test.cache.shutdown()
+    }
+
+    @Test("a processed file that does not decode is made anew of the original")
+    func broken() async throws {
+        let invert = Inverting()
+        let request = ImageRequest(a).processed(by: invert)
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, picture)
+        let task = test.cache.getImage(request)
+        _ = try await task.value
+        await test.cache.idle()
+        try await test.cache.data.addDataAndWait(Data("broken".utf8), for: task.imageKey)
+        test.cache.clearMemory()
+        #expect(try await test.cache.getImage(request).value.pixels == picture.inverted)
+        #expect(invert.count.value == 2 && test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a processed picture on disk is peeked at as it is, not decoded to the first processor's size again")
+    func peek() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, picture)
+        let request = ImageRequest(a).processed(by: .downsample(width: 8, height: 6))
+            .processed(by: .resize(width: 32, height: 24, allowsUpscaling: true))
+        let size = PixelSize(width: 32, height: 24)
+        #expect(try await test.cache.getImage(request).value.size == size)
+        await test.cache.idle()
+        test.cache.clearMemory()
+        #expect(test.cache.image(for: request)?.size == size)
+        #expect(try await test.cache.getImage(request).value.size == size, "what the peek left in memory")
+        await test.cache.shutdown()
+    }
+
+    @Test("a chain is the same picture however it is put together; lengths in points make a picture for each scale")
+    func keys() async throws {
+        let test = TestImageCache()
+        func isSame(_ one: ImageRequest, _ two: ImageRequest) -> Bool {
+            test.cache.getImage(one).imageKey == test.cache.getImage(two).imageKey
+        }
+        let plain = ImageRequest(a)
+        #expect(
+            isSame(
+                plain.processed(by: Inverting("1") |> Inverting("2")),
+                plain.processed(by: Inverting("1")).processed(by: Inverting("2"))))
+        let crop = plain.processed(by: .crop(width: 5, height: 5))
+        let round = plain.processed(by: .roundedCorners(radius: .points(2)))
+        #expect(isSame(crop, crop.with(\.scale, 2)) && !isSame(round, round.with(\.scale, 2)))
+        test.cache.cancelAll()
+        await test.cache.shutdown()
+    }
+
+    @Test("lengths in points follow the scale of the request")
+    func scale() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, picture)
+        let round = ImageRequest(a).processed(by: .roundedCorners(radius: .points(2)))
+        for scale in [1.0, 2] {
+            let image = try await test.cache.getImage(round.with(\.scale, scale)).value
+            let expected = try ImageProcessors.RoundedCorners(radius: .pixels(2 * scale)).process(picture, .init())
+            #expect(image.pixels == expected.pixels && image.scale == scale)
+        }
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("the fields of a processed picture from disk are those of the server, without those of the connection")
+    func fields() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let headers: HTTPHeaders = ["Cache-Control": "max-age=60", "Connection": "X-Hop", "X-Hop": "1", "X-Own": "2"]
+        try test.script(a, picture, headers: headers)
+        let request = ImageRequest(a).processed(by: Inverting())
+        _ = try await test.cache.getImage(request).value
+        await test.cache.idle()
+        test.cache.clearMemory()
+        let response = try await test.cache.getImage(request).response
+        #expect(response.source == .disk && response.headers["X-Own"] == "2" && response.headers["X-Hop"] == nil)
+        #expect(!response.headers.fields.contains { $0.name.lowercased().hasPrefix("dipper") })
+        await test.cache.shutdown()
+    }
+
+    #if GIF
+        @Test("a picture that moves keeps moving when it is processed, also after a look at the disk")
+        func moving() async throws {
+            let folder = TemporaryFolder()
+            let request = ImageRequest(a).processed(by: .downsample(width: 8, height: 8))
+            let frames = (1...3).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(40)) }
+            for _ in 0..<2 {
+                let test = TestImageCache(folder: folder)
+                try test.transport.script(a, [.animation(frames)])
+                let image = try await test.cache.getImage(request).value
+                let decoder = try #require(image.animation).makeFrameDecoder()
+                #expect(try decoder.next()?.image.size == image.size && image.width == 8)
+                await test.cache.shutdown()
+            }
+        }
+    #endif
+}

@@ -1,0 +1,183 @@
+import Dipper
+import DipperData
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Pictures that are confirmed, replaced, or shown while they are revalidated", .timeLimit(.minutes(2)))
+struct RevalidatedImageTests {
+    private let a = url("a")
+    private let old = Image.sample(40, 30)
+    private let new = Image.sample(40, 30, seed: 77)
+    private let tagged: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=60"]
+    private let stale: HTTPHeaders = ["Cache-Control": "max-age=60, stale-while-revalidate=600"]
+
+    private var confirmation: ScriptedTransport.Step { .status(304, tagged) }
+
+    // MARK: Confirmed
+
+    @Test("a processed picture whose original is confirmed is neither processed nor written again; of a new one it is")
+    func processed() async throws {
+        let invert = Inverting()
+        let encoded = Box(0)
+        let counting = ImageSerializer { image, _, codecs throws(DipperError) in
+            encoded.update { $0 += 1 }
+            return try codecs.encode(image, as: .png)
+        }
+        let request = ImageRequest(a).processed(by: invert).with(\.serializer, counting)
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.transport.script(
+            a,
+            [try .image(old, headers: tagged), confirmation, confirmation, try .image(new, headers: ["ETag": "\"2\""])])
+        _ = try await test.cache.getImage(request).value
+        await test.cache.idle()
+        _ = try await test.cache.getImage(request).value
+        #expect(test.transport.transfers.count == 1, "it is fresh")
+        for round in 1...2 {
+            test.date.advance(by: 100)
+            test.cache.clearMemory()
+            let response = try await test.cache.getImage(request).response
+            #expect(try response.source == .revalidated && response.image.pixels == old.inverted)
+            await test.cache.idle()
+            test.cache.clearMemory()
+            #expect(try await test.cache.getImage(request).response.source == .disk, "fresh on disk as well")
+            #expect(test.transport.transfers.count == 1 + round && invert.count.value == 1 && encoded.value == 1)
+        }
+        test.date.advance(by: 100)
+        let replaced = try await test.cache.getImage(request).response
+        #expect(try replaced.source == .network && replaced.image.pixels == new.inverted)
+        await test.cache.idle()
+        #expect(invert.count.value == 2 && encoded.value == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("a picture in memory that is out of date is asked about, and not decoded again if it still holds")
+    func inMemory() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.transport.script(a, [try .image(old, headers: tagged), confirmation])
+        let first = try await test.cache.getImage(a).value
+        test.date.advance(by: 100)
+        let second = try await test.cache.getImage(a).response
+        #expect(second.source == .revalidated && second.image.storage === first.storage)
+        #expect(test.decoder.decodes == 1)
+        #expect(try await test.cache.getImage(a).response.source == .memory)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Shown meanwhile
+
+    /// Returns a cache with a picture that is out of date and may be shown.
+    private func outdated(isHeld: Bool = false, folder: TemporaryFolder? = nil) async throws -> TestImageCache {
+        let test = TestImageCache(folder: folder, decoder: CountingDecoder(isHeld: isHeld))
+        let first = test.cache.getImage(a)
+        try await test.transport.nextTransfer().finish(with: try old.png, headers: stale)
+        test.decoder.release()
+        _ = try await first.value
+        await test.cache.idle()
+        test.date.advance(by: 100)
+        return test
+    }
+
+    private func answer(_ test: TestImageCache) async throws {
+        try await test.transport.nextTransfer().finish(with: try new.png, headers: stale)
+    }
+
+    @Test("the old picture at once, the new one on onRevalidate and from then on, also where prefetches stay on disk")
+    func shown() async throws {
+        let test = try await outdated()
+        let told = Box<[UInt8]?>(nil)
+        let request = ImageRequest(a).with(\.prefetchesToMemory, false)
+        let task = test.cache.getImage(request)
+        task.onRevalidate { result in told.update { $0 = (try? result.get())?.image.pixels } }
+        let response = try await task.response
+        #expect(response.source == .stale && response.image.pixels == old.pixels)
+        try await answer(test)
+        #expect(try await response.revalidation?.value.pixels == new.pixels)
+        try await told.wait { $0 != nil }
+        #expect(told.value == new.pixels)
+        let again = try await test.cache.getImage(request).response
+        #expect(again.source == .memory && again.image.pixels == new.pixels)
+        #expect(test.transport.transfers.count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("many looks at a picture that is out of date start one revalidation, which all of them can follow")
+    func once() async throws {
+        let test = try await outdated()
+        var responses: [ImageResponse] = []
+        for _ in 0..<50 { responses.append(try await test.cache.getImage(a).response) }
+        #expect(responses.allSatisfy { $0.source == .stale })
+        let first = try #require(responses[0].revalidation)
+        #expect(first === responses[0].revalidation)
+        try await answer(test)
+        for response in responses { #expect(try await response.revalidation?.value.pixels == new.pixels) }
+        await test.cache.idle()
+        #expect(test.transport.transfers.count == 2)
+        #expect(try await test.cache.getImage(a).value.pixels == new.pixels)
+        await test.cache.shutdown()
+    }
+
+    @Test("the server is not asked again while the newer picture is being decoded")
+    func decoding() async throws {
+        let test = try await outdated(isHeld: true)
+        #expect(try await test.cache.getImage(a).response.source == .stale)
+        try await answer(test)
+        try await test.decoder.waitForDecodes(2)
+        for _ in 0..<10 { #expect(try await test.cache.getImage(a).response.source == .stale) }
+        test.decoder.releaseAll()
+        await test.cache.idle()
+        #expect(try await test.cache.getImage(a).response.source == .memory)
+        #expect(test.transport.transfers.count == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("cancelling the revalidation of one call leaves that of another; cancelling all calls ends both")
+    func cancelled() async throws {
+        for isAll in [false, true] {
+            let test = try await outdated()
+            let responses = [try await test.cache.getImage(a).response, try await test.cache.getImage(a).response]
+            let mine = try #require(responses[0].revalidation), yours = try #require(responses[1].revalidation)
+            if isAll { test.cache.cancelAll() } else { mine.cancel() }
+            #expect(await mine.error == .cancelled)
+            if !isAll { try await answer(test) }
+            #expect(await yours.error == (isAll ? .cancelled : nil))
+            await test.cache.idle()
+            await test.cache.shutdown()
+        }
+    }
+
+    @Test("what a revalidation has brought does not come back after a removal, however late it is asked for")
+    func removedAfterwards() async throws {
+        let test = try await outdated()
+        let response = try await test.cache.getImage(a).response
+        try await answer(test)
+        await test.cache.idle()
+        test.cache.removeImage(for: a)
+        _ = try await response.revalidation?.value
+        await test.cache.idle()
+        #expect(!test.cache.hasImage(for: a))
+        await test.cache.shutdown()
+    }
+
+    @Test("an answer that is out of date does not keep the caches alive", arguments: [false, true])
+    func released(isOnDisk: Bool) async throws {
+        let isReleased = Box(false)
+        let held: ImageResponse
+        do {
+            let notice = ReleaseNotice(isReleased)
+            let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil) {
+                $0.options.imageModifier = { image in withExtendedLifetime(notice) { image } }
+            }
+            try test.script(a, old, headers: stale)
+            _ = try await test.cache.getImage(a).value
+            await test.cache.idle()
+            if isOnDisk { test.cache.clearMemory() }
+            test.date.advance(by: 100)
+            held = try await test.cache.getImage(a).response
+        }
+        #expect(held.source == .stale)
+        try await isReleased.wait { $0 }
+        #expect(await held.revalidation?.error == .shutDown)
+    }
+}
