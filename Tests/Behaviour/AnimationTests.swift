@@ -26,8 +26,9 @@
             try await projector.play()
             let all = (0..<mode.passes).flatMap { _ in [0, 1, 2] }
             #expect(projector.frames == all && projector.pictures == all)
-            #expect(projector.times == (0..<mode.passes).flatMap { pass in [0, 20, 50].map { pass * 90 + $0 } })
-            #expect(projector.others == [.prepared] + (1...mode.passes).map { .looped($0) } + [.finished])
+            let times: [Int] = (0..<mode.passes).flatMap { pass in [0, 20, 50].map { pass * 90 + $0 } }
+            let loops = (1...mode.passes).map { Projector.Event.looped($0) }
+            #expect(projector.times == times && projector.others == [.prepared] + loops + [.finished])
             #expect(projector.told.value.last?.time == mode.passes * 90)
             #expect(projector.player.state == .finished && projector.player.currentIndex == 2)
             // Frames that all fit into the buffer are decoded once.

@@ -73,7 +73,7 @@ final class FrameWatch: ImageProcessor {
             state.limits.append(context.limits)
             return state.decoded.count
         }
-        guard count != failsAt + 1 else { throw .processingFailed }
+        guard count - 1 != failsAt else { throw .processingFailed }
         return image
     }
 }
