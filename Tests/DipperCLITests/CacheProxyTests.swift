@@ -7,9 +7,11 @@ import Testing
 
 @Suite("The sample proxy against a real server", .timeLimit(.minutes(2)))
 struct CacheProxyTests {
-    @Test("what is fresh is fetched once, has an age and keeps its date; clients that have it get a 304, and HEAD no body")
+    @Test(
+        "what is fresh is fetched once, has an age and keeps its date; clients that have it get a 304, and HEAD no body"
+    )
     func hit() async throws {
-        try await withProxy { proxy, server in
+        try await withProxy { proxy, server async throws in
             let url = server.url("/bytes/3000/a?cacheControl=max-age=6000&etag=one&header=X-Own:1&header=Age:30")
             let only = "Cache-Control: only-if-cached"
             #expect(try await proxy.get(url, "-H", only).status == 504 && server.requests.isEmpty)
@@ -38,7 +40,7 @@ struct CacheProxyTests {
 
     @Test("what is stale is asked for again and says so; errors and redirects of the server are answers")
     func passedThrough() async throws {
-        try await withProxy { proxy, server in
+        try await withProxy { proxy, server async throws in
             let stale = server.url("/bytes/10/stale?cacheControl=no-cache&etag=one")
             _ = try await proxy.get(stale)
             let again = try await proxy.get(stale)
@@ -56,7 +58,7 @@ struct CacheProxyTests {
 
     @Test("other methods are passed on with their body; what they change is fetched anew, unless they fail")
     func otherMethods() async throws {
-        try await withProxy { proxy, server in
+        try await withProxy { proxy, server async throws in
             let url = server.url("/bytes/10/a?cacheControl=max-age=60")
             _ = try await proxy.get(url)
             let refused = try await proxy.get(server.url("/bytes/10/a?status=500&errorBody=7"), "-X", "DELETE")
@@ -73,7 +75,7 @@ struct CacheProxyTests {
 
     @Test("targets that are no URL of the web, requests that come back, and those that are too large are refused")
     func refused() async throws {
-        try await withProxy { proxy, server in
+        try await withProxy { proxy, server async throws in
             for target in ["/", "/nonsense", "/ftp://host/a"] {
                 let answer = try await proxy.get(target: target)
                 #expect(answer.status == 400 && answer.body.count { $0 == UInt8(ascii: "\n") } == 1, "\(target)")
@@ -94,7 +96,7 @@ struct CacheProxyTests {
 
     @Test("fields of the connection pass in neither direction, nor cookies")
     func fields() async throws {
-        try await withProxy { proxy, server in
+        try await withProxy { proxy, server async throws in
             let hop = "header=Connection:X-Hop&header=X-Hop:1&header=Proxy-Authenticate:Basic&header=Set-Cookie:id=1"
             let url = server.url("/bytes/10/a?cacheControl=max-age=60&\(hop)")
             let fields = [
@@ -117,7 +119,7 @@ struct CacheProxyTests {
 
     @Test("with --cookies they pass, and what is asked for with one, or sets one, is not kept")
     func passedCookies() async throws {
-        try await withProxy(["--allow-private", "--cookies"]) { proxy, server in
+        try await withProxy(["--allow-private", "--cookies"]) { proxy, server async throws in
             let url = server.url("/bytes/10/a?cacheControl=max-age=60")
             let answer = try await proxy.get(url, "-H", "Cookie: id=0")
             #expect(answer.fields["cache-status"] == "dipper; fwd=bypass; fwd-status=200")
@@ -134,9 +136,11 @@ struct CacheProxyTests {
         }
     }
 
-    @Test("answers for one client are fetched for each, also when several ask at once; a credential leaves nothing behind")
+    @Test(
+        "answers for one client are fetched for each, also when several ask at once; a credential leaves nothing behind"
+    )
     func personal() async throws {
-        try await withProxy { proxy, server in
+        try await withProxy { proxy, server async throws in
             for (number, options) in [
                 "cacheControl=private,max-age=60", "cacheControl=no-store",
                 "cacheControl=max-age=60&header=Set-Cookie:a=b",
@@ -162,9 +166,11 @@ struct CacheProxyTests {
         }
     }
 
-    @Test("a name that is not this machine's is not answered unless others are served, nor loopback addresses without leave")
+    @Test(
+        "a name that is not this machine's is not answered unless others are served, nor loopback addresses without leave"
+    )
     func names() async throws {
-        try await withProxy { proxy, server in
+        try await withProxy { proxy, server async throws in
             let url = server.url("/bytes/10/a")
             #expect(try await proxy.get(url, "-H", "Host: rebound.example").status == 421)
             #expect(try await proxy.get(url, "-H", "Host: LOCALHOST:8080").status == 200)
@@ -173,10 +179,10 @@ struct CacheProxyTests {
             #expect(try await Proxy.curl(known).status == 200)
             #expect(server.requests.count == 2)
         }
-        try await withProxy(["--allow-private", "--allow-remote"]) { proxy, server in
+        try await withProxy(["--allow-private", "--allow-remote"]) { proxy, server async throws in
             #expect(try await proxy.get(server.url("/bytes/10/a"), "-H", "Host: proxy.example").status == 200)
         }
-        try await withProxy([]) { proxy, server in
+        try await withProxy([]) { proxy, server async throws in
             for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"] {
                 #expect(try await proxy.get(target: "/http://\(host):\(server.port)/bytes/1/a").status == 403)
             }
