@@ -5,7 +5,7 @@ import Testing
 
 @testable import CacheProxy
 
-@Suite("Parts of the sample proxy", .timeLimit(.minutes(5)))
+@Suite("Parts of the sample proxy", .timeLimit(.minutes(2)))
 struct CacheProxyPartsTests {
     @Test(
         "the URL follows the slash, or is the target, in the form that all spellings share",

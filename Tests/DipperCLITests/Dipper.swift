@@ -6,8 +6,10 @@ import Testing
 struct Dipper {
     struct Output {
         var status: Int32
-        var lines: [String]
+        /// Standard output as it is.
+        var text: String
         var errors: String
+        var lines: [String] { text.split(separator: "\n").map(String.init) }
 
         /// The calls of a run with `--json`, by URL; the last one for a URL asked for twice.
         var calls: [[String: Any]] {
@@ -66,8 +68,7 @@ struct Dipper {
             let (text, errorText) = (await outText.value, await errText.value)
             process.waitUntilExit()
             let status = process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
-            return Output(
-                status: status, lines: text.split(separator: "\n").map(String.init), errors: errorText)
+            return Output(status: status, text: text, errors: errorText)
         }
 
         private static func read(_ descriptor: Int32) -> Task<String, Never> {

@@ -1,17 +1,19 @@
-import TestSupport
-
 #if GIF
     import Dipper
     import Foundation
-    import Synchronization
+    import TestSupport
     import Testing
 
-    @Suite("Pictures that move", .timeLimit(.minutes(5)))
+    @Suite("Pictures that move", .timeLimit(.minutes(2)))
     struct AnimationTests {
-        private let registry = CodecRegistry.standard
-
         private func moving(_ options: DecodeOptions = .init(), _ name: String = "mixed") throws -> Image {
-            try registry.decode(Pictures.data("gif/\(name).gif"), options)
+            try CodecRegistry.standard.decode(Pictures.data("gif/\(name).gif"), options)
+        }
+
+        private func options(_ change: (inout DecodeOptions) -> Void) -> DecodeOptions {
+            var options = DecodeOptions()
+            change(&options)
+            return options
         }
 
         @Test("the other frames are decoded when they are asked for, and again from the first")
@@ -20,70 +22,44 @@ import TestSupport
             let animation = try #require(image.animation)
             #expect(animation.preloaded == nil)
             let decoder = try animation.makeFrameDecoder()
-            let first = try #require(try decoder.next())
-            #expect(first.image.pixels == image.pixels)
-            let rest = try decoder.rest()
-            #expect(rest.count == 5)
+            let all = try decoder.rest()
+            #expect(all.count == 6 && all.first?.image.pixels == image.pixels)
             #expect(try decoder.next() == nil)
-            try decoder.rewind()
-            let again = try decoder.rest()
-            #expect(again.map(\.image.pixels) == ([first] + rest).map(\.image.pixels))
-            // In the middle too, when frames are still to be taken away.
+            // Also in the middle, when frames are still to be taken away.
+            for count in [0, 2, 6] {
+                try decoder.rewind()
+                for _ in 0..<count { _ = try decoder.next() }
+                try decoder.rewind()
+                #expect(try decoder.rest().map(\.image.pixels) == all.map(\.image.pixels))
+            }
+            // Two decoders of one animation do not disturb each other.
             try decoder.rewind()
             _ = try decoder.next()
-            _ = try decoder.next()
-            try decoder.rewind()
-            #expect(try decoder.next()?.image.pixels == image.pixels)
+            #expect(try animation.makeFrameDecoder().next()?.image.pixels == image.pixels)
         }
 
-        @Test("two decoders of one animation do not disturb each other")
-        func twoDecoders() throws {
-            let animation = try #require(try moving().animation)
-            let (one, two) = (try animation.makeFrameDecoder(), try animation.makeFrameDecoder())
-            _ = try one.next()
-            _ = try one.next()
-            #expect(try two.next()?.image.pixels == moving().pixels)
-        }
-
-        @Test("a picture of one frame does not move")
+        @Test("a picture of one frame does not move, nor one of which only the first frame is wanted")
         func still() throws {
             #expect(try moving(.init(), "still").animation == nil)
             #expect(try GIFDecoder().frames(of: Pictures.data("gif/still.gif"), .init()) == nil)
+            let first = try moving(options { $0.firstFrameOnly = true })
+            #expect(try first.animation == nil && first.pixels == moving().pixels)
         }
 
-        @Test("the other frames are left out where only the first is wanted")
-        func firstOnly() throws {
-            var options = DecodeOptions()
-            options.firstFrameOnly = true
-            let image = try moving(options)
-            #expect(image.animation == nil)
-            #expect(try image.pixels == moving().pixels)
-        }
-
-        @Test("all frames are decoded at once where that is asked for, and count in bytes")
+        @Test("all frames are decoded at once where that is asked for, and count in bytes, unless they are too large")
         func preloaded() throws {
-            var options = DecodeOptions()
-            options.preloadsFrames = true
-            let image = try moving(options)
-            let animation = try #require(image.animation)
+            var options = options { $0.preloadsFrames = true }
+            let animation = try #require(try moving(options).animation)
             let frames = try #require(animation.preloaded)
             #expect(frames.count == 6)
             for (index, frame) in frames.enumerated() {
                 #expect(try Difference(frame.image, Golden("gif/mixed.\(index).rgba")).largest == 0)
             }
             let file = try Pictures.data("gif/mixed.gif").count
-            #expect(animation.byteCount == file + 5 * 4800)
-            #expect(try moving().byteCount == file + 4800)
-        }
-
-        @Test("frames that would take more memory than allowed are not decoded ahead, and that is no error")
-        func tooLargeToPreload() throws {
-            var options = DecodeOptions()
-            options.preloadsFrames = true
+            #expect(try animation.byteCount == file + 5 * 4800 && moving().byteCount == file + 4800)
             options.limits.bytes = 6 * 4800 - 1
-            let animation = try #require(try moving(options).animation)
-            #expect(animation.preloaded == nil)
-            #expect(try animation.makeFrameDecoder().rest().count == 6)
+            let large = try #require(try moving(options).animation)
+            #expect(try large.preloaded == nil && large.makeFrameDecoder().rest().count == 6)
         }
 
         @Test("every frame gets the size that is wanted")
@@ -93,40 +69,124 @@ import TestSupport
             let image = try moving(options)
             #expect(image.size == PixelSize(width: 20, height: 15))
             let frames = try #require(image.animation).makeFrameDecoder().rest()
-            #expect(frames.count == 6)
-            #expect(frames.allSatisfy { $0.image.size == image.size && $0.image.scale == 2 })
+            #expect(frames.count == 6 && frames.allSatisfy { $0.image.size == image.size && $0.image.scale == 2 })
         }
 
-        @Test("frames can be decoded after the picture's own decode was cancelled")
-        func afterCancel() throws {
-            let flag = Flag()
-            var options = DecodeOptions()
-            options.isCancelled = { flag.isUp.load(ordering: .relaxed) }
-            let image = try moving(options)
-            flag.isUp.store(true, ordering: .relaxed)
-            expectError(.cancelled) { _ = try moving(options) }
+        @Test("frames can be decoded after the picture's own decode was cancelled, which ends decoding ahead")
+        func cancelled() throws {
+            let isUp = Box(false)
+            var cancelling = options { $0.isCancelled = { isUp.value } }
+            let image = try moving(cancelling)
+            isUp.update { $0 = true }
+            expectError(.cancelled) { _ = try moving(cancelling) }
             #expect(try #require(image.animation).makeFrameDecoder().rest().count == 6)
-        }
-
-        @Test("decoding ahead ends when it is cancelled")
-        func cancelledPreloading() throws {
-            var options = DecodeOptions.cancelled(after: 8)
-            options.preloadsFrames = true
-            expectError(.cancelled) { _ = try moving(options) }
+            cancelling = .cancelled(after: 8)
+            cancelling.preloadsFrames = true
+            expectError(.cancelled) { _ = try moving(cancelling) }
         }
 
         @Test("a file that ends too early moves with the frames that are there")
         func truncated() throws {
             let data = try Pictures.data("gif/keep.gif")
-            var options = DecodeOptions()
-            options.preloadsFrames = true
-            let image = try registry.decode(data.prefix(data.count - 100), options)
-            #expect(image.animation?.frameCount == 3)
-            #expect(image.animation?.preloaded?.count == 3)
+            let image = try CodecRegistry.standard.decode(
+                data.prefix(data.count - 100), options { $0.preloadsFrames = true })
+            #expect(image.animation?.frameCount == 3 && image.animation?.preloaded?.count == 3)
         }
-    }
 
-    private final class Flag: Sendable {
-        let isUp = Atomic(false)
+        // MARK: Processed
+
+        private let chain = ImageProcessors.Crop(width: 20, height: 16) |> .blur(1) |> .roundedCorners(radius: 5)
+
+        /// The pixels of all frames, each processed alone.
+        private func expected(_ chain: ImageProcessors.Chain, _ options: DecodeOptions = .init()) throws -> [[UInt8]] {
+            let frames = try #require(try moving(options).animation).makeFrameDecoder().rest()
+            return try frames.map { try chain.process($0.image, .init()).pixels }
+        }
+
+        @Test("every frame is processed like the first, when it is asked for")
+        func processed() throws {
+            let image = try moving()
+            let result = try chain.process(image, .init())
+            let animation = try #require(result.animation)
+            #expect(animation.preloaded == nil && animation.frameCount == 6)
+            #expect(animation.loopCount == image.animation?.loopCount)
+            #expect(animation.byteCount == image.animation?.byteCount)
+            #expect(result.byteCount == animation.byteCount + 20 * 16 * 4)
+            let frames = try animation.makeFrameDecoder()
+            let all = try frames.rest()
+            #expect(all.map(\.image.pixels) == (try expected(chain)))
+            #expect(all.first?.image.pixels == result.pixels && all.allSatisfy { $0.image.size == result.size })
+            #expect(
+                all.map(\.duration) == (try #require(image.animation).makeFrameDecoder().rest().map(\.duration)))
+            try frames.rewind()
+            #expect(try frames.next()?.image.pixels == result.pixels)
+            #expect(try ImageProcessors.Chain([]).process(image, .init()).animation === image.animation)
+        }
+
+        @Test("frames that were decoded ahead are processed ahead, and count in bytes, unless they become too large")
+        func processedAhead() throws {
+            let image = try moving(options { $0.preloadsFrames = true })
+            let animation = try #require(try chain.process(image, .init()).animation)
+            #expect(animation.preloaded?.map(\.image.pixels) == (try expected(chain)))
+            #expect(animation.byteCount == (try Pictures.data("gif/mixed.gif").count) + 5 * 20 * 16 * 4)
+            #expect(try animation.makeFrameDecoder().rest().count == 6)
+            let larger = ImageProcessors.Chain([.scale(by: 3)])
+            var context = ProcessingContext()
+            context.limits.bytes = 6 * 4800 * 9 - 1
+            let large = try #require(try larger.process(image, context).animation)
+            #expect(large.preloaded == nil)
+            #expect(try large.makeFrameDecoder().rest().map(\.image.pixels) == expected(larger))
+        }
+
+        @Test(
+            "frames have the scale that the picture had, so that points mean the same in all", arguments: [false, true])
+        func scale(preloads: Bool) throws {
+            func frames(_ image: Image) throws -> [AnimationFrame] {
+                let animation = try #require(image.animation)
+                return try animation.preloaded ?? animation.makeFrameDecoder().rest()
+            }
+            var image = try moving(options { $0.preloadsFrames = preloads })
+            image.scale = 2
+            var result = try ImageProcessors.Chain([.roundedCorners(radius: .points(4))]).process(image, .init())
+            let first = try frames(result)
+            #expect(first.map(\.image.pixels) == (try expected(ImageProcessors.Chain([.roundedCorners(radius: 8)]))))
+            #expect(first.allSatisfy { $0.image.scale == 2 })
+            // A second chain has a scale of its own.
+            result.scale = 3
+            let both = try frames(
+                ImageProcessors.Chain([.border(.black, width: .points(1))]).process(result, .init()))
+            let chain = ImageProcessors.RoundedCorners(radius: 8) |> .border(.black, width: 3)
+            #expect(both.map(\.image.pixels) == (try expected(chain)) && both.allSatisfy { $0.image.scale == 3 })
+        }
+
+        @Test("one chain behind another, and one whose size was decoded to")
+        func chains() throws {
+            let target = ImageProcessors.Downsample(width: 16, height: 16)
+            let options = DecodeOptions(target: target.decodeTarget)
+            let first = try ImageProcessors.Chain([target, .flip(.vertical)]).process(moving(options), .init())
+            let tint = ImageProcessors.Tint(Color(hex: 0xff0000, alpha: 0.5))
+            let second = try ImageProcessors.Chain([tint]).process(first, .init())
+            let frames = try #require(second.animation).makeFrameDecoder().rest()
+            #expect(frames.map(\.image.pixels) == (try expected(target |> .flip(.vertical) |> tint, options)))
+            #expect(frames.allSatisfy { $0.image.width <= 16 })
+        }
+
+        @Test("frames are processed within the limits; a processor that fails reports it for the frame")
+        func limits() throws {
+            let options = options { $0.limits.frames = 77 }
+            let image = try moving(options)
+            let seen = Box<[DecodeLimits]>([])
+            let picky = ImageProcessors.Custom("picky") { frame, context throws(DipperError) in
+                seen.update { $0.append(context.limits) }
+                guard frame.pixels == image.pixels, frame.animation == nil else { throw .processingFailed }
+                return frame
+            }
+            let context = ProcessingContext(limits: options.limits)
+            let frames = try #require(try ImageProcessors.Chain([picky]).process(image, context).animation)
+                .makeFrameDecoder()
+            #expect(try frames.next()?.image.pixels == image.pixels)
+            expectError(.processingFailed) { _ = try frames.next() }
+            #expect(seen.value == [options.limits, options.limits, options.limits])
+        }
     }
 #endif

@@ -1,11 +1,10 @@
-import TestSupport
-
 #if AVIF
     import Dipper
     import Foundation
+    import TestSupport
     import Testing
 
-    @Suite("AVIF", .timeLimit(.minutes(5)))
+    @Suite("AVIF", .timeLimit(.minutes(2)))
     struct AVIFTests {
         private let decoder = AVIFDecoder()
 
@@ -15,7 +14,7 @@ import TestSupport
                 ("half-chroma", 3), ("full-chroma", 2), ("grey", 1), ("alpha", 3), ("multiplied-alpha", 3),
                 ("profile", 5), ("tall", 3), ("ten-bits", 2), ("twelve-bits-alpha", 3), ("p3", 4), ("bt2020", 8),
                 ("cropped", 12), ("grid", 3),
-            ])
+            ] + (1...8).map { ("orientation-\($0)", 3) })
         func stills(name: String, tolerance: Int) throws {
             let data = try Pictures.data("avif/\(name).avif")
             let image = try decoder.decode(data, .init())
@@ -26,13 +25,6 @@ import TestSupport
             #expect(try decoder.info(of: data).size == image.size)
         }
 
-        @Test("stored pictures are turned and mirrored for display", arguments: 1...8)
-        func orientation(number: Int) throws {
-            let image = try decoder.decode(Pictures.data("avif/orientation-\(number).avif"), .init())
-            let difference = try Difference(image, Golden("avif/orientation-\(number).rgba"))
-            #expect(difference.largest <= 3, "\(difference)")
-        }
-
         @Test("a side of more than 32,768 pixels is no fault; too many pixels are too many")
         func wide() throws {
             let data = try Pictures.data("avif/wide.avif")
@@ -40,6 +32,9 @@ import TestSupport
             var options = DecodeOptions()
             options.limits.pixels = 319_999
             expectError(.imageTooLarge) { _ = try decoder.decode(data, options) }
+            let target = TargetSize(PixelSize(width: 21, height: 21))
+            let small = try decoder.decode(Pictures.data("avif/tall.avif"), .init(target: target))
+            #expect(small.size == PixelSize(width: 3, height: 21))
         }
 
         @Test("what is brighter than white is white")
@@ -66,26 +61,15 @@ import TestSupport
             #expect(frames.map(\.duration) == milliseconds.map { .milliseconds($0) })
         }
 
-        @Test("pictures are made smaller")
-        func smaller() throws {
-            let target = TargetSize(PixelSize(width: 21, height: 21))
-            let image = try decoder.decode(Pictures.data("avif/tall.avif"), .init(target: target))
-            #expect(image.size == PixelSize(width: 3, height: 21))
-        }
-
-        @Test("a file that ends too early is an error")
-        func truncated() throws {
-            let data = try Pictures.data("avif/half-chroma.avif")
-            expectError(.undecodable) { _ = try decoder.decode(data.prefix(data.count - 50), .init()) }
-        }
-
         @Test("damaged files give errors of ours, and nothing worse", arguments: ["tiny", "tiny-moving"])
         func damaged(name: String) throws {
             decoder.survivesDamage(to: try Pictures.data("avif/\(name).avif"))
         }
 
-        @Test("a file whose loop restoration leads outside the picture is refused")
-        func restoration() throws {
+        @Test("a file that ends too early, or whose loop restoration leads outside the picture, is refused")
+        func refused() throws {
+            let cut = try Pictures.data("avif/half-chroma.avif").dropLast(50)
+            expectError(.undecodable) { _ = try decoder.decode(cut, .init()) }
             let data = try Pictures.data("avif/broken-restoration.avif")
             expectError(.undecodable) { _ = try decoder.decode(data, .init()) }
         }

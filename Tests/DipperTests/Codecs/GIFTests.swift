@@ -1,11 +1,10 @@
-import TestSupport
-
 #if GIF
     import Dipper
     import Foundation
+    import TestSupport
     import Testing
 
-    @Suite("GIF", .timeLimit(.minutes(5)))
+    @Suite("GIF", .timeLimit(.minutes(2)))
     struct GIFTests {
         private let decoder = GIFDecoder()
 
@@ -26,12 +25,10 @@ import TestSupport
             let image = try decoder.decode(data, .init())
             #expect(image.pixels == frames[0].image.pixels)
             #expect(image.animation?.frameCount ?? 1 == count)
-        }
-
-        @Test("a picture whose every pixel is drawn is opaque")
-        func opaque() throws {
-            #expect(try decoder.decode(Pictures.data("gif/still.gif"), .init()).isOpaque)
-            #expect(try !decoder.decode(Pictures.data("gif/transparent.gif"), .init()).isOpaque)
+            // A picture whose every pixel is drawn is opaque.
+            let pixels = image.pixels
+            let alphas = stride(from: 3, to: pixels.count, by: 4)
+            #expect(image.isOpaque == alphas.allSatisfy { pixels[$0] == 255 })
         }
 
         @Test("delays and loop counts are those of the file")
@@ -96,22 +93,16 @@ import TestSupport
             expectError(.imageTooLarge) { _ = try decoder.decode(frame.data(frames: 1), .init()) }
         }
 
-        @Test("frames of no size draw nothing")
-        func emptyFrames() throws {
-            let data = TinyGIF(width: 3, height: 2, frameWidth: 0, frameHeight: 0).data(frames: 2)
-            let frames = try decoder.allFrames(of: data)
-            #expect(frames.count == 2)
-            #expect(frames[0].image.pixels == [UInt8](repeating: 0, count: 24))
-        }
-
-        @Test("a frame whose pixels end before its last row is shown without the rest, and the next ones too")
+        @Test(
+            "frames of no size draw nothing; one whose pixels end early is shown without the rest, and so the next ones"
+        )
         func shortFrames() throws {
-            let data = TinyGIF(width: 2, height: 4, pixels: 5).data(frames: 3)
-            let frames = try decoder.allFrames(of: data)
-            #expect(frames.count == 3)
-            let black: [UInt8] = [0, 0, 0, 255]
-            let pixels = (0..<4).flatMap { _ in black } + [UInt8](repeating: 0, count: 16)
-            #expect(frames.allSatisfy { $0.image.pixels == pixels })
+            let empty = try decoder.allFrames(
+                of: TinyGIF(width: 3, height: 2, frameWidth: 0, frameHeight: 0).data(frames: 2))
+            #expect(empty.count == 2 && empty[0].image.pixels == [UInt8](repeating: 0, count: 24))
+            let frames = try decoder.allFrames(of: TinyGIF(width: 2, height: 4, pixels: 5).data(frames: 3))
+            let pixels = (0..<4).flatMap { _ in [0, 0, 0, 255] as [UInt8] } + [UInt8](repeating: 0, count: 16)
+            #expect(frames.count == 3 && frames.allSatisfy { $0.image.pixels == pixels })
         }
 
         @Test("decoding ends when it is cancelled, in the middle of a frame too")
@@ -121,6 +112,72 @@ import TestSupport
             expectError(.cancelled) { _ = try decoder.decode(data, .cancelled(after: 1)) }
             let tall = TinyGIF(width: 1, height: 3000).data(frames: 1)
             expectError(.cancelled) { _ = try decoder.decode(tall, .cancelled(after: 3)) }
+        }
+
+        // MARK: Writing
+
+        private let encoder = GIFEncoder()
+
+        private func image(_ width: Int, _ height: Int, _ pixels: [UInt8]) throws -> Image {
+            try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
+        }
+
+        private func photo() throws -> Image { try image(40, 30, TestPicture.waves(40, 30).pixels) }
+
+        @Test("few colours are written exactly", arguments: ["still", "transparent", "mixed"])
+        func exact(name: String) throws {
+            let image = try decoder.decode(Pictures.data("gif/\(name).gif"), .init())
+            let again = try decoder.decode(encoder.encode(image, .init()), .init())
+            #expect(again.pixels == image.pixels)
+            #expect(again.isOpaque == image.isOpaque)
+            #expect(again.animation == nil)
+        }
+
+        @Test("many colours come back near to what they were")
+        func reduced() throws {
+            let image = try photo()
+            let again = try decoder.decode(encoder.encode(image, .init()), .init())
+            let difference = Difference(again.pixels, image.pixels)
+            #expect(difference.mean < 6, "\(difference)")
+            #expect(again.isOpaque)
+        }
+
+        @Test("white stays white among many colours, and what is all transparent can be written")
+        func white() throws {
+            var pixels = TestPicture.waves(40, 30).pixels
+            for index in 0..<40 * 15 * 4 { pixels[index] = 255 }
+            let white = try image(40, 30, pixels)
+            #expect(try decoder.decode(encoder.encode(white, .init()), .init())[20, 3] == SIMD4(255, 255, 255, 255))
+            let clear = try image(3, 2, [UInt8](repeating: 0, count: 24))
+            #expect(try decoder.decode(encoder.encode(clear, .init()), .init()).pixels == clear.pixels)
+        }
+
+        @Test("alpha becomes all or nothing, at one half")
+        func alpha() throws {
+            let pixels: [UInt8] = [50, 60, 70, 127, 50, 60, 70, 128, 0, 0, 0, 0, 9, 9, 9, 255]
+            let again = try decoder.decode(encoder.encode(image(4, 1, pixels), .init()), .init())
+            #expect(again.pixels == [0, 0, 0, 0, 100, 120, 139, 255, 0, 0, 0, 0, 9, 9, 9, 255])
+        }
+
+        @Test("an animation is written with its frames, delays and loop count", arguments: [0, 1, 2, 7, 65_536])
+        func animation(loops: Int) throws {
+            let frames = try decoder.allFrames(of: Pictures.data("gif/clear.gif"))
+            let data = try encoder.encode(frames, loopCount: loops, .init())
+            let again = try decoder.allFrames(of: data)
+            #expect(again.map(\.image.pixels) == frames.map(\.image.pixels))
+            #expect(again.map(\.duration) == frames.map(\.duration))
+            #expect(try decoder.decode(data, .init()).animation?.loopCount == loops)
+        }
+
+        @Test("what GIF cannot hold is refused")
+        func refused() throws {
+            expectError(.unencodable) { _ = try encoder.encode([], loopCount: 0, .init()) }
+            let one = try AnimationFrame(image: photo(), duration: .milliseconds(100))
+            expectError(.unencodable) { _ = try encoder.encode([one], loopCount: 70_000, .init()) }
+            let other = AnimationFrame(image: try image(1, 1, [0, 0, 0, 0]), duration: .milliseconds(100))
+            expectError(.unencodable) { _ = try encoder.encode([one, other], loopCount: 0, .init()) }
+            let wide = try image(65_536, 1, [UInt8](repeating: 0, count: 65_536 * 4))
+            expectError(.unencodable) { _ = try encoder.encode(wide, .init()) }
         }
     }
 

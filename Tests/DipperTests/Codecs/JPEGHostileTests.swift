@@ -1,23 +1,14 @@
+import Dipper
 import Foundation
+import Synchronization
 import TestSupport
 import Testing
 
-@testable import Dipper
-
-@Suite("JPEG files that lie or are broken", .timeLimit(.minutes(5))) struct JPEGHostileTests {
+@Suite("JPEG files that lie, are broken, or end too early", .timeLimit(.minutes(2))) struct JPEGHostileTests {
     private func file(_ name: String) throws -> JPEGFile { JPEGFile(try Pictures.data("jpeg/\(name).jpg")) }
 
     private func decode(_ file: JPEGFile, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {
         try JPEGDecoder().decode(file.data, options)
-    }
-
-    @Test("taken apart and put together, a file is the same")
-    func support() throws {
-        for name in ["420", "progressive", "scans"] {
-            let file = try file(name)
-            let whole = try JPEGDecoder().decode(try Pictures.data("jpeg/\(name).jpg"), DecodeOptions())
-            #expect(try decode(file).pixels == whole.pixels)
-        }
     }
 
     @Test("a size above the limits is refused before memory is taken")
@@ -135,7 +126,7 @@ import Testing
         ])
     func randomBytes(_ name: String) throws {
         let data = try Pictures.data("jpeg/\(name).jpg")
-        var random = SplitMix(seed: 7)
+        var random = SteadyNumbers(7)
         var options = DecodeOptions()
         options.limits.pixels = 1 << 16
         // Each changed profile is read anew, and tables are made of it.
@@ -148,8 +139,6 @@ import Testing
             }
             options.allowsPartial = round % 2 == 0
             options.target = round % 3 == 0 ? TargetSize(PixelSize(width: 5, height: 4)) : nil
-            var preview = ProgressiveJPEG()
-            #expect(preview.preview(in: changed) ?? 0 <= changed.count)
             do {
                 _ = try JPEGDecoder().decode(changed, options)
                 pictures += 1
@@ -168,19 +157,134 @@ import Testing
             #expect(throws: DipperError.undecodable) { try JPEGDecoder().decode(data, DecodeOptions()) }
         }
     }
-}
 
-/// Pseudo-random numbers that are the same in every run.
-private struct SplitMix: RandomNumberGenerator {
-    private var state: UInt64
+    // MARK: Files that end too early
 
-    init(seed: UInt64) { state = seed }
+    private static let partial = {
+        var options = DecodeOptions()
+        options.allowsPartial = true
+        return options
+    }()
 
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
+    /// The rows, which have no gaps in a picture just decoded.
+    private func bytes(_ image: Image) -> Data { image.withPixels { Data($0) } }
+
+    private static let names = [
+        "17x33", "420", "progressive", "progressive-grey", "restart-blocks", "scans", "arithmetic", "ycck",
+    ]
+
+    @Test("are an error at every byte, until all data is there", arguments: names)
+    func errors(_ name: String) throws {
+        let data = try Pictures.data("jpeg/\(name).jpg")
+        let whole = try bytes(JPEGDecoder().decode(data, DecodeOptions()))
+        var needed: Int?
+        for count in 0...data.count {
+            do {
+                let image = try JPEGDecoder().decode(data.prefix(count), DecodeOptions())
+                #expect(bytes(image) == whole, "\(count) bytes")
+                needed = needed ?? count
+            } catch {
+                #expect(error == .undecodable && needed == nil, "\(count) bytes: \(error)")
+                if count > 700 { #expect(error.detail == "truncated") }
+            }
+        }
+        // The marker at the end is not needed, nor may be a last byte that only fills; but arithmetic code cannot
+        // tell where it ends.
+        let most = name.hasPrefix("arithmetic") ? 0 : 2
+        let least = name.hasPrefix("arithmetic") ? 0 : 4
+        let missing = data.count - (try #require(needed))
+        #expect((most...max(most, least)).contains(missing), "\(missing) bytes may be missing")
+    }
+
+    @Test("in scans give a picture wherever they end, once there was one", arguments: ["progressive", "scans"])
+    func betweenScans(_ name: String) throws {
+        let data = try Pictures.data("jpeg/\(name).jpg")
+        var isThere = false
+        for count in 0..<data.count {
+            let image = try? JPEGDecoder().decode(data.prefix(count), Self.partial)
+            #expect(!isThere || image != nil, "\(count) bytes")
+            isThere = isThere || image != nil
+        }
+        #expect(isThere)
+    }
+
+    @Test("give the rows that came, where that is allowed", arguments: ["17x33", "420", "restart-blocks"])
+    func partialRows(_ name: String) throws {
+        let data = try Pictures.data("jpeg/\(name).jpg")
+        let whole = try bytes(JPEGDecoder().decode(data, DecodeOptions()))
+        var heights: Set<Int> = []
+        for count in 0..<data.count - 4 {
+            guard let image = try? JPEGDecoder().decode(data.prefix(count), Self.partial) else { continue }
+            let pixels = bytes(image)
+            let stride = image.width * 4
+            let rows = (0..<image.height).first { pixels[$0 * stride + 3] == 0 } ?? image.height
+            heights.insert(rows)
+            try #require(!image.isOpaque && rows > 0 && rows < image.height)
+            // The colours of the last row are mixed with those of the next, which has not come.
+            #expect(pixels.prefix((rows - 1) * stride) == whole.prefix((rows - 1) * stride))
+            #expect(pixels.dropFirst(rows * stride) == Data(count: (image.height - rows) * stride))
+        }
+        #expect(heights.count >= 2)
+    }
+
+    @Test(
+        "of several scans give the whole picture, coarse, where that is allowed",
+        arguments: ["progressive", "progressive-grey", "scans", "arithmetic-progressive"])
+    func coarse(_ name: String) throws {
+        let data = try Pictures.data("jpeg/\(name).jpg")
+        let whole = try JPEGDecoder().decode(data, DecodeOptions()).pixels
+        var errors: [Double] = []
+        for count in Array(stride(from: 0, to: data.count, by: 11)) + [data.count] {
+            guard let image = try? JPEGDecoder().decode(data.prefix(count), Self.partial), image.isOpaque else {
+                continue
+            }
+            errors.append(Difference(image.pixels, whole).mean)
+        }
+        let first = try #require(errors.first)
+        #expect(first > 1 && first < 40, "\(first)")
+        #expect(errors.last == 0)
+        #expect(try #require(errors.last { $0 > 0 }) < first)
+    }
+
+    @Test("of one scan keep their rows when they are made smaller")
+    func partialReduced() throws {
+        let data = try Pictures.data("jpeg/large.jpg")
+        var options = Self.partial
+        options.target = TargetSize(PixelSize(width: 50, height: 50))
+        let image = try JPEGDecoder().decode(data.prefix(data.count / 2), options)
+        #expect(image.size == PixelSize(width: 50, height: 38) && !image.isOpaque)
+        #expect(image[25, 2].w == 255 && image[25, 37] == .zero)
+        // Of no rows at all there is no picture.
+        let other = try Pictures.data("jpeg/420.jpg")
+        for count in [0, 1, 2, 3, 100, 640] {
+            #expect(throws: DipperError.undecodable) { try JPEGDecoder().decode(other.prefix(count), Self.partial) }
+        }
+    }
+
+    // MARK: Cancelling
+
+    @Test(
+        "a decode can be cancelled between rows, in one scan or several",
+        arguments: [("large", 18), ("large-progressive", 25), ("cmyk-profile", 3)])
+    func cancelled(_ name: String, _ least: Int) throws {
+        let data = try Pictures.data("jpeg/\(name).jpg")
+        func decode(cancelledAt limit: Int) throws(DipperError) -> Int {
+            let questions = Mutex(0)
+            var options = DecodeOptions()
+            options.isCancelled = {
+                questions.withLock {
+                    $0 += 1
+                    return $0 > limit
+                }
+            }
+            _ = try JPEGDecoder().decode(data, options)
+            return questions.withLock { $0 }
+        }
+        let all = try decode(cancelledAt: .max)
+        // Sixteen rows for each question; and for several scans, sixteen rows of blocks of each scan besides.
+        #expect(all > least)
+        for limit in 0..<all {
+            #expect(throws: DipperError.cancelled) { _ = try decode(cancelledAt: limit) }
+        }
     }
 }

@@ -1,6 +1,5 @@
 import Dipper
 import Foundation
-import Synchronization
 import TestSupport
 import Testing
 
@@ -59,23 +58,15 @@ extension FrameDecoder {
 extension DecodeOptions {
     /// Returns options whose `isCancelled` is `false` for the first `count` calls and `true` afterwards.
     static func cancelled(after count: Int) -> DecodeOptions {
-        let left = Asked(count)
+        let calls = Box(0)
         var options = DecodeOptions()
-        options.isCancelled = { left.isUp() }
-        return options
-    }
-}
-
-private final class Asked: Sendable {
-    private let left: Mutex<Int>
-
-    init(_ count: Int) { left = Mutex(count) }
-
-    func isUp() -> Bool {
-        left.withLock { left in
-            left -= 1
-            return left < 0
+        options.isCancelled = {
+            calls.update { calls in
+                calls += 1
+                return calls > count
+            }
         }
+        return options
     }
 }
 

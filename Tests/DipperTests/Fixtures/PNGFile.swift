@@ -1,5 +1,7 @@
 import CZlib
+import Dipper
 import Foundation
+import Testing
 
 /// A PNG file split into chunks, which tests change and reassemble with right checksums.
 struct PNGFile {
@@ -20,6 +22,17 @@ struct PNGFile {
                 ))
             offset += 12 + length
         }
+    }
+
+    /// Writes straight red, green, blue and alpha, without padding between rows.
+    init(_ size: PixelSize, straight pixels: [UInt8]) throws {
+        let stride = size.width * 4
+        let rows = (0..<size.height).flatMap { [0] + pixels[$0 * stride..<($0 + 1) * stride] }
+        var count = compressBound(uLong(rows.count))
+        var body = [UInt8](repeating: 0, count: Int(count))
+        try #require(compress(&body, &count, rows, uLong(rows.count)) == Z_OK)
+        let header = Self.number(UInt32(size.width)) + Self.number(UInt32(size.height)) + [8, 6, 0, 0, 0]
+        chunks = [("IHDR", header), ("IDAT", Array(body.prefix(Int(count)))), ("IEND", [])]
     }
 
     var data: Data {

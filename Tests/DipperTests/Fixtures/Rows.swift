@@ -1,7 +1,5 @@
+import Dipper
 import Foundation
-
-@testable import Dipper
-import TestSupport
 
 /// Pseudo-random numbers that are the same in every run (SplitMix64).
 struct SteadyNumbers: RandomNumberGenerator {
@@ -45,26 +43,6 @@ struct TestPicture {
             }
         }
         return TestPicture(size: PixelSize(width: width, height: height), pixels: pixels)
-    }
-
-    /// Passes the rows through a ``RowWriter``, `rowsAtATime` rows at a time, and returns the image.
-    func written(
-        _ options: DecodeOptions = .init(), alpha: RowWriter.Alpha = .premultiplied, orientation: Orientation = .up,
-        of picture: PixelSize? = nil, rowsAtATime: Int = 5, upTo last: Int = .max
-    ) throws -> Image {
-        var writer = try RowWriter(
-            source: size, of: picture ?? size, alpha: alpha, orientation: orientation, options)
-        let last = min(last, size.height)
-        while writer.committed < last {
-            let (base, rows) = writer.memory(rows: min(rowsAtATime, last - writer.committed))
-            precondition(rows > 0)
-            let start = writer.committed * size.width * 4
-            pixels.withUnsafeBytes {
-                base.copyMemory(from: $0.baseAddress! + start, byteCount: rows * size.width * 4)
-            }
-            writer.commit(rows)
-        }
-        return try writer.finish()
     }
 }
 

@@ -1,26 +1,27 @@
 import Dipper
+import DipperTesting
 import Foundation
-import Synchronization
+import TestSupport
 
 // What the code of the guides is surrounded by in a program: it notes what it is told.
 
 /// A place on the screen.
 final class Stage: Sendable {
-    private let shownImages = Mutex<[Image]>([])
-    private let notedTexts = Mutex<[String]>([])
-    private let shownURL = Mutex<URL?>(nil)
+    let shown = Box<[Image]>([])
+    let noted = Box<[String]>([])
+    private let shownURL = Box<URL?>(nil)
 
-    var images: [Image] { shownImages.withLock { $0 } }
-    var texts: [String] { notedTexts.withLock { $0 } }
+    var images: [Image] { shown.value }
+    var texts: [String] { noted.value }
 
     var url: URL? {
-        get { shownURL.withLock { $0 } }
-        set { shownURL.withLock { $0 = newValue } }
+        get { shownURL.value }
+        set { shownURL.update { $0 = newValue } }
     }
 
-    func show(_ image: Image) { shownImages.withLock { $0.append(image) } }
+    func show(_ image: Image) { shown.update { $0.append(image) } }
     func show(_ image: Image, for duration: Duration) async throws { show(image) }
-    func show(_ text: String) { notedTexts.withLock { $0.append(text) } }
+    func show(_ text: String) { noted.update { $0.append(text) } }
     func show(_ error: DipperError, _ how: String = "") { show("\(error.shortDescription) \(how)") }
     func set(_ fraction: Double) { show("\(fraction)") }
     func start() { show("started") }

@@ -1,50 +1,97 @@
+import Dipper
 import DipperTesting
 import Foundation
 import TestSupport
 import Testing
 
-@testable import Dipper
-
-@Suite("The guides' code", .timeLimit(.minutes(5)))
+@Suite("The guides' code", .timeLimit(.minutes(2)))
 struct GuideTests {
     private let a = url("a.png")
     private let picture = Image.sample()
 
+    // MARK: Blocks
+
+    /// The lines of a file of the package, without indentation, and with one blank where there are several: comments are
+    /// aligned in the guides alone.
+    private static func lines(_ file: URL) throws -> [String] {
+        try String(contentsOf: file, encoding: .utf8).split(separator: "\n", omittingEmptySubsequences: false).map {
+            $0.split(separator: " ").joined(separator: " ")
+        }
+    }
+
+    /// The blocks of Swift in a page, but for those of a package's manifest: their lines.
+    private static func blocks(of page: URL) throws -> [[String]] {
+        var blocks: [[String]] = []
+        var block: [String]?
+        for line in try lines(page) {
+            if line.hasPrefix("```") {
+                if let block { blocks.append(block) }
+                block = block == nil && line == "```swift" ? [] : nil
+            } else {
+                block?.append(line)
+            }
+        }
+        return blocks.filter { $0.first != "// Package.swift" }
+    }
+
     @Test("every block of Swift in the README and the guides is code that is compiled here")
     func blocks() throws {
-        let code = try GuideBlocks.code()
+        let here = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        let package = (0..<3).reduce(here) { folder, _ in folder.deletingLastPathComponent() }
+        func files(_ folder: URL, _ ending: String) throws -> [URL] {
+            try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+                .filter { $0.pathExtension == ending }
+        }
+        let code = try files(here, "swift").map(Self.lines)
+        var pages = [package.appendingPathComponent("README.md")]
+        for name in ["Dipper/Dipper.docc", "DipperData/DipperData.docc"] {
+            pages += try files(package.appendingPathComponent("Sources/\(name)"), "md")
+        }
         var count = 0
-        for page in try GuideBlocks.pages() {
-            for block in try GuideBlocks.blocks(of: page) {
+        for page in pages {
+            for block in try Self.blocks(of: page) where !block.isEmpty {
                 count += 1
-                #expect(code.contains { GuideBlocks.contains($0, block) }, "\(page): \(block.joined(separator: "\n"))")
+                let isThere = code.contains { file in
+                    file.indices.dropLast(block.count - 1).contains {
+                        file[$0..<$0 + block.count].elementsEqual(block)
+                    }
+                }
+                #expect(isThere, "\(page.lastPathComponent): \(block.joined(separator: "\n"))")
             }
         }
         #expect(count > 30)
     }
+
+    // MARK: Calls
 
     @Test("hooks, requests and peeks show what they say")
     func showing() async throws {
         let test = TestImageCache()
         test.transport.script(a, [.body(try picture.png)])
         let (bar, banner, view) = (Stage(), Stage(), Stage())
-        _ = try await GettingStartedGuide.hooks(test.cache, a, bar, banner, view).value
-        // Whoever awaits the value may hear of it before the hooks do.
-        #expect(await settle { !view.images.isEmpty })
+        _ = GettingStartedGuide.hooks(test.cache, a, bar, banner, view)
+        await test.cache.idle()
         #expect(view.images.map(\.pixels) == [picture.pixels] && banner.texts.isEmpty)
-
         GettingStartedGuide.peek(test.cache, a, picture, view)
         SGImageCacheGuide.view(view, a, test.cache, picture)
         #expect(view.images.count == 3 && view.url == a)
-        let b = url("b.png")
-        SGImageCacheGuide.view(view, b, test.cache, picture)
-        try await test.transport.nextTransfer().finish(with: try Image.sample(seed: 7).png)
-        _ = try await test.cache.getImage(b).value
-        #expect(await settle { view.images.count == 5 })
-        #expect(view.images.last?.pixels == Image.sample(seed: 7).pixels)
-
+        SGImageCacheGuide.view(view, url("b.png"), test.cache, picture)
+        try await test.transport.waitForTransfers(1, of: url("b.png"))
+        test.transport.transfers.last?.finish(with: try Image.sample(seed: 7).png)
+        await test.cache.idle()
+        #expect(view.images.count == 5 && view.images.last?.pixels == Image.sample(seed: 7).pixels)
         GettingStartedGuide.pixels(picture, bar)
         #expect(bar.texts.last == "16x12 64 768")
+
+        #expect(try await KingfisherGuide.retrieve(test.cache, a).source == .memory)
+        let panel = KingfisherGuide.Panel()
+        let binding = KingfisherGuide.display(panel, test.cache, a, Loop(), banner)
+        ImageXGuide.display(binding, ImageRequest(a))
+        #expect(panel.image?.pixels == picture.pixels && banner.texts.isEmpty)
+        let other = KingfisherGuide.Panel()
+        let second = SGImageCacheGuide.binding(other, a, test.cache, .sample(seed: 7), Loop())
+        SGImageCacheGuide.onScreen(second)
+        #expect(other.image?.pixels == picture.pixels && second.isOnScreen)
         await test.cache.shutdown()
     }
 
@@ -56,39 +103,59 @@ struct GuideTests {
         let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.headers["Authorization"] == "Bearer secret")
         transfer.finish(with: try Image.sample(440, 330).png)
-        #expect(await settle { view.images.count == 1 })
-        #expect(view.images.first?.size == PixelSize(width: 400, height: 300))
+        await test.cache.idle()
+        #expect(view.images.map(\.size) == [PixelSize(width: 400, height: 300)])
         #expect(test.cache.cachedTier(for: request) == .memory && request.priority == .high)
-        let keyed = SGImageCacheGuide.request(a, "someone", "secret")
-        #expect(keyed.cacheKey == CacheKey("someone \(a)"))
+        test.cache.getImage(KingfisherGuide.signed(url("signed"), "secret", "me"))
+        #expect(try await test.transport.nextTransfer().request.headers["Authorization"] == "secret")
         await test.cache.shutdown()
+
+        let options = KingfisherGuide.request(a, url("mirror"), url("small"))
+        #expect(options.cachePolicy == .ignoreCache && options.lowDataURL == url("small"))
+        #expect(options.alternatives.map(\.url) == [url("mirror")] && options.options.processors?.count == 1)
+        let plain = ImageXGuide.network(a, "https://example.org")
+        #expect(plain.headers["Referer"] == "https://example.org" && plain.timeout == .seconds(20))
+        #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))
     }
 
-    @Test("queues are changed as it says, by each of the calls that are mapped")
+    @Test("queues are changed as it says")
     func queues() async throws {
-        let queues = Box<[FetchQueue]>([])
-        let test = TestImageCache { configuration in
-            configuration.data.observe { event in
-                if case .queueChanged(let queue) = event.kind { queues.update { $0.append(queue) } }
-            }
-        }
+        let test = TestImageCache()
         // Whose fetch they share.
         let row = test.cache.slowGetImage(a)
         let transfer = try await test.transport.nextTransfer()
         GettingStartedGuide.urgency(test.cache, a)
         #expect(await row.error == .cancelled)
-        #expect(await settle { transfer.isCancelled && test.cache.data.queueCounts == QueueCounts() })
-        #expect(queues.value == [.fast, .slow])
-        #expect(test.transport.transfers.count == 1)
-
-        let b = url("b")
-        try SGImageCacheGuide.tables(test.cache, a, ImageRequest(b), "key", picture)
-        #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0)
-        #expect(await settle { test.transport.transfers(of: b).contains { $0.queue == .slow && !$0.isCancelled } })
+        try await transfer.wait { $0.isCancelled && $0.queue == .slow }
+        await test.cache.idle()
+        #expect(test.cache.data.queueCounts == QueueCounts() && test.transport.transfers.count == 1)
         await test.cache.shutdown()
     }
 
-    @Test("pictures and files that are at hand, and bytes that are no pictures")
+    @Test("there is each of the calls that are mapped")
+    func tables() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let request = KingfisherGuide.allOptions(a, test.cache.data, .inPlace)
+        #expect(request.cachePolicy == .bypass && request.priority == Priority(0.8))
+        let bytes = try picture.png
+        try test.cache.addImage(picture, bytes: bytes, for: url("kept"))
+        await test.cache.idle()
+        let tasks = [test.cache.getRemoteImage(a), test.cache.getRemoteImage(url("other"))]
+        let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
+        #expect(test.cache.memoryCount == 1 && test.cache.data.diskCount == 1)
+        try await KingfisherGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture, bytes)
+        for ended in tasks { #expect(await ended.error == .cancelled) }
+        for transfer in transfers { try await transfer.wait { $0.isCancelled } }
+        await test.cache.idle()
+        #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0 && test.cache.data.diskCount == 0)
+        #expect(test.cache.data.fastQueue.maxConcurrent == 5 && !test.cache.hasImage(for: url("kept")))
+
+        try SGImageCacheGuide.tables(test.cache, a, ImageRequest(url("b")), "key", picture)
+        #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0)
+        await test.cache.shutdown()
+    }
+
+    @Test("pictures and files that are at hand, and bytes that are no pictures; what is prefetched is told")
     func local() async throws {
         let folder = TemporaryFolder()
         let icons = folder.url.appendingPathComponent("icons")
@@ -101,6 +168,11 @@ struct GuideTests {
         #expect(test.cache.image(for: a)?.pixels == Image.sample(seed: 9).pixels)
         test.transport.script(url("feed"), [.body(Data("[]".utf8))])
         #expect(try await GettingStartedGuide.data(test.cache, url("feed")) == Data("[]".utf8))
+        let banner = Stage()
+        test.transport.script(url("next"), [.body(try picture.png)])
+        let prefetcher = KingfisherGuide.prefetch(test.cache, [url("next")], Stage(), banner)
+        try await banner.noted.wait { $0 == ["0 failed"] }
+        #expect(prefetcher.progress.completed == 1)
         await test.cache.shutdown()
     }
 
@@ -119,18 +191,17 @@ struct GuideTests {
         let test = TestImageCache()
         test.transport.script(a, [.body(try picture.png)])
         let (view, binding) = DisplaysGuide.binding(test.cache, a, Loop())
-        #expect(await settle { test.cache.memory.contains(CacheKey(a)) })
+        await test.cache.idle()
         let caption = Stage()
-        DisplaysGuide.completion(binding, ImageRequest(a), .sample(3, 2), DisplaysGuide.options(), caption)
-        // The thread that shows the first picture may still be at it, and then shows what comes next as well.
         let told = DisplaysGuide.PhotoView.told
-        #expect(await settle { caption.texts == ["memory"] && told.value.last == "16x12 over 0.0 seconds" })
+        DisplaysGuide.completion(binding, ImageRequest(a), .sample(3, 2), DisplaysGuide.options(), caption)
+        try await told.wait { $0.last == "16x12 over 0.0 seconds" }
+        try await caption.noted.wait { $0 == ["memory"] }
         DisplaysGuide.presence(binding)
         let list = DisplaysGuide.list(test.cache, (0..<20).map { url("\($0)") }, binding)
-        #expect(await settle { told.value.last == "000000ff" })
-        withExtendedLifetime(view) {}
-        #expect(await settle { test.transport.transfers(of: url("3")).count == 1 })
-        withExtendedLifetime(list) {}
+        try await told.wait { $0.last == "000000ff" }
+        try await test.transport.waitForTransfers(1, of: url("3"))
+        withExtendedLifetime((view, list)) {}
         await test.cache.shutdown()
     }
 
@@ -142,10 +213,16 @@ struct GuideTests {
         SGImageCacheGuide.immutable(&configuration)
         #expect(configuration.memoryLimit == 200 << 20 && configuration.data.diskLimit == 1 << 30)
         #expect(configuration.limits.pixels == 50_000_000 && configuration.data.freshness == .immutable())
+        KingfisherGuide.limits(&configuration)
+        #expect(configuration.memoryCountLimit == 500 && configuration.data.diskExpiration == .days(30))
+        ImageXGuide.cache(&configuration)
+        #expect(configuration.data.compression == .gzip && configuration.data.diskLimit == 200 << 20)
         #expect(DecodingGuide.register(nil).codecs.readable.contains(ImageFormat(rawValue: "pixmap")))
     }
 
-    @Test("own processors and codecs work, alone and in a cache")
+    // MARK: Pictures
+
+    @Test("own processors and codecs work, alone and in a cache; headers are read, and pictures written again")
     func extending() async throws {
         let translucent = Image.sample(alpha: 200)
         let negative = try DecodingGuide.Negative().process(translucent, ProcessingContext())
@@ -156,6 +233,10 @@ struct GuideTests {
         #expect(image.size == PixelSize(width: 100, height: 50) && image[1, 1] == SIMD4(225, 225, 225, 255))
         #expect(DecodingGuide.chain(a).options.processors?.count == 1)
         await test.cache.shutdown()
+        let bytes = try Pictures.data("jpeg/large.jpg")
+        #expect(try DecodingGuide.info(bytes).format == .jpeg)
+        let info = try ImageInfo(DecodingGuide.codecs(bytes))
+        #expect(info.format == .jpeg && info.size.map { max($0.width, $0.height) } == 64)
     }
 
     @Test("processors do what the guide says, in a cache and without one")
@@ -178,34 +259,56 @@ struct GuideTests {
         await test.cache.shutdown()
     }
 
-    @Test("headers are read, and pictures made small and written again")
-    func codecs() throws {
-        let bytes = try Pictures.data("jpeg/large.jpg")
-        #expect(try DecodingGuide.info(bytes).format == .jpeg)
-        let info = try ImageInfo(DecodingGuide.codecs(bytes))
-        #expect(info.format == .jpeg && info.size.map { max($0.width, $0.height) } == 64)
-    }
-
-    @Test("frames come one after the other; a request for previews ends with the picture itself")
-    func frames() async throws {
-        let player = Stage()
-        try await DecodingGuide.frames(picture, player)
-        #expect(player.images.isEmpty)
-        #if GIF
-            let frames = (0..<3).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(50)) }
-            let gif = try GIFEncoder().encode(frames, loopCount: 0, EncodeOptions())
-            try await DecodingGuide.frames(try CodecRegistry.standard.decode(gif), player)
-            #expect(player.images.count == 3)
-        #endif
-
+    @Test("a request for previews ends with the picture itself")
+    func previews() async throws {
         let test = TestImageCache()
         let view = Stage()
         let bytes = try Pictures.data("jpeg/large-progressive.jpg")
         DecodingGuide.previews(test.cache, a, view)
-        let transfer = try await test.transport.nextTransfer()
-        transfer.finish(with: bytes)
-        let whole = try JPEGDecoder().decode(bytes, DecodeOptions()).pixels
-        #expect(await settle { view.images.last?.pixels == whole })
+        try await test.transport.nextTransfer().finish(with: bytes)
+        await test.cache.idle()
+        #expect(view.images.last?.pixels == (try JPEGDecoder().decode(bytes, DecodeOptions()).pixels))
         await test.cache.shutdown()
     }
+
+    #if GIF
+        @Test("frames come one after the other; players show them, and say how far they are")
+        func animation() async throws {
+            let frames = (0..<3).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(20)) }
+            let image = try CodecRegistry.standard.decode(GIFEncoder().encode(frames, loopCount: 1, EncodeOptions()))
+            let alone = Stage()
+            try await DecodingGuide.frames(picture, alone)
+            #expect(alone.images.isEmpty)
+            try await DecodingGuide.frames(image, alone)
+            #expect(alone.images.count == 3)
+
+            let view = Stage()
+            let player = AnimationGuide.playing(image, view, Loop())
+            let other = AnimatedImage(image)
+            await AnimationGuide.stream(other, view)
+            #expect(other.state == .finished && !view.images.isEmpty)
+            AnimationGuide.shortOfMemory(player)
+            #expect([.paused, .finished].contains(player.state))
+            player.stop()
+            player.start()
+            AnimationGuide.offScreen(player)
+            #expect(player.state != .paused)
+
+            let hooked = Stage()
+            let loops = AnimationGuide.hooks(image, hooked)
+            // A queue that comes late is told only the newest of what came meanwhile.
+            try await hooked.noted.wait { $0.first == "hidden" && $0.suffix(2) == ["3 of 3", "finished"] }
+            #expect(loops.state == .finished)
+            let played = Stage()
+            let file = try ImageXGuide.play(try picture.png, played)
+            try await played.shown.wait { !$0.isEmpty }
+            file.stop()
+
+            #expect(AnimationGuide.delays().delays == .atLeast(.milliseconds(20)))
+            #expect(AnimationGuide.processors().processors.count == 1)
+            let last = try await AnimationGuide.testing(image, view)
+            for await _ in last.frames where last.currentIndex > 0 { break }
+            #expect(last.currentIndex > 0)
+        }
+    #endif
 }

@@ -5,81 +5,8 @@ import Testing
 
 @testable import Dipper
 
-@Suite("Memory for pixels is used again, within a limit, and never shows what was in it", .timeLimit(.minutes(5)))
+@Suite("Memory for pixels is counted, goes back to the system, and may be refused", .timeLimit(.minutes(2)))
 struct PixelMemoryTests {
-    /// Addresses that stand for blocks: the pool never touches them.
-    private func block(_ number: Int) -> UnsafeMutableRawPointer {
-        UnsafeMutableRawPointer(bitPattern: number * 4096).unsafelyUnwrapped
-    }
-
-    @Test("A block given back serves for the same length, the last one first")
-    func reuse() {
-        let pool = PixelPool(limit: 100)
-        #expect(pool.take(10) == nil)
-        #expect(pool.give(block(1), 10).isEmpty && pool.give(block(2), 10).isEmpty && pool.give(block(3), 20).isEmpty)
-        #expect(pool.byteCount == 40)
-        #expect(pool.take(10)?.start == block(2))
-        #expect(pool.take(10)?.start == block(1))
-        // What is taken is nobody else's until it is given back.
-        #expect(pool.take(10) == nil)
-        #expect(pool.take(30) == nil)
-        #expect(pool.byteCount == 20)
-    }
-
-    @Test("Where one of its length is missing the shortest of the longer ones serves, up to a length")
-    func longer() {
-        let pool = PixelPool(limit: 1000)
-        for (number, capacity) in [(1, 60), (2, 40), (3, 50), (4, 40), (5, 30)] {
-            #expect(pool.give(block(number), capacity).isEmpty)
-        }
-        #expect(pool.take(30, upTo: 60)?.start == block(5))
-        let longer = pool.take(30, upTo: 60)
-        #expect(longer?.start == block(4) && longer?.capacity == 40)
-        #expect(pool.take(35) == nil && pool.take(35, upTo: 39) == nil && pool.take(61, upTo: 100) == nil)
-        #expect(pool.byteCount == 150)
-    }
-
-    @Test("Above the limit the oldest go; what is larger than the limit is not kept")
-    func limit() {
-        let pool = PixelPool(limit: 100)
-        for number in 1...4 { #expect(pool.give(block(number), 25).isEmpty) }
-        #expect(pool.give(block(5), 40).map(\.start) == [block(1), block(2)])
-        #expect(pool.byteCount == 90)
-        #expect(pool.give(block(6), 101).map(\.start) == [block(6)])
-        #expect(pool.byteCount == 90)
-        #expect(pool.empty().map(\.start) == [block(3), block(4), block(5)])
-        #expect(pool.byteCount == 0 && pool.take(25) == nil)
-    }
-
-    @Test("Little is wasted, and great lengths that are nearly the same are alike")
-    func capacity() {
-        for count in [0, 1, 1000, PixelMemory.smallestPaged - 1] { #expect(PixelMemory.capacity(for: count) == count) }
-        var count = PixelMemory.smallestPaged
-        while count < 1 << 34 {
-            for bytes in [count, count + 1, count + count / 3] {
-                let capacity = PixelMemory.capacity(for: bytes)
-                let waste = capacity - bytes
-                #expect(capacity >= bytes && capacity.isMultiple(of: 4096))
-                #expect(waste <= bytes / 8 || (bytes >= PixelMemory.smallestHuge && waste < 2 << 20))
-                #expect(PixelMemory.capacity(for: capacity) == capacity)
-            }
-            count *= 2
-        }
-        #expect(PixelMemory.capacity(for: 48_000_000) == PixelMemory.capacity(for: 47_000_000))
-    }
-
-    @Test(
-        "Blocks of every kind can be written from end to end",
-        arguments: [1, 1 << 15, 100_000, 1 << 18, (4 << 20) - 1, (4 << 20) + 1, 9 << 20])
-    func wholeBlock(byteCount: Int) throws {
-        let memory = try PixelMemory.allocate(byteCount)
-        #expect(memory.count == byteCount)
-        #expect(Int(bitPattern: memory.baseAddress) % PixelMemory.alignment == 0)
-        memset(memory.baseAddress.unsafelyUnwrapped, 7, byteCount)
-        #expect(memory[0] == 7 && memory[byteCount - 1] == 7)
-        PixelMemory.free(memory)
-    }
-
     @Test("A picture counts with all that is taken for it, its frames included")
     func footprint() throws {
         let small = try PixelBuffer(PixelSize(width: 50, height: 50)).image(isOpaque: false)
@@ -159,35 +86,6 @@ struct PixelMemoryTests {
         }
     }
 
-    /// Leaves blocks of a size full of a pattern, as earlier pictures do.
-    private func poison(_ byteCount: Int) throws {
-        let blocks = try (0..<3).map { _ in try PixelMemory.allocate(byteCount) }
-        for block in blocks { memset(block.baseAddress.unsafelyUnwrapped, 0xA5, byteCount) }
-        for block in blocks { PixelMemory.free(block) }
-    }
-
-    @Test("Nothing of an earlier picture shows", arguments: Orientation.allCases)
-    func noLeak(orientation: Orientation) throws {
-        let size = PixelSize(width: 280, height: 240)
-        let pixels = (0..<size.width * size.height * 4).map { UInt8(truncatingIfNeeded: $0 & 3 == 3 ? 255 : $0 >> 4) }
-        let picture = TestPicture(size: size, pixels: pixels)
-        let (half, double) = (PixelSize(width: 140, height: 120), PixelSize(width: 560, height: 480))
-        for target in [nil, half, double] {
-            let options = DecodeOptions(target: target.map { TargetSize($0, .stretch, allowsUpscaling: true) })
-            for rows in [size.height, 100] {
-                PixelMemory.trim()
-                let clean = try picture.written(options, orientation: orientation, upTo: rows).pixels
-                // The result, and the bands on the way.
-                try poison(clean.count)
-                for band in [40_000, 1 << 17, 1 << 18] { try poison(band) }
-                let image = try picture.written(options, orientation: orientation, upTo: rows)
-                // Not compared inside of the expectation, which would look for the difference for minutes.
-                let isSame = image.pixels == clean
-                #expect(isSame)
-            }
-        }
-    }
-
     @Test("Many threads take and give at the same time")
     func threads() async throws {
         try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -207,5 +105,39 @@ struct PixelMemoryTests {
             }
             for try await isAlone in group { #expect(isAlone) }
         }
+    }
+
+    @Test("Blocks that come and go in any order leave no memory behind")
+    func noFragments() throws {
+        let page = PixelRegions.pageSize
+        let regions = PixelRegions(regionSize: 4_096 * page)
+        func block(pages: Int) throws -> UnsafeMutableRawPointer {
+            let start = try #require(regions.allocate(pages * page))
+            // Earlier contents do not show.
+            #expect(start.load(as: UInt64.self) == 0)
+            memset(start, 0xA5, pages * page)
+            return start
+        }
+        let first = try block(pages: 1)
+        var random = SteadyNumbers(6)
+        var live: [(start: UnsafeMutableRawPointer, pages: Int)] = []
+        var held = 1
+        for _ in 0..<2_000 {
+            // As a cache at its limit does, but for the order.
+            while held > 1_000 {
+                let (start, pages) = live.remove(at: Int.random(in: 0..<live.count, using: &random))
+                regions.free(start, pages * page)
+                held -= pages
+            }
+            let pages = Int.random(in: 8...70, using: &random)
+            live.append((try block(pages: pages), pages))
+            held += pages
+        }
+        #expect(regions.count == 1)
+        var states = [UInt8](repeating: 0, count: 4_096)
+        try #require(mincore(first, 4_096 * page, &states) == 0)
+        #expect(states.count { $0 & 1 == 1 } == held)
+        for (start, pages) in live { regions.free(start, pages * page) }
+        #expect(mincore(first, 4_096 * page, &states) == 0 && states.count { $0 & 1 == 1 } == 1)
     }
 }

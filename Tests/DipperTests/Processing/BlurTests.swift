@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Blurring", .timeLimit(.minutes(5)))
+@Suite("Blurring", .timeLimit(.minutes(2)))
 struct BlurTests {
     /// The filter by its definition: all weights up to seven standard deviations, with the edge pixels repeated outside
     /// of the picture.

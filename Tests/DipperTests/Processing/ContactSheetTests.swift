@@ -4,7 +4,7 @@ import Testing
 
 @testable import Dipper
 
-@Suite("A contact sheet", .timeLimit(.minutes(5)))
+@Suite("A contact sheet", .timeLimit(.minutes(2)))
 struct ContactSheetTests {
     private func sheet(_ width: Int, _ height: Int, columns: Int? = nil, gap: Int = 2) -> ContactSheet {
         var sheet = ContactSheet(cell: PixelSize(width: width, height: height), columns: columns)

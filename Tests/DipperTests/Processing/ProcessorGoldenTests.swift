@@ -2,7 +2,7 @@ import Dipper
 import TestSupport
 import Testing
 
-@Suite("Processors make what their formulas say", .timeLimit(.minutes(5)))
+@Suite("Processors make what their formulas say", .timeLimit(.minutes(2)))
 struct ProcessorGoldenTests {
     /// A processor, its test picture, and the largest difference, in steps of 1/255, that rounding explains.
     struct Case: CustomTestStringConvertible {

@@ -1,7 +1,7 @@
 import Dipper
 import Testing
 
-@Suite("Identifiers tell every setting from every other", .timeLimit(.minutes(5)))
+@Suite("Identifiers tell every setting from every other", .timeLimit(.minutes(2)))
 struct ProcessorIdentifierTests {
     @Test("what does not count is not in them")
     func sameResult() {

@@ -1,9 +1,8 @@
 import Dipper
-import Synchronization
 import TestSupport
 import Testing
 
-@Suite("What holds for every processor", .timeLimit(.minutes(5)))
+@Suite("What holds for every processor", .timeLimit(.minutes(2)))
 struct ProcessorRuleTests {
     @Test("no colour is ever above its alpha, and what says that it is opaque is")
     func premultiplied() throws {
@@ -73,7 +72,8 @@ struct ProcessorRuleTests {
     func identity() throws {
         let (soft, photo) = (try Processed.picture("soft"), try Processed.picture("photo"))
         let nothing: [any ImageProcessor] = [
-            .resize(width: 40, height: 30), .resize(width: 90, height: 90), .scale(by: 1), .crop(width: 40, height: 99),
+            .resize(width: 40, height: 30), .resize(width: 90, height: 90), .downsample(width: 100, height: 30),
+            .scale(by: 1), .crop(width: 40, height: 99),
             .crop(to: PixelRect(x: -5, y: 0, width: 100, height: 100)), .fitting(width: 40, height: 30),
             .fitting(width: 1, height: 1, .original), .roundedCorners(radius: 0),
             .roundedCorners(radius: 9, corners: []), .border(.black, width: 0), .border(.clear, width: 3), .blur(0),
@@ -116,6 +116,30 @@ struct ProcessorRuleTests {
         image.scale = 2.5
         for processor in try Processed.all() {
             #expect(try processor.process(image, .init()).scale == 2.5, "\(processor.identifier)")
+        }
+    }
+
+    @Test("the first processor of a chain alone says what size is decoded to")
+    func decodeTarget() {
+        let target = TargetSize(PixelSize(width: 40, height: 30), .fill)
+        let (down, resize) = (ImageProcessors.Downsample(to: target), ImageProcessors.Resize(width: 2, height: 2))
+        #expect(down.decodeTarget == target && resize.decodeTarget == nil)
+        #expect((down |> resize |> resize).decodeTarget == target && (resize |> down).decodeTarget == nil)
+    }
+
+    @Test("modes of sizes give the sizes that they name")
+    func modes() throws {
+        let image = try Processed.noise(60, 40)
+        let cases: [(any ImageProcessor, Int, Int)] = [
+            (.resize(width: 30, height: 30), 30, 20), (.resize(width: 30, height: 30, .fill), 45, 30),
+            (.resize(width: 30, height: 30, .stretch), 30, 30), (.resize(width: 120, height: 120), 60, 40),
+            (.resize(width: 120, height: 120, allowsUpscaling: true), 120, 80),
+            (.downsample(width: 6, height: 6), 6, 4),
+        ]
+        for (processor, width, height) in cases {
+            let result = try processor.process(image, .init())
+            #expect(result.size == PixelSize(width: width, height: height), "\(processor.identifier)")
+            #expect(result.byteCount == width * height * 4)
         }
     }
 

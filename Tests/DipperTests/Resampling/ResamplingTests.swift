@@ -1,14 +1,39 @@
+import Dipper
 import Foundation
 import TestSupport
 import Testing
 
-@testable import Dipper
-
-@Suite("Resampling is Lanczos with three lobes on premultiplied colours", .timeLimit(.minutes(5)))
+@Suite(
+    "Pictures get the size that is wanted, by Lanczos with three lobes on premultiplied colours",
+    .timeLimit(.minutes(2)))
 struct ResamplingTests {
     private func stretched(_ picture: TestPicture, _ width: Int, _ height: Int) throws -> Image {
-        let target = TargetSize(PixelSize(width: width, height: height), .stretch, allowsUpscaling: true)
-        return try picture.written(DecodeOptions(target: target))
+        let image = try #require(Image(size: picture.size, premultiplied: picture.pixels))
+        return try ImageProcessors.Resize(width: width, height: height, .stretch, allowsUpscaling: true)
+            .process(image, .init())
+    }
+
+    @Test(
+        "Fit keeps proportions inside the target, fill covers it, stretch takes it; only what is allowed to grows",
+        arguments: [
+            (400, 300, TargetSize.Mode.fit, false, 4000, 2000, 400, 200),
+            (400, 300, .fill, false, 4000, 2000, 600, 300), (400, 300, .stretch, false, 4000, 2000, 400, 300),
+            (400, 300, .fit, false, 40, 20, 40, 20), (400, 300, .fit, true, 40, 20, 400, 200),
+            (400, 300, .stretch, false, 4000, 20, 400, 20), (400, 300, .fit, false, 60_000, 2, 400, 1),
+            (0, -5, .fit, false, 3, 2, 3, 2), (0, -5, .fill, false, 3, 2, 3, 2), (0, -5, .stretch, false, 3, 2, 3, 2),
+        ])
+    func targets(
+        width: Int, height: Int, mode: TargetSize.Mode, grows: Bool, ofWidth: Int, ofHeight: Int, newWidth: Int,
+        newHeight: Int
+    ) {
+        let target = TargetSize(PixelSize(width: width, height: height), mode, allowsUpscaling: grows)
+        let size = target.size(for: PixelSize(width: ofWidth, height: ofHeight))
+        #expect(size == PixelSize(width: newWidth, height: newHeight))
+        for (wide, picture) in [(Int.max, PixelSize(width: 3, height: 2)), (1, PixelSize(width: .max, height: 1))] {
+            let target = TargetSize(PixelSize(width: wide, height: .max), mode, allowsUpscaling: true)
+            let size = target.size(for: picture)
+            #expect(size.width > 0 && size.height > 0)
+        }
     }
 
     @Test(
@@ -31,8 +56,8 @@ struct ResamplingTests {
     @Test(
         "Beyond that, boxes stand for the filter",
         arguments: [
-            (80, 60, 20, 15), (161, 121, 16, 12), (200, 150, 7, 5), (397, 301, 40, 30), (300, 11, 1, 1),
-            (90, 400, 90, 9), (1000, 3, 3, 3), (129, 131, 30, 31),
+            (80, 60, 20, 15), (161, 121, 16, 12), (200, 150, 7, 5), (300, 11, 1, 1), (90, 400, 90, 9),
+            (1000, 3, 3, 3), (129, 131, 30, 31),
         ])
     func boxes(width: Int, height: Int, newWidth: Int, newHeight: Int) throws {
         for opaque in [true, false] {
@@ -62,31 +87,26 @@ struct ResamplingTests {
     func fringes(width: Int) throws {
         // Full red beside nothing: whatever the alpha, red must go with it.
         let pixels = (0..<48 * 48).flatMap { (index: Int) -> [UInt8] in
-            let isRed = (index % 48 + index / 48) % 48 < 24
-            return isRed ? [255, 0, 0, 255] : [0, 0, 0, 0]
+            (index % 48 + index / 48) % 48 < 24 ? [255, 0, 0, 255] : [0, 0, 0, 0]
         }
         let image = try stretched(TestPicture(size: PixelSize(width: 48, height: 48), pixels: pixels), width, width)
-        for y in 0..<width {
-            for x in 0..<width {
-                let pixel = image[x, y]
-                #expect(pixel.x == pixel.w && pixel.y == 0 && pixel.z == 0)
-            }
-        }
         let noise = try stretched(.waves(48, 48, opaque: false), width, width)
         for y in 0..<width {
             for x in 0..<width {
-                let pixel = noise[x, y]
-                #expect(max(pixel.x, pixel.y, pixel.z) <= pixel.w)
+                let (pixel, other) = (image[x, y], noise[x, y])
+                #expect(pixel.x == pixel.w && pixel.y == 0 && pixel.z == 0)
+                #expect(max(other.x, other.y, other.z) <= other.w)
             }
         }
     }
 
     @Test("Very long and very strong reductions are bounded in memory", arguments: [(1 << 20, 1), (1, 1 << 20)])
     func long(width: Int, height: Int) throws {
-        var options = DecodeOptions(target: TargetSize(PixelSize(width: 1, height: 1), .stretch))
-        options.limits.bytes = 40 << 20
         let pixels = [UInt8](repeating: 255, count: width * height * 4)
-        let picture = TestPicture(size: PixelSize(width: width, height: height), pixels: pixels)
-        #expect(try picture.written(options, rowsAtATime: 1 << 20).pixels == [255, 255, 255, 255])
+        let image = try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
+        var context = ProcessingContext()
+        context.limits.bytes = 40 << 20
+        let dot = try ImageProcessors.Resize(width: 1, height: 1, .stretch).process(image, context)
+        #expect(dot.pixels == [255, 255, 255, 255])
     }
 }

@@ -6,26 +6,18 @@ import Testing
 
 @Suite(
     "Videos that name other files", .enabled(if: VideoFile.isPossible, "ffmpeg is not installed"),
-    .timeLimit(.minutes(5)))
+    .timeLimit(.minutes(2)))
 struct VideoAttackTests {
-    private static let names = ["a.m3u8", "a.mp4"]
-
-    /// A folder with a secret video, and a file that refers to it by its path.
-    private func playlist(_ name: String) async throws -> (TemporaryFolder, URL) {
-        let folder = TemporaryFolder()
-        let secret = try await VideoFile.colors(as: "secret.ts", in: folder)
-        let text = "#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\n\(secret.path)\n#EXT-X-ENDLIST\n"
+    /// Writes a file that refers to a secret video, by its path in a playlist or by its name in a script.
+    private func file(_ name: String, isScript: Bool, in folder: TemporaryFolder) async throws -> URL {
+        let secret = try await VideoFile.colors(as: isScript ? "secret.mp4" : "secret.ts", in: folder)
+        let text =
+            isScript
+            ? "ffconcat version 1.0\nfile secret.mp4\n"
+            : "#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\n\(secret.path)\n#EXT-X-ENDLIST\n"
         let file = folder.url.appendingPathComponent(name)
         try Data(text.utf8).write(to: file)
-        return (folder, file)
-    }
-
-    private func script(_ name: String) async throws -> (TemporaryFolder, URL) {
-        let folder = TemporaryFolder()
-        try await VideoFile.colors.write(to: folder.url.appendingPathComponent("secret.mp4"))
-        let file = folder.url.appendingPathComponent(name)
-        try Data("ffconcat version 1.0\nfile secret.mp4\n".utf8).write(to: file)
-        return (folder, file)
+        return file
     }
 
     /// Runs ffmpeg on a file by its path, as the provider does or without the list of formats.
@@ -41,18 +33,12 @@ struct VideoAttackTests {
         return try Data(contentsOf: output).count
     }
 
-    @Test("a playlist opens nothing, whatever it is called; without the list of formats it would", arguments: names)
-    func playlists(_ name: String) async throws {
-        let (folder, file) = try await playlist(name)
-        #expect(try await writes(file, anyFormat: true) > 0)
-        #expect(try await writes(file, anyFormat: false) == 0)
-        #expect(await VideoFrameProvider(file, at: .zero).error == .undecodable)
-        withExtendedLifetime(folder) {}
-    }
-
-    @Test("a script that joins files opens none; without the list of formats it would", arguments: names)
-    func scripts(_ name: String) async throws {
-        let (folder, file) = try await script(name)
+    @Test(
+        "a playlist or a script opens nothing, whatever it is called; without the list of formats it would",
+        arguments: ["a.m3u8", "a.mp4"], [true, false])
+    func opensNothing(_ name: String, isScript: Bool) async throws {
+        let folder = TemporaryFolder()
+        let file = try await file(name, isScript: isScript, in: folder)
         #expect(try await writes(file, anyFormat: true) > 0)
         #expect(try await writes(file, anyFormat: false) == 0)
         #expect(await VideoFrameProvider(file, at: .zero).error == .undecodable)

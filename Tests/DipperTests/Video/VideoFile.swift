@@ -1,6 +1,7 @@
 import DipperTesting
 import Foundation
 import TestSupport
+import Testing
 
 @testable import Dipper
 
@@ -73,22 +74,38 @@ enum VideoFile {
 }
 
 /// A script in the place of ffmpeg.
+///
+/// In the script, `$HERE` is the fake's folder, `picture` writes a picture, `watch` lets the test see the end of the
+/// script and of its children, `tell` then sends a line to the test, and `pause` waits for ``letGo()``.
 struct FakeProgram {
     let folder = TemporaryFolder()
-    var path: String { folder.url.path + "/program" }
+    var path: String { folder.path + "/program" }
+    /// The lines that the script tells. The stream ends when the script and all of its children are gone.
+    let news: AsyncStream<String>
 
-    /// - Parameter script: for the shell, in which `$HERE` is the fake's folder, and `picture` writes a picture.
     init(_ script: String) async throws {
         try Image.sample().png.write(to: folder.url.appendingPathComponent("picture.png"))
-        let text = "#!/bin/sh\nHERE='\(folder.url.path)'\npicture() { cat \"$HERE/picture.png\"; }\n\(script)\n"
+        for name in ["news", "gate"] { #expect(mkfifo(folder.path + "/" + name, 0o600) == 0) }
+        news = Self.lines(of: open(folder.path + "/news", O_RDONLY | O_NONBLOCK | O_CLOEXEC))
+        let text = """
+            #!/bin/sh
+            HERE='\(folder.path)'
+            picture() { cat "$HERE/picture.png"; }
+            watch() { exec 9>"$HERE/news"; }
+            tell() { echo "$*" >&9; }
+            pause() { cat "$HERE/gate" >/dev/null; }
+            \(script)
+
+            """
         // Written by another process: a program that this one writes to cannot be run while a third is being started.
         await VideoFile.run("sh", ["-c", "printf %s \"$1\" >\"$2\"; chmod +x \"$2\"", "sh", text, path])
     }
 
-    func lines(_ name: String) -> [String] {
-        let text = try? String(contentsOf: folder.url.appendingPathComponent(name), encoding: .utf8)
-        return text?.split(separator: "\n").map(String.init) ?? []
-    }
+    /// Lets a script that pauses go on.
+    func letGo() { close(open(folder.path + "/gate", O_WRONLY | O_CLOEXEC)) }
+
+    /// Returns the lines of a file that the script has written.
+    func lines(_ name: String) -> [String] { folder.text(name)?.split(separator: "\n").map(String.init) ?? [] }
 
     /// A picture of what may be anything; each number is another one.
     func frame(_ number: Int = 0) -> VideoFrameProvider {
@@ -97,10 +114,24 @@ struct FakeProgram {
         return provider
     }
 
-    /// Whether a process runs, whose number is a line of a file.
-    static func isRunning(_ id: String) -> Bool {
-        guard let text = try? String(contentsOfFile: "/proc/\(id)/stat", encoding: .utf8) else { return false }
-        return text.split(separator: ")").last?.hasPrefix(" Z") == false
+    /// Reads lines on a thread, until the last writer is gone or nothing comes for a minute.
+    private static func lines(of descriptor: Int32) -> AsyncStream<String> {
+        let (stream, continuation) = AsyncStream.makeStream(of: String.self)
+        Thread.detachNewThread {
+            var rest = Data()
+            var buffer = [UInt8](repeating: 0, count: 4096)
+            var state = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            while poll(&state, 1, 60_000) > 0, case let count = read(descriptor, &buffer, buffer.count), count > 0 {
+                rest += buffer.prefix(count)
+                while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+                    continuation.yield(String(decoding: rest[..<end], as: UTF8.self))
+                    rest = Data(rest[rest.index(after: end)...])
+                }
+            }
+            close(descriptor)
+            continuation.finish()
+        }
+        return stream
     }
 }
 

@@ -1,11 +1,10 @@
+import Dipper
 import DipperTesting
 import Foundation
 import TestSupport
 import Testing
 
-@testable import Dipper
-
-@Suite("Programs that decode videos, and those that do not", .serialized, .timeLimit(.minutes(5)))
+@Suite("Programs that decode videos, and those that do not", .serialized, .timeLimit(.minutes(2)))
 struct VideoProgramTests {
     /// Returns the result of a call whose program is a script.
     private func error(
@@ -35,16 +34,16 @@ struct VideoProgramTests {
 
     @Test("a program that never ends is ended, with its children, after the time limit")
     func endless() async throws {
-        let fake = try await FakeProgram("echo $$ >>$HERE/ids; sleep 1000 & echo $! >>$HERE/ids; wait")
         // On a busy machine it may not have come so far at first.
-        var limit = Duration.milliseconds(200)
-        while fake.lines("ids").count < 2, limit < .seconds(30) {
-            #expect(await fake.frame().with(\.timeLimit, limit).error == .undecodable)
-            limit *= 2
+        for limit in [500, 4_000, 30_000] {
+            let fake = try await FakeProgram("watch; sleep 1000 & echo $! >>$HERE/ids; wait")
+            #expect(await fake.frame().with(\.timeLimit, .milliseconds(limit)).error == .undecodable)
+            guard !fake.lines("ids").isEmpty else { continue }
+            // It ends when the last of them is gone.
+            for await _ in fake.news {}
+            return
         }
-        let ids = fake.lines("ids")
-        #expect(ids.count >= 2 && !FileManager.default.fileExists(atPath: "/proc/\(ids.first ?? "self")"))
-        #expect(await settle { !ids.contains(where: FakeProgram.isRunning) })
+        Issue.record("the program was not started within 30 seconds")
     }
 
     @Test("so is one that has closed its output, and one that never stops complaining")
@@ -57,10 +56,9 @@ struct VideoProgramTests {
 
     @Test("a child that is left behind is ended, and does not take the picture away")
     func leftBehind() async throws {
-        let fake = try await FakeProgram("sleep 1000 >/dev/null 2>&1 & echo $! >$HERE/ids; picture")
+        let fake = try await FakeProgram("watch; sleep 1000 >/dev/null 2>&1 & picture")
         #expect(try await fake.frame().image.pixels == Image.sample().pixels)
-        #expect(await settle { !fake.lines("ids").contains(where: FakeProgram.isRunning) })
-        #expect(fake.lines("ids").count == 1)
+        for await _ in fake.news {}
     }
 
     @Test("one that writes forever is too large")
@@ -112,77 +110,65 @@ struct VideoProgramTests {
 
     @Test("equal calls are one run, in whichever queue")
     func shared() async throws {
-        let fake = try await FakeProgram("echo run >>$HERE/runs; while [ ! -e $HERE/go ]; do sleep 0.01; done; picture")
+        let fake = try await FakeProgram("echo run >>$HERE/runs; watch; tell run; pause; picture")
         let test = TestImageCache(folder: TemporaryFolder())
         let request = ImageRequest(fake.frame())
         let tasks = [
             test.cache.slowGetImage(request), test.cache.getImage(request),
             test.cache.getImage(ImageRequest(fake.frame())),
-            test.cache.getImage(request.processed(by: Inverting())),
         ]
-        #expect(await settle { !fake.lines("runs").isEmpty })
-        try Data().write(to: fake.folder.url.appendingPathComponent("go"))
-        for task in tasks.prefix(3) { #expect(try await task.value.pixels == Image.sample().pixels) }
-        _ = try await tasks[3].value
+        let processed = test.cache.getImage(request.processed(by: Inverting()))
+        for await _ in fake.news { break }
+        fake.letGo()
+        for task in tasks { #expect(try await task.value.pixels == Image.sample().pixels) }
+        _ = try await processed.value
         #expect(fake.lines("runs") == ["run"])
         await test.cache.shutdown()
     }
 
-    @Test("at most two run at once; who is cancelled in the queue ends at once, and who runs is killed")
+    @Test("at most two run at once; a call that is cancelled in the queue ends at once, and one that runs is killed")
     func cancelled() async throws {
         let fake = try await FakeProgram(
             """
             while [ "$1" != -ss ]; do shift; done
-            echo $2 >>$HERE/times; echo $$ >>$HERE/ids; exec sleep 1000
+            watch; tell $2; echo $2 >>$HERE/runs; exec sleep 1000
             """)
         // It begins ten seconds before the time.
         let calls = (0..<4).map { number in Task { await fake.frame(number + 11).error } }
-        #expect(await settle { fake.lines("ids").count == 2 })
-        let running = Set(fake.lines("times").compactMap { Double($0) }.map { Int($0) - 1 })
+        var news = fake.news.makeAsyncIterator()
+        var running: Set<Int> = []
+        for _ in 0..<2 { running.insert(try #require(await news.next().flatMap(Double.init).map { Int($0) - 1 })) }
         for number in Set(0..<4).subtracting(running) {
             calls[number].cancel()
             #expect(await calls[number].value == .cancelled)
         }
-        #expect(running.count == 2 && fake.lines("ids").allSatisfy(FakeProgram.isRunning))
+        // The key of a video does not wait for running programs.
+        _ = await VideoFrameProvider.key(of: URL(fileURLWithPath: fake.path))
         for number in running {
             calls[number].cancel()
             #expect(await calls[number].value == .cancelled)
         }
-        let ids = fake.lines("ids")
-        #expect(ids.count == 2 && !ids.contains { FileManager.default.fileExists(atPath: "/proc/\($0)") })
+        #expect(await news.next() == nil)
         let late = Task {
-            while !Task.isCancelled { await Task.yield() }
-            return await fake.frame().error
+            withUnsafeCurrentTask { $0?.cancel() }
+            return await fake.frame(11).error
         }
-        late.cancel()
-        #expect(await late.value == .cancelled && fake.lines("ids").count == 2)
+        #expect(await late.value == .cancelled && running.count == 2)
+        #expect(fake.lines("runs").count <= 2)
     }
 
-    @Test("the key of a video does not wait for running programs")
-    func keyMeanwhile() async throws {
-        let fake = try await FakeProgram("echo $$ >>$HERE/ids; exec sleep 1000")
-        let calls = (0..<2).map { number in
-            Task { await fake.frame(number).with(\.timeLimit, .seconds(200)).error }
-        }
-        try #require(await settle { fake.lines("ids").count == 2 })
-        _ = await VideoFrameProvider.key(of: URL(fileURLWithPath: fake.path))
-        #expect(fake.lines("ids").allSatisfy(FakeProgram.isRunning))
-        for call in calls { call.cancel() }
-        for call in calls { #expect(await call.value == .cancelled) }
-    }
-
-    @Test("a call that is cancelled in a cache ends its program; so does the end of the cache")
-    func cancelledInCache() async throws {
-        for shutsDown in [false, true] {
-            let fake = try await FakeProgram("echo $$ >>$HERE/ids; exec sleep 1000")
-            let test = TestImageCache()
-            let task = test.cache.getImage(ImageRequest(fake.frame()))
-            #expect(await settle { fake.lines("ids").count == 1 })
-            if shutsDown { await test.cache.shutdown() } else { task.cancel() }
-            #expect(await task.error?.isCancelled == true)
-            #expect(await settle { !fake.lines("ids").contains(where: FakeProgram.isRunning) })
-            await test.cache.shutdown()
-        }
+    @Test(
+        "a call that is cancelled in a cache ends its program; so does the end of the cache", arguments: [false, true])
+    func cancelledInCache(shutsDown: Bool) async throws {
+        let fake = try await FakeProgram("watch; tell started; exec sleep 1000")
+        let test = TestImageCache()
+        let task = test.cache.getImage(ImageRequest(fake.frame()))
+        var news = fake.news.makeAsyncIterator()
+        #expect(await news.next() == "started")
+        if shutsDown { await test.cache.shutdown() } else { task.cancel() }
+        #expect(await task.error?.isCancelled == true)
+        #expect(await news.next() == nil)
+        await test.cache.shutdown()
     }
 
     @Test("runs leave no open file and no process behind, however they end")
@@ -190,7 +176,7 @@ struct VideoProgramTests {
         // In a process of its own: other tests open files as well.
         await #expect(processExitsWith: .success) {
             let before = Self.openFiles()
-            let rounds = 40
+            let rounds = 15
             var ids: [String] = []
             for script in ["picture", "exit 1", "exec cat /dev/zero", "exec sleep 1000"] {
                 let fake = try await FakeProgram("echo $$ >>$HERE/ids; \(script)")
@@ -205,6 +191,26 @@ struct VideoProgramTests {
             let after = Self.openFiles()
             #expect(after.count < before.count + rounds)
             #expect(!after.contains { $0.contains("memfd:dipper-video") })
+        }
+    }
+
+    @Test("a program runs and is waited for while three thousand files are open")
+    func manyFiles() async {
+        // In a process of its own: Foundation's Process, which other tests use, fails with so many.
+        await #expect(processExitsWith: .success) {
+            var limit = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            limit.rlim_cur = min(limit.rlim_max, 4_096)
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            // Made by Foundation's Process, so before the files are opened.
+            let fake = try await FakeProgram("picture")
+            let endless = try await FakeProgram("watch; exec sleep 1000")
+            var opened = 0
+            while opened < 3_000, open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0 { opened += 1 }
+            try #require(opened == 3_000 || limit.rlim_max < 3_100)
+            #expect(try await fake.frame().image.pixels == Image.sample().pixels)
+            #expect(await endless.frame().with(\.timeLimit, .seconds(1)).error == .undecodable)
+            for await _ in endless.news {}
         }
     }
 

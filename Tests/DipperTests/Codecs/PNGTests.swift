@@ -1,12 +1,10 @@
+import Dipper
 import Foundation
-import Synchronization
 import TestSupport
 import Testing
 
-@testable import Dipper
-
-@Suite("PNG is read as the standard says, and broken PNG is refused", .timeLimit(.minutes(5)))
-struct PNGDecoderTests {
+@Suite("PNG is read and written as the standard says, and broken PNG is refused", .timeLimit(.minutes(2)))
+struct PNGTests {
     static let exact =
         [1, 2, 4, 8].flatMap { ["grey\($0)", "grey\($0)-trns", "palette\($0)", "palette\($0)-trns"] }
         + [
@@ -51,7 +49,7 @@ struct PNGDecoderTests {
         #expect(small.size == target.size(for: whole.size))
         #expect(small.pixels == (try ImageProcessors.Resize(to: target).process(whole, .init())).pixels)
         let turned = try decode(Pictures.data("png/exif6.png"), DecodeOptions(target: target))
-        #expect(turned.size == small.size.transposed)
+        #expect(turned.size == PixelSize(width: small.height, height: small.width))
     }
 
     @Test("Bytes that end anywhere are an error, unless only the end mark is missing", arguments: exact)
@@ -196,15 +194,161 @@ struct PNGDecoderTests {
 
     @Test("A decode that nobody wants any more ends", arguments: ["rgb8", "rgb8-interlaced"])
     func cancels(name: String) throws {
-        let asked = Mutex(0)
-        var options = DecodeOptions()
-        options.isCancelled = {
-            asked.withLock {
-                $0 += 1; return $0 > 1
+        let data = try Pictures.data("png/\(name).png")
+        for count in 0...1 { expectError(.cancelled) { _ = try decode(data, .cancelled(after: count)) } }
+    }
+
+    // MARK: Rows as long as the memory for them
+
+    private static let forms = ["rgb8", "palette4-trns", "rgba16", "rgb8-interlaced", "gamma-linear", "icc-p3"]
+
+    /// - Returns: whether there is a picture.
+    private func reads(_ file: PNGFile, _ options: DecodeOptions = .init()) -> Bool {
+        do throws(DipperError) {
+            let image = try CodecRegistry.standard.decode(file.data, options)
+            #expect(image.pixels.count == image.width * image.height * 4)
+            return true
+        } catch {
+            #expect(error == .undecodable)
+            return false
+        }
+    }
+
+    /// Chunks that may change what libpng makes of a row, put before the pixels, in every kind of file.
+    @Test("Transparency in odd places and lengths gives a picture or an error", arguments: forms)
+    func transparency(_ name: String) throws {
+        let file = PNGFile(try Pictures.data("png/\(name).png"))
+        let pixels = try #require(file.chunks.firstIndex { $0.kind == "IDAT" })
+        var pictures = 0
+        for length in [0, 1, 2, 3, 6, 16, 255, 256, 257] {
+            for place in [1, pixels, pixels + 1] {
+                for count in 1...2 {
+                    var copy = file
+                    let chunk = (kind: "tRNS", body: [UInt8](repeating: 7, count: length))
+                    copy.chunks.insert(contentsOf: repeatElement(chunk, count: count), at: place)
+                    for allowsPartial in [false, true] {
+                        var options = DecodeOptions()
+                        options.allowsPartial = allowsPartial
+                        if reads(copy, options) { pictures += 1 }
+                    }
+                }
             }
         }
-        let data = try Pictures.data("png/\(name).png")
-        #expect(throws: DipperError.cancelled) { _ = try decode(data, options) }
-        #expect(asked.withLock { $0 } == 2)
+        #expect(pictures > 0)
+    }
+
+    @Test("A colour type that the header does not have is an error or a picture, interlaced or not", arguments: forms)
+    func colorTypes(_ name: String) throws {
+        var file = PNGFile(try Pictures.data("png/\(name).png"))
+        for type in 0...7 as ClosedRange<UInt8> {
+            for depth in [1, 2, 4, 8, 16] as [UInt8] {
+                for interlace in 0...2 as ClosedRange<UInt8> {
+                    (file.chunks[0].body[8], file.chunks[0].body[9]) = (depth, type)
+                    file.chunks[0].body[12] = interlace
+                    _ = reads(file)
+                }
+            }
+        }
+    }
+
+    // MARK: Pixels
+
+    @Test("Straight colours are multiplied by alpha, rounded to nearest, for all pairs", arguments: [256, 1])
+    func premultiplies(width: Int) throws {
+        var pixels: [UInt8] = []
+        for alpha in 0...255 {
+            for color in 0...255 { pixels += [UInt8(color), UInt8(255 - color), UInt8(color / 2), UInt8(alpha)] }
+        }
+        let file = try PNGFile(PixelSize(width: width, height: 65_536 / width), straight: pixels)
+        let image = try decode(file.data)
+        let expected = pixels.indices.map { index in
+            let alpha = pixels[index | 3]
+            return index % 4 == 3 ? alpha : UInt8((Double(pixels[index]) * Double(alpha) / 255).rounded())
+        }
+        let isSame = image.pixels == expected
+        #expect(isSame && !image.isOpaque)
+    }
+
+    @Test(
+        "Every orientation puts each pixel where it belongs, and a target counts as displayed",
+        arguments: Orientation.allCases, [(1, 1), (2, 3), (7, 5), (33, 31), (65, 67)])
+    func orientations(_ orientation: Orientation, _ size: (width: Int, height: Int)) throws {
+        let (width, height) = size
+        let picture = TestPicture.waves(width, height)
+        var file = try PNGFile(picture.size, straight: picture.pixels)
+        let tag = HeaderBytes.directory([(0x112, 3, 1, orientation.rawValue)])
+        file.chunks.insert(("eXIf", tag), at: 1)
+        let image = try decode(file.data)
+        try #require(image.size == orientation.applied(to: picture.size))
+        var expected: [UInt8] = []
+        for y in 0..<image.height {
+            for x in 0..<image.width {
+                // Exif 2.32: where the stored row 0 and column 0 are seen.
+                let (column, row) =
+                    switch orientation {
+                    case .up: (x, y)
+                    case .upMirrored: (width - 1 - x, y)
+                    case .down: (width - 1 - x, height - 1 - y)
+                    case .downMirrored: (x, height - 1 - y)
+                    case .leftMirrored: (y, x)
+                    case .right: (y, height - 1 - x)
+                    case .rightMirrored: (width - 1 - y, height - 1 - x)
+                    case .left: (width - 1 - y, x)
+                    }
+                expected += picture.pixel(column, row)
+            }
+        }
+        #expect(image.pixels == expected)
+        let target = TargetSize(PixelSize(width: 20, height: 30), .stretch, allowsUpscaling: true)
+        #expect(try decode(file.data, DecodeOptions(target: target)).size == target.size)
+    }
+
+    @Test("Nothing of an earlier picture shows in rows that did not come", arguments: Orientation.allCases)
+    func noLeak(orientation: Orientation) throws {
+        let pixels = [UInt8](repeating: 255, count: 280 * 240 * 4)
+        var file = try PNGFile(PixelSize(width: 280, height: 240), straight: pixels)
+        file.chunks.insert(("eXIf", HeaderBytes.directory([(0x112, 3, 1, orientation.rawValue)])), at: 1)
+        let cut = file.data.prefix(file.data.count / 2)
+        for target in [nil, PixelSize(width: 140, height: 140), PixelSize(width: 560, height: 560)] {
+            var options = DecodeOptions(target: target.map { TargetSize($0, .stretch, allowsUpscaling: true) })
+            // Leaves memory of the same size behind, full of white.
+            for _ in 0..<2 { _ = try decode(file.data, options) }
+            options.allowsPartial = true
+            let image = try decode(cut, options)
+            let rows = image.pixels
+            let white = stride(from: 0, to: rows.count, by: 4).count { rows[$0 + 3] == 255 }
+            let clear = stride(from: 0, to: rows.count, by: 4).count { rows[$0..<$0 + 4].allSatisfy { $0 == 0 } }
+            // Beside the edge, resampling mixes the two.
+            #expect(white > 0 && clear > 0 && white + clear >= rows.count / 4 * 9 / 10, "\(white), \(clear)")
+        }
+    }
+
+    // MARK: Writing
+
+    @Test(
+        "Pixels come back exactly, with alpha only where there is some", arguments: [(1, 1), (45, 31), (300, 7)],
+        [true, false])
+    func roundTrip(size: (Int, Int), opaque: Bool) throws {
+        let picture = TestPicture.waves(size.0, size.1, opaque: opaque)
+        let image = try #require(Image(size: picture.size, premultiplied: picture.pixels))
+        let data = try CodecRegistry.standard.encode(image, as: .png)
+        let again = try decode(data)
+        #expect(again.pixels == picture.pixels && again.isOpaque == image.isOpaque)
+        let file = PNGFile(data)
+        // Colour type: 2 without alpha, 6 with.
+        #expect(file.chunks[0].body[9] == (image.isOpaque ? 2 : 6))
+        #expect(file.chunks.contains { $0.kind == "sRGB" } && file.chunks.last?.kind == "IEND")
+    }
+
+    @Test("Every colour with every alpha comes back exactly; an animation is refused")
+    func allPairs() throws {
+        var pixels: [UInt8] = []
+        for alpha in 0...255 {
+            for color in 0...255 { pixels += [UInt8(min(color, alpha)), 0, UInt8(alpha), UInt8(alpha)] }
+        }
+        let image = try #require(Image(size: PixelSize(width: 256, height: 256), premultiplied: pixels))
+        let isSame = try decode(CodecRegistry.standard.encode(image, as: .png)).pixels == pixels
+        #expect(isSame)
+        expectError(.unencodable) { _ = try PNGEncoder().encode([], loopCount: 0, .init()) }
     }
 }
