@@ -146,7 +146,7 @@ lint: ## check the format of the sources, the order of their folders, the summar
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
 	python3 Tests/Structure/layers.py
 	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Tests
-	python3 Tests/Steady/time_limits.py Tests/*Tests Samples/Gallery/Tests/*
+	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/*
 
 format: ## format the sources
 	$(SWIFT) format format --in-place --recursive --configuration .swift-format $(SOURCES)

@@ -238,7 +238,7 @@ private final class NestingTransport: Transport {
 
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "nesting")
-    /// What the second transfer has heard, in order.
+    /// The changes that the second transfer has heard, in order.
     let words = Box<[Bool]>([])
 
     func whileStarting(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.whileStarting = body } }

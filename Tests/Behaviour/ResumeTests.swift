@@ -258,7 +258,7 @@ struct ResumeTests {
         await test.cache.idle()
     }
 
-    /// What the next call for a URL asks for.
+    /// The range that the next call for a URL asks for.
     private func range(_ test: TestCache, _ target: URL) async throws -> String? {
         let task = test.cache.getData(DataRequest(target).with(\.cachePolicy, .useCache))
         let transfer = try await test.transport.nextTransfer()

@@ -8,7 +8,7 @@ enum Storing {
         if control.mustUnderstand {
             // A cache that knows the status may keep the answer in spite of `no-store` (section 5.2.2.3).
             guard understood.contains(status) else { return false }
-        // mutant HTTPCaching: `} else if control.noStore {` => `} else if control.noStore, status != 200 {`
+            // mutant HTTPCaching: `} else if control.noStore {` => `} else if control.noStore, status != 200 {`
         } else if control.noStore {
             return false
         }

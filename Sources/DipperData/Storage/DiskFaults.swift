@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What the disk tier asks of a disk.
+/// An operation of the disk tier on a disk.
 package enum DiskOperation: Sendable {
     case read, write, flush, remove
 }

@@ -84,7 +84,9 @@ public final class ScriptedTransport: Transport {
     /// ```
     /// - Parameter limit: the time after which the wait fails, of the real clock.
     /// - Throws: `WaitTimeout` if no transfer begins in time, or if the task is cancelled.
-    public func nextTransfer(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) -> ScriptedTransfer {
+    public func nextTransfer(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout)
+        -> ScriptedTransfer
+    {
         while true {
             if let next = state.update({ $0.open.isEmpty ? nil : $0.open.removeFirst() }) { return next }
             try await state.wait(within: limit, until: { !$0.open.isEmpty }) { $0.missing("no transfer began") }
@@ -106,7 +108,8 @@ public final class ScriptedTransport: Transport {
         _ count: Int, of url: URL? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
         try await state.wait(
-            within: limit, until: { state in
+            within: limit,
+            until: { state in
                 state.transfers.count { url == nil || $0.request.url == url } >= count
             }
         ) { $0.missing("fewer than \(count) transfers began") }
