@@ -32,7 +32,7 @@ struct ResumeServerTests {
         "a body that is cut short is continued where it ended, however often, and no byte comes twice",
         arguments: ["cut=100000&times=1", "reset=100000&times=1", "cut=100000&piece=60000&times=1", "cut=70000"])
     func cut(fault: String) async throws {
-        try await with { server, cache in
+        try await with { server, cache async throws in
             #expect(try await cache.getData(server.url("\(path)?etag=v&\(fault)")).value == body())
             // The client may have the last byte before the server has counted it.
             await server.waitForEnds(server.requests.count)
@@ -51,7 +51,7 @@ struct ResumeServerTests {
             "rangeShift=5&rangeTotal=300005", "gzip=1", "changes=1", "changes=1&rangeBlind=1",
         ])
     func lies(fault: String) async throws {
-        try await with { server, cache in
+        try await with { server, cache async throws in
             let data = try await cache.getData(server.url("\(path)?etag=v&cut=100000&times=1&\(fault)")).value
             let isChanging = fault.hasPrefix("changes")
             #expect((isChanging ? 1...4 : 0...0).contains { body(version: $0) == data })
@@ -73,7 +73,7 @@ struct ResumeServerTests {
         try await with {
             $0.network.maximumBodySize = size
             $0.progressInterval = .zero
-        } _: { server, cache in
+        } _: { server, cache async throws in
             let task = cache.getData(server.url("\(path)?etag=v&cut=200000&times=1\(fault)"))
                 .onProgress { progress in heard.update { $0.append(progress) } }
             #expect(try await task.value == body())
@@ -84,7 +84,7 @@ struct ResumeServerTests {
         // Each part would do, the whole would not.
         try await with {
             $0.network.maximumBodySize = size - 1
-        } _: { server, cache in
+        } _: { server, cache async throws in
             let chunked = server.url("\(path)?etag=w&chunked=1&cut=200000&times=1\(fault)")
             #expect(await cache.getData(chunked).error == .tooLarge)
         }
@@ -95,7 +95,7 @@ struct ResumeServerTests {
         let folder = TemporaryFolder()
         try await with(folder) {
             $0.progressInterval = .zero
-        } _: { server, cache in
+        } _: { server, cache async throws in
             let target = server.url("\(path)?etag=v&stall=60000&times=1")
             let task = cache.getData(target)
             _ = await task.reaches {
@@ -121,7 +121,7 @@ struct ResumeServerTests {
         try await with {
             $0.retryPolicy = .never
             $0.network.lowSpeedTime = .seconds(600)
-        } _: { server, cache in
+        } _: { server, cache async throws in
             let failures = Box(0)
             let slow = cache.slowGetData(server.url("\(path)?etag=v&stall=150000&times=1"))
                 .onFail { _, _ in failures.update { $0 += 1 } }
@@ -163,7 +163,7 @@ struct ResumeServerTests {
             $0.retryPolicy = .exponential(base: .milliseconds(3), retries: 8)
             $0.timeout = .seconds(60)
             $0.now = { date.now }
-        } _: { server, cache in
+        } _: { server, cache async throws in
             await withTaskGroup(of: Void.self) { group in
                 for worker in 0..<6 {
                     group.addTask {

@@ -39,8 +39,9 @@ struct VariantTests {
         if onDisk {
             let other = await test.reopened(folder)
             for language in ["fr", "de", "en"] {
-                #expect(try await other.ask(request(language)) == "\(language) from disk")
+                #expect(try await other.ask(request(language)).hasPrefix("\(language) "))
             }
+            #expect(other.transport.transfers.isEmpty)
             await other.cache.shutdown()
         }
         await test.cache.shutdown()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("Dates of HTTP", .timeLimit(.minutes(5)))
+@Suite("Dates of HTTP", .timeLimit(.minutes(2)))
 struct HTTPDateTests {
     @Test(
         "the three forms of RFC 9110, in any case, are dates",
@@ -50,19 +50,14 @@ struct HTTPDateTests {
     func twoDigits() throws {
         // 2027-01-15
         let now: TimeInterval = 1_800_000_000
-        func year(_ digits: String, now: TimeInterval) throws -> Int {
+        for (digits, now, year) in [
+            ("27", now, 2027), ("76", now, 2076), ("77", now, 2077), ("78", now, 1978), ("99", now, 1999),
+            ("00", now, 2000), ("05", 3_900_000_000, 2105), ("69", HTTPDate.usualNow, 2069),
+            ("71", HTTPDate.usualNow, 1971),
+        ] {
             let seconds = try #require(HTTPDate.seconds("Monday, 01-Jan-\(digits) 00:00:00 GMT", now: now))
-            return Int((1970 + seconds / 31_556_952).rounded())
+            #expect(Int((1970 + seconds / 31_556_952).rounded()) == year)
         }
-        #expect(try year("27", now: now) == 2027)
-        #expect(try year("76", now: now) == 2076)
-        #expect(try year("77", now: now) == 2077)
-        #expect(try year("78", now: now) == 1978)
-        #expect(try year("99", now: now) == 1999)
-        #expect(try year("00", now: now) == 2000)
-        #expect(try year("05", now: 3_900_000_000) == 2105)
-        #expect(try year("69", now: HTTPDate.usualNow) == 2069)
-        #expect(try year("71", now: HTTPDate.usualNow) == 1971)
         // Within the year it is the moment that counts.
         #expect(HTTPDate.seconds("Friday, 31-Dec-77 00:00:00 GMT", now: now) == 252_374_400)
         #expect(HTTPDate.seconds("Friday, 31-Dec-77 00:00:00 GMT", now: .infinity) == nil)
