@@ -8,7 +8,6 @@ import Testing
 struct SharedMakingTests {
     private let a = url("a")
 
-    /// Two calls for one value, of which the second joins while the bytes are fetched or while they are decoded.
     @Test("calls share a request and a decoding, whenever they join", arguments: ["fetch", "decoding"])
     func joining(stage: String) async throws {
         let test = TestCache()
@@ -96,6 +95,7 @@ struct SharedMakingTests {
         let transfer = try await test.transport.nextTransfer()
         let fast = test.cache.getValue(Feed.self, from: a)
         try await transfer.wait { $0.queue == .fast }
+        #expect(test.cache.queueCounts == QueueCounts(fastRunning: 1))
         fast.cancel()
         try await transfer.wait { $0.queue == .slow }
         let other = test.cache.getValue([String: [Feed.Item]].self, from: a)

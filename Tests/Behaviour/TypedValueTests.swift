@@ -6,21 +6,8 @@ import Testing
 
 @Suite("Typed values", .timeLimit(.minutes(2)))
 struct TypedValueTests {
-    @Test("a value in memory is not decoded again, and its memory is counted")
-    func memoryHit() async throws {
-        let test = TestCache()
-        test.transport.script(url("a"), [.body(Feed.sample.bytes)])
-        let decoder = CountingValueDecoder()
-        _ = try await test.cache.getValue(Feed.self, from: url("a"), decoder: decoder).value
-        let response = try await test.cache.getValue(Feed.self, from: url("a"), decoder: decoder).response
-        #expect(response.value == .sample && response.source == .memory)
-        #expect(decoder.decodes.value == 1)
-        #expect(test.cache.valueMemorySize >= Feed.sample.bytes.count)
-        await test.cache.shutdown()
-    }
-
-    @Test("values leave the memory when there are too many, or when the memory is cleared")
-    func memoryLimit() async throws {
+    @Test("a value in memory is not decoded again, as long as there is room for it")
+    func memory() async throws {
         let limit = 1 << 20
         let test = TestCache { $0.valueMemoryLimit = limit }
         let decoder = CountingValueDecoder()
@@ -30,36 +17,32 @@ struct TypedValueTests {
             _ = try await test.cache.getValue(Feed.self, from: url("\(number)"), decoder: decoder).value
         }
         #expect(test.cache.valueMemorySize <= limit && test.cache.valueMemorySize >= large.bytes.count)
-        #expect(try await test.cache.getValue(Feed.self, from: url("39"), decoder: decoder).value == large)
-        #expect(decoder.decodes.value == 40)
+        let response = try await test.cache.getValue(Feed.self, from: url("39"), decoder: decoder).response
+        #expect(response.value == large && response.source == .memory && decoder.decodes.value == 40)
         test.cache.clearMemory()
         #expect(test.cache.valueMemorySize == 0)
         await test.cache.shutdown()
     }
 
-    @Test("bytes on disk are decoded without a request")
-    func diskHit() async throws {
+    @Test("bytes on disk are decoded without a request, for a call and for a look without the network")
+    func disk() async throws {
         let folder = TemporaryFolder()
         let first = TestCache(folder: folder)
-        first.transport.script(url("a"), [.body(Feed.sample.bytes)])
-        _ = try await first.cache.getData(url("a")).value
+        #expect(first.cache.value(Feed.self, for: url("a")) == nil)
+        try first.cache.addData(Feed.sample.bytes, for: url("a"))
+        #expect(first.cache.value(Feed.self, for: url("a")) == .sample)
         await first.cache.shutdown()
-        let second = TestCache(folder: folder)
-        let response = try await second.cache.getValue(Feed.self, from: url("a")).response
-        #expect(response.value == .sample && response.source == .disk)
-        #expect(second.transport.transfers.isEmpty)
-        await second.cache.shutdown()
-    }
-
-    @Test("a value is read from stored bytes without the network")
-    func peek() async throws {
-        let test = TestCache()
-        #expect(test.cache.value(Feed.self, for: url("a")) == nil)
-        try test.cache.addData(Feed.sample.bytes, for: url("a"))
-        #expect(test.cache.value(Feed.self, for: url("a")) == .sample)
-        #expect(test.cache.valueMemorySize > 0)
-        #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
+        for isCall in [false, true] {
+            let next = TestCache(folder: folder)
+            if isCall {
+                let response = try await next.cache.getValue(Feed.self, from: url("a")).response
+                #expect(response.value == .sample && response.source == .disk)
+            } else {
+                #expect(next.cache.value(Feed.self, for: url("a")) == .sample)
+            }
+            #expect(next.transport.transfers.isEmpty && next.cache.valueMemorySize > 0)
+            await next.cache.shutdown()
+        }
     }
 
     @Test("a task for a value has what other tasks have: the result, the attempts, identity, a description, hooks")
@@ -176,25 +159,6 @@ struct TypedValueTests {
     }
 
     // MARK: Queues, failures, the end
-
-    @Test("an urgent call promotes a prefetch of a value, and moving it back demotes the transfer")
-    func promotion() async throws {
-        let test = TestCache()
-        let slow = test.cache.slowGetValue(Feed.self, from: url("a"))
-        let transfer = try await test.transport.nextTransfer()
-        #expect(transfer.queue == .slow)
-        let fast = test.cache.getValue(Feed.self, from: url("a"))
-        try await transfer.wait { $0.queue == .fast }
-        #expect(test.cache.queueCounts == QueueCounts(fastRunning: 1))
-        fast.moveToSlowQueue()
-        try await transfer.wait { $0.queue == .slow }
-        #expect(fast.queue == .slow)
-        transfer.finish(with: Feed.sample.bytes)
-        #expect(try await slow.value == .sample)
-        #expect(try await fast.value == .sample)
-        #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
-    }
 
     @Test("failures, retries and progress of the fetch reach the calls for a value, those that join late, too")
     func hooks() async throws {

@@ -111,7 +111,7 @@ private struct ObjectWalk {
     mutating func step() {
         let key = "k\(random.below(4))"
         let path = Self.paths[random.below(Self.paths.count)]
-        switch random.below(25) {
+        switch random.below(24) {
         case 0...6: if waiting.count < 40 { ask(key, path) }
         case 7...15: answer()
         case 16, 17: if let id = someRequest { event { $0.cancel(id, into: &$1) } }
@@ -128,12 +128,7 @@ private struct ObjectWalk {
             let tiers: CacheTiers = [.all, .memory, .disk][random.below(3)]
             if tiers.contains(.memory) { kept[key + " " + path] = nil }
             event { $0.remove(Graph.Path(letters: path), of: key, from: tiers, into: &$1) }
-        default:
-            let news: FetchNews = random.below(2) == 0 ? .failure(.timedOut) : .retry
-            let fetches = graph.fetches.keys.sorted { $0.number < $1.number }
-            if !fetches.isEmpty {
-                event { [id = fetches[random.below(fetches.count)]] in $0.told(id, news, into: &$1) }
-            }
+        default: break
         }
     }
 
@@ -295,9 +290,7 @@ private struct ObjectWalk {
             expect(!isWriting, "two writes of \(name) at a time")
             works[.write(id)] = (.write(id, name: name), want ?? ObjectWant(.slow))
         case .deliver(let waiters, let result): for waiter in waiters { take(result, for: waiter) }
-        case .tell(let waiters, _):
-            for waiter in waiters { expect(waiting[waiter] != nil, "news after the end of \(waiter)") }
-        case .discard, .release, .purge, .call, .decide, .choose, .listen, .show: break
+        case .tell, .refuse, .discard, .release, .purge, .call, .decide, .choose, .listen, .show: break
         }
     }
 

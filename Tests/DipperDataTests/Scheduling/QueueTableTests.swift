@@ -13,7 +13,7 @@ struct TestWork: SchedulableWork, Equatable {
 ///
 /// `fast a` and `slow a` are calls, numbered from 1, for the fetch of `a`; `a?` asks the disk first, `a!` wants the
 /// cache alone, `a@h` is at the host `h`, and a priority may follow.
-private struct Bench {
+struct Bench {
     typealias Scheduler = QueueScheduler<Int, TestWork>
 
     private var scheduler = Scheduler(fast: .fast, slow: .slow, leastCapacity: 4)
@@ -55,9 +55,7 @@ private struct Bench {
             scheduler.timerFired(timer.job, token: timer.token, into: &actions)
         case "network":
             scheduler.networkReturned(for: words.compactMap { jobs[$0] }, spacing: .milliseconds(4), into: &actions)
-        case "move":
-            if let number { scheduler.demote(number, into: &actions) }
-            scheduler.demote(CacheKey(name), into: &actions)
+        case "move": scheduler.demote(CacheKey(name), into: &actions)
         case "promote": scheduler.promote(number!, into: &actions)
         case "cancel":
             if let number { scheduler.cancel(number, into: &actions) }
@@ -141,7 +139,11 @@ private struct Bench {
         }
     }
 
-    var counts: QueueCounts { scheduler.counts }
+    /// Makes a call, and returns its names.
+    mutating func get(_ name: String, _ queue: FetchQueue) -> (job: JobID, task: TaskID) {
+        _ = run("\(queue.rawValue) \(name)")
+        return (jobs[name]!, tasks.last!)
+    }
 }
 
 @Suite("The queues, event by event", .timeLimit(.minutes(2)))
