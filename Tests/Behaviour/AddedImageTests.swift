@@ -76,7 +76,8 @@ struct AddedImageTests {
         await test.cache.shutdown()
     }
 
-    @Test("a file, or a picture with its file, takes the place of what was made of the old one", arguments: [true, false])
+    @Test(
+        "a file, or a picture with its file, takes the place of what was made of the old one", arguments: [true, false])
     func withBytes(isDecoded: Bool) async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, old)
@@ -116,7 +117,8 @@ struct AddedImageTests {
         await test.cache.shutdown()
     }
 
-    @Test("a picture that is added while another is decoded for its key is the one that stays", arguments: [true, false])
+    @Test(
+        "a picture that is added while another is decoded for its key is the one that stays", arguments: [true, false])
     func whileDecoded(isProcessed: Bool) async throws {
         let test = TestImageCache(folder: TemporaryFolder(), decoder: CountingDecoder(isHeld: true))
         try test.script(a, old)

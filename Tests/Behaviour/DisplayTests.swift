@@ -289,7 +289,8 @@ struct DisplayTests {
         screen.perform { $0.didDisappear() }
         screen.set(ImageRequest(a))
         #expect(try await test.transport.nextTransfer().queue == .slow)
-        screen.set(ImageRequest(b), options: DisplayOptions().with(\.loadsOffScreen, false).with(\.abandonment, .cancel))
+        screen.set(
+            ImageRequest(b), options: DisplayOptions().with(\.loadsOffScreen, false).with(\.abandonment, .cancel))
         try await test.passThrough()
         #expect(test.transport.transfers(of: b).isEmpty)
         screen.perform { $0.willAppear() }

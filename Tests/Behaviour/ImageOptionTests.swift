@@ -111,7 +111,8 @@ struct ImageOptionTests {
             await test.cache.shutdown()
             return file
         }
-        let photo = try ScriptedTransport.Step.image(picture, as: .jpeg), drawing = try ScriptedTransport.Step.image(picture)
+        let photo = try ScriptedTransport.Step.image(picture, as: .jpeg),
+            drawing = try ScriptedTransport.Step.image(picture)
         let cases: [(ImageSerializer?, ScriptedTransport.Step, ImageFormat?)] = [
             (nil, photo, .jpeg), (.automatic, photo, .jpeg), (.automatic, drawing, .png),
             (.automatic, try .image(.sample(alpha: 9)), .png), (.png, photo, .png),

@@ -18,7 +18,8 @@ struct ImageStandInTests {
 
     // MARK: Alternatives
 
-    @Test("an alternative is handed out, processed as the other would be, and not kept: the next call asks the URL again")
+    @Test(
+        "an alternative is handed out, processed as the other would be, and not kept: the next call asks the URL again")
     func alternative() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(a, [.status(404), .status(404), try .image(picture)])

@@ -108,7 +108,7 @@ struct ListLoaderTests {
 
     @Test("displays follow their rows: a glimpse of what the cache has, the rest once the list stays")
     func displays() async throws {
-        let test = TestImageCache()
+        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 100 }
         try test.cache.addImage(.sample(), for: Self.address(50))
         let list = list(test) { $0.maxPrefetches = 0 }
         let known = Screen(test.cache), other = Screen(test.cache)

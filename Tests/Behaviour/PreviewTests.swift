@@ -165,7 +165,9 @@ struct PreviewTests {
         await test.cache.shutdown()
     }
 
-    @Test("bytes that are continued are put behind those there were; a start anew is taken as such", arguments: [206, 200])
+    @Test(
+        "bytes that are continued are put behind those there were; a start anew is taken as such",
+        arguments: [206, 200])
     func continued(status: Int) async throws {
         let first = lengths[0] / 2
         let test = TestImageCache()

@@ -136,14 +136,4 @@ struct DisplayStateTests {
         #expect(names(fresh.set(isWanted: true, nil, DisplayOptions(), .passing, mayGlimpse: false)) == ["nothing"])
         #expect(names(fresh.move(to: .visible)) == ["fetch urgent, old cancel"])
     }
-
-    @Test("what comes too late is not heard")
-    func late() {
-        var state = state(.visible)
-        _ = state.end(.success(response()))
-        #expect(names(state.end(.success(response())) + state.preview(picture) + state.began() + state.cancel()) == [])
-        #expect(names(state.progress { $0.fraction = 0.5 } + state.renew(response())) == [])
-        let newer = ImageResponse(.sample(3, 2), source: .network, info: EntryInfo(url: "", stored: 0))
-        #expect(names(state.renew(newer)) == ["image"])
-    }
 }
