@@ -60,7 +60,7 @@ struct ImageEndTests {
         do {
             let notice = ReleaseNotice(isReleased)
             let test = TestImageCache(folder: folder) {
-                $0.options.imageModifier = { image in withExtendedLifetime(notice) { image } }
+                $0.data.observe { _ in withExtendedLifetime(notice) {} }
             }
             try test.script(a, picture)
             held.append(try await test.cache.getImage(a).value)

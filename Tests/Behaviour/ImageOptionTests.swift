@@ -195,7 +195,7 @@ struct ImageOptionTests {
         await test.cache.idle()
         let file = try #require(test.cache.file(for: ImageRequest(a)))
         #expect(test.cache.file(for: request) == file)
-        #expect(try Data(contentsOf: file) == body)
+        #expect(try Data(contentsOf: file).starts(with: body))
         test.cache.removeImage(for: request)
         #expect(!test.cache.hasImage(for: request))
         await test.cache.shutdown()

@@ -114,21 +114,6 @@ struct ImageQueueTests {
         await two.cache.shutdown()
     }
 
-    @Test("cancelling one task leaves the others; cancelling the last stops the transfer")
-    func cancel() async throws {
-        let test = TestImageCache()
-        let one = test.cache.getImage(a), two = test.cache.getImage(a)
-        let transfer = try await test.transport.nextTransfer()
-        one.cancel()
-        #expect(await one.error == .cancelled)
-        #expect(!transfer.isCancelled)
-        two.cancel()
-        #expect(await two.error == .cancelled)
-        try await transfer.wait { $0.isCancelled }
-        await test.cache.idle()
-        await test.cache.shutdown()
-    }
-
     @Test("what was decoded for nobody is not handed to those who ask later before it is whole")
     func cancelledDecode() async throws {
         let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
@@ -139,18 +124,6 @@ struct ImageQueueTests {
         #expect(await one.error == .cancelled)
         test.decoder.releaseAll()
         #expect(try await test.cache.getImage(b).value.pixels == picture.pixels)
-        await test.cache.shutdown()
-    }
-
-    @Test("awaiting in a Swift task that is cancelled cancels the call")
-    func swiftTask() async throws {
-        let test = TestImageCache()
-        let (cache, address) = (test.cache, a)
-        let work = Task { try await cache.getImage(address).value }
-        let transfer = try await test.transport.nextTransfer()
-        work.cancel()
-        await #expect(throws: DipperError.cancelled) { try await work.value }
-        try await transfer.wait { $0.isCancelled }
         await test.cache.shutdown()
     }
 

@@ -59,17 +59,6 @@ struct ImageTaskTests {
         await test.cache.shutdown()
     }
 
-    @Test("a task is equal to itself alone, and is removed from a set by its identity")
-    func identity() async throws {
-        let test = TestImageCache()
-        let (one, two) = (test.cache.getImage(a), test.cache.getImage(a))
-        var tasks: Set<ImageTask> = [one, two, one]
-        #expect(tasks.count == 2 && one != two)
-        tasks.remove(one)
-        #expect(tasks == [two])
-        await test.cache.shutdown()
-    }
-
     @Test("a task prints its key without secrets, its queue and its state, and dumps no more")
     func description() async throws {
         let test = TestImageCache()

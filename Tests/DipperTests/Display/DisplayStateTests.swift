@@ -4,12 +4,12 @@ import Testing
 @testable import Dipper
 @testable import DipperData
 
-@Suite("What a display does next", .timeLimit(.minutes(5)))
+@Suite("What a display does next", .timeLimit(.minutes(2)))
 struct DisplayStateTests {
     private let picture = Image.sample()
 
-    private func state(_ presence: DisplayState.Presence, pressure: MemoryPressure = .normal) -> DisplayState {
-        var state = DisplayState(pressure: pressure)
+    private func state(_ presence: DisplayState.Presence) -> DisplayState {
+        var state = DisplayState()
         _ = state.set(isWanted: true, nil, DisplayOptions(), presence)
         _ = state.began()
         return state
@@ -23,23 +23,14 @@ struct DisplayStateTests {
         actions.map { action in
             switch action {
             case .fetch(let fetch, let disposal): "fetch \(fetch), old \(disposal)"
-            case .demote: "demote"
-            case .dispose(let disposal): "dispose \(disposal)"
-            case .show(let content, let transition):
-                switch content {
-                case .nothing: "nothing"
-                case .placeholder: "placeholder"
-                case .failure: "failure"
-                case .image, .frame, .preview: transition == .none ? "image" : "image, \(transition)"
-                }
+            case .show(.nothing, _): "nothing"
+            case .show(.placeholder, _): "placeholder"
+            case .show(_, let transition): transition == .none ? "image" : "image, \(transition)"
             case .activity(let activity): activity == nil ? "no activity" : "activity"
-            case .play: "play"
-            case .pause: "pause"
-            case .resume: "resume"
-            case .stop: "stop"
-            case .releaseFrames: "release frames"
+            case .dispose(let disposal): "dispose \(disposal)"
             case .complete(.success): "there"
             case .complete(.failure(let error)): error.shortDescription
+            default: "\(action)"
             }
         }
     }
@@ -57,10 +48,6 @@ struct DisplayStateTests {
             // Nobody waits for a glimpse.
             #expect(names(state.began()) == (presence == .passing ? ["nothing"] : ["nothing", "activity"]))
         }
-        var state = DisplayState()
-        let patient = DisplayOptions().with(\.loadsOffScreen, false)
-        #expect(names(state.set(isWanted: true, nil, patient, .offScreen)) == ["nothing"])
-        #expect(names(state.move(to: .visible)) == ["fetch urgent, old cancel"])
     }
 
     @Test(
@@ -85,31 +72,11 @@ struct DisplayStateTests {
         #expect(state.presence == to)
     }
 
-    @Test("there and back again is urgent again")
-    func thereAndBack() {
-        var state = state(.visible)
-        #expect(names(state.move(to: .offScreen)) == ["demote"])
-        #expect(names(state.move(to: .visible)) == ["fetch urgent, old cancel"])
-        #expect(names(state.began()) == [])
-        #expect(names(state.end(.success(response()))) == ["no activity", "image", "there"])
-        #expect(names(state.move(to: .offScreen)) == [])
-        #expect(names(state.move(to: .visible)) == [])
-    }
-
-    @Test("a miss while passing is not the end: the picture is fetched once the display stays")
+    @Test("a miss while passing is not the end: the picture is fetched once the display stays; a broken file is")
     func glimpse() {
         var state = state(.passing)
         #expect(names(state.end(.failure(.notCached))) == [])
         #expect(names(state.move(to: .visible)) == ["fetch urgent, old cancel"])
-
-        var other = DisplayState()
-        _ = other.set(isWanted: true, nil, DisplayOptions(), .passing)
-        #expect(names(other.end(.failure(.notCached))) == ["nothing"])
-        #expect(names(other.move(to: .offScreen)) == [])
-        #expect(names(other.move(to: .passing)) == ["fetch cached, old cancel"])
-        #expect(names(other.end(.success(response(.disk)))) == ["image", "there"])
-
-        // A broken file is the end of it.
         var broken = self.state(.passing)
         #expect(names(broken.end(.failure(.undecodable))) == ["undecodable"])
     }
@@ -130,70 +97,21 @@ struct DisplayStateTests {
         }
     }
 
-    @Test("short of memory, what nobody sees is let go of, and comes back when it is seen again")
+    @Test("short of memory, what nobody sees is let go of, previews too, unless the options keep it")
     func pressure() {
-        var state = state(.visible)
-        _ = state.end(.success(response()))
-        #expect(names(state.press(.severe)) == [])
-        #expect(names(state.press(.normal)) == [])
-        #expect(names(state.move(to: .offScreen)) == [])
-        #expect(names(state.press(.moderate)) == ["nothing"])
-        #expect(names(state.press(.severe)) == [])
-        #expect(names(state.press(.normal)) == [])
-        #expect(names(state.move(to: .visible)) == ["fetch urgent, old cancel"])
-        #expect(names(state.began()) == ["activity"])
-        #expect(names(state.end(.success(response(.disk)))) == ["no activity", "image", "there"])
-
-        // The shortage was there first.
-        #expect(names(state.press(.moderate)) == [])
-        #expect(names(state.move(to: .offScreen)) == ["nothing"])
-        #expect(names(state.move(to: .visible)) == ["fetch urgent, old cancel"])
-        _ = state.began()
-        // Nobody is there to see it.
-        _ = state.move(to: .offScreen)
-        #expect(names(state.end(.success(response()))) == ["no activity", "nothing", "there"])
-
+        var late = state(.visible)
+        #expect(names(late.press(.moderate)) == [])
+        _ = late.move(to: .offScreen)
+        #expect(names(late.end(.success(response()))) == ["no activity", "nothing", "there"])
+        #expect(names(late.move(to: .visible)) == ["fetch urgent, old cancel"])
+        var previewed = state(.visible)
+        _ = previewed.preview(picture)
+        _ = previewed.move(to: .offScreen)
+        #expect(names(previewed.press(.severe)) == ["nothing"] && names(previewed.press(.moderate)) == [])
         var keeping = DisplayState(pressure: .severe)
         _ = keeping.set(isWanted: true, nil, DisplayOptions().with(\.releasesUnderPressure, false), .offScreen)
         _ = keeping.began()
         #expect(names(keeping.end(.success(response()))) == ["no activity", "image", "there"])
-    }
-
-    @Test("short of memory, what is kept, and a preview, go too; what comes then leaves no older picture")
-    func pressureWhileLoading() {
-        var state = state(.visible)
-        _ = state.preview(picture)
-        _ = state.move(to: .offScreen)
-        #expect(names(state.press(.severe)) == ["nothing"])
-        #expect(names(state.end(.success(response()))) == ["no activity", "nothing", "there"])
-
-        var kept = DisplayState()
-        _ = kept.set(isWanted: true, nil, DisplayOptions(), .visible)
-        _ = kept.end(.success(response(.memory)))
-        let keep = DisplayOptions().with(\.keepsCurrentImage, true).with(\.loadsOffScreen, false)
-        _ = kept.set(isWanted: true, nil, keep, .offScreen)
-        #expect(names(kept.press(.severe)) == ["nothing"])
-
-        var late = DisplayState(pressure: .moderate)
-        _ = late.set(isWanted: true, nil, DisplayOptions(), .offScreen)
-        #expect(names(late.end(.success(response(.memory)))) == ["nothing", "there"])
-    }
-
-    @Test("nothing wanted shows the placeholder, also where the current picture is kept while loading")
-    func nothingKept() {
-        let keep = DisplayOptions().with(\.keepsCurrentImage, true)
-        var state = DisplayState()
-        _ = state.set(isWanted: true, nil, keep, .visible)
-        _ = state.end(.success(response(.memory)))
-        #expect(names(state.set(isWanted: false, .color(.black), keep, .visible)) == ["placeholder", "no source"])
-    }
-
-    @Test("another picture begins with an activity of its own")
-    func freshActivity() {
-        var state = state(.visible)
-        _ = state.progress { $0 = DisplayActivity(fraction: 0.75, isWaiting: true) }
-        _ = state.set(isWanted: true, nil, DisplayOptions(), .visible)
-        #expect(names(state.began()) == ["nothing", "activity"])
     }
 
     @Test("what failed for a while is tried again when the display appears; what cannot be had is not")
@@ -212,42 +130,10 @@ struct DisplayStateTests {
         #expect(names(state.end(.success(response(.stale)))) == ["image"])
         #expect(names(state.move(to: .visible)) == ["fetch urgent, old cancel"])
         #expect(names(state.began()) == ["activity"])
-        // It was the newest.
-        #expect(names(state.end(.success(response(.revalidated)))) == ["no activity", "there"])
-
+        #expect(names(state.end(.success(response(.revalidated)))) == ["no activity", "there"], "it was the newest")
         // A request that wants it from the server is left alone until then.
         var fresh = DisplayState()
-        #expect(
-            names(fresh.set(isWanted: true, nil, DisplayOptions(), .passing, mayGlimpse: false)) == ["nothing"])
+        #expect(names(fresh.set(isWanted: true, nil, DisplayOptions(), .passing, mayGlimpse: false)) == ["nothing"])
         #expect(names(fresh.move(to: .visible)) == ["fetch urgent, old cancel"])
-    }
-
-    @Test("what comes too late is not heard")
-    func late() {
-        var state = state(.visible)
-        _ = state.end(.success(response()))
-        #expect(names(state.end(.success(response()))) == [])
-        #expect(names(state.preview(picture)) == [])
-        #expect(names(state.progress { $0.fraction = 0.5 }) == [])
-        #expect(names(state.began()) == [])
-        #expect(names(state.cancel()) == [])
-        #expect(names(state.renew(response())) == [])
-        #expect(
-            names(state.renew(ImageResponse(.sample(3, 2), source: .network, info: EntryInfo(url: "", stored: 0)))) == [
-                "image"
-            ])
-        var idle = DisplayState()
-        #expect(names(idle.renew(response())) == [])
-        #expect(names(idle.cancel()) == [])
-        #expect(names(idle.move(to: .offScreen)) == [])
-    }
-
-    @Test("setting nothing ends what was under way")
-    func nothing() {
-        var state = state(.visible)
-        #expect(
-            names(state.set(isWanted: false, .color(.black), DisplayOptions(), .visible)) == [
-                "dispose moveToSlowQueue", "no activity", "placeholder", "no source",
-            ])
     }
 }

@@ -4,10 +4,11 @@ import Dispatch
 import TestSupport
 
 /// A display with its binding, on a queue that the test can use.
-final class TestDisplay: Sendable {
+final class Screen: Sendable {
     let display = RecordingDisplay()
     let queue = DispatchQueue(label: "test.display")
     let binding: ImageBinding
+    /// The results of the pictures that were set, as text.
     let ends = Box<[String]>([])
 
     init(_ cache: ImageCache, options: DisplayOptions = DisplayOptions()) {
@@ -32,4 +33,10 @@ final class TestDisplay: Sendable {
 
     /// The calls of the display as text, after all work already on the queue has run.
     var told: [String] { queue.sync { display.descriptions } }
+
+    /// Waits until the display is told something that begins with a text.
+    func waits(for start: String) async throws { try await display.nextEvent { $0.description.hasPrefix(start) } }
+
+    /// Waits until `count` pictures that were set have ended.
+    func waits(forEnds count: Int) async throws { try await ends.wait { $0.count >= count } }
 }
