@@ -172,13 +172,16 @@ struct CommandLineTests {
         await server.stop()
     }
 
-    @Test("an interrupt ends a batch that waits for its next line, or sleeps", arguments: ["", "sleep 1000\n"])
-    func interruptedBatch(script: String) async throws {
+    @Test(
+        "an interrupt ends a batch that waits for its next line, or sleeps, and calls for pictures",
+        arguments: [("", []), ("sleep 1000\n", ["--resize", "9x9"])])
+    func interruptedBatch(script: String, options: [String]) async throws {
         let server = try await FaultServer.start()
         let folder = TemporaryFolder()
         let url = server.url("/bytes/10/a?noanswer=1").absoluteString
         let running = try Dipper.Running(
-            ["batch", "--json", "--cache-dir", folder.path], input: "get \(url)\n" + script, keepsInputOpen: true)
+            ["batch", "--json", "--cache-dir", folder.path] + options, input: "get \(url)\n" + script,
+            keepsInputOpen: true)
         await server.waitForRequests(1)
         kill(running.process.processIdentifier, SIGINT)
         let output = try await running.output()

@@ -73,21 +73,6 @@ struct AnimatedScheduleTests {
         }
     }
 
-    @Test("frames are decoded ahead before the first one is shown, and not too many")
-    func ahead() {
-        var desk = Desk([100, 100, 100, 100], buffer: 3)
-        desk.answers = false
-        desk.start()
-        for time in [1, 2] { desk.decode(at: time) }
-        #expect(desk.news() == ["open 0"])
-        desk.decode(at: 5)
-        #expect(desk.news() == ["prepared", "0", "@105"])
-        desk.decode(at: 6)
-        #expect(!desk.isWanted)
-        desk.wake(at: 105)
-        #expect(desk.news() == ["1", "@205"] && desk.isWanted)
-    }
-
     @Test("what comes late from the decoder is shown as it comes, and the timetable stays")
     func starving() {
         var desk = Desk([100, 100, 100, 100])

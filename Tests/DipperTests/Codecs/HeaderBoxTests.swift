@@ -2,7 +2,7 @@ import Dipper
 import Foundation
 import Testing
 
-@Suite("Boxes made byte by byte", .timeLimit(.minutes(5))) struct HeaderBoxTests {
+@Suite("Boxes made byte by byte", .timeLimit(.minutes(2))) struct HeaderBoxTests {
     private func info(_ bytes: [UInt8]) throws(DipperError) -> ImageInfo { try ImageInfo(Data(bytes)) }
     private let extent = HeaderBytes.extent(30, 20)
 

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Pictures that mean harm", .timeLimit(.minutes(5))) struct HostileImageTests {
+@Suite("Pictures that mean harm", .timeLimit(.minutes(2))) struct HostileImageTests {
     private static let registry = CodecRegistry.standard
 
     /// One small picture of each format that the build reads, and each kind of it.
@@ -28,22 +28,6 @@ import Testing
         }
     }
 
-    @Test("the build reads what it was made for")
-    func formats() {
-        var formats: Set<ImageFormat> = [.jpeg, .png]
-        #if GIF
-            formats.insert(.gif)
-        #endif
-        #if WebP
-            formats.insert(.webp)
-        #endif
-        #if AVIF
-            formats.insert(.avif)
-        #endif
-        #expect(Self.registry.readable == formats)
-        #expect(Self.readable.count > 5)
-    }
-
     @Test(
         "bytes that are no picture are of no format",
         arguments: [
@@ -54,8 +38,19 @@ import Testing
         #expect(failure(data) == .unsupportedFormat)
     }
 
-    @Test("pictures of formats that no codec reads are told so by name")
+    @Test("the build reads what it was made for; pictures of other formats are told so by name")
     func unreadable() throws {
+        var formats: Set<ImageFormat> = [.jpeg, .png]
+        #if GIF
+            formats.insert(.gif)
+        #endif
+        #if WebP
+            formats.insert(.webp)
+        #endif
+        #if AVIF
+            formats.insert(.avif)
+        #endif
+        #expect(Self.registry.readable == formats && Self.readable.count > 5)
         for name in ["plain.heic", "plain.jxl", "mode-RGB.tiff", "mode-RGB.bmp", "large.ico"] {
             let data = try Pictures.data("headers/\(name)")
             let error = failure(data)
@@ -138,30 +133,6 @@ import Testing
         #endif
     }
 
-    @Test("sizes of zero and of 2^31 are no sizes, and those just below are too large")
-    func sizes() {
-        let sizes: [(Int, Int, DipperError)] = [
-            (0, 1, .undecodable), (1, 0, .undecodable), (0x7FFF_FFFF, 0x7FFF_FFFF, .imageTooLarge),
-            (0xFFFF_FFFF, 1, .undecodable), (1, 0x8000_0000, .undecodable),
-        ]
-        for (width, height, error) in sizes {
-            let png = HeaderBytes.pngHeader(width, height) + HeaderBytes.chunk("IDAT", [1])
-            #expect(failure(Data(png)) == error, "\(width)x\(height)")
-        }
-        #expect(failure(Data(HeaderBytes.jpeg(0, 8))) == .undecodable)
-        #expect(failure(Data(HeaderBytes.jpeg(8, 0))) == .undecodable)
-    }
-
-    #if GIF
-        @Test("100,000 frames are refused, and the first alone is not")
-        func manyFrames() throws {
-            var data = Data(HeaderBytes.gif(1, 1, []))
-            for _ in 0..<100_000 { data.append(contentsOf: HeaderBytes.gifFrame) }
-            #expect(failure(data) == .imageTooLarge)
-            #expect(failure(data, options { $0.firstFrameOnly = true }) == nil)
-        }
-    #endif
-
     @Test("a file that is cut off is undecodable, until the picture itself is whole", arguments: readable)
     func truncation(_ expected: ExpectedHeader) throws {
         let data = try expected.data()
@@ -227,15 +198,6 @@ import Testing
         return (0..<whole.size.height).first { row in
             some[row * stride..<(row + 1) * stride] != all[row * stride..<(row + 1) * stride]
         } ?? whole.size.height
-    }
-
-    /// libjpeg takes it for this picture's before it refuses it.
-    @Test("a second frame header after complete scans changes nothing of the picture")
-    func secondFrameHeader() throws {
-        let data = try Pictures.data("headers/progressive.jpg")
-        let second = HeaderBytes.segment(0xC0, [8, 0, 26, 0, 40, 1, 1, 0x11, 0])
-        let broken = data.dropLast(2) + second + data.suffix(300)
-        #expect(try Self.registry.decode(broken).pixels == Self.registry.decode(data).pixels)
     }
 
     /// In percent, and less than was seen. Checksums as those of PNG refuse most of it; GIF has none.

@@ -103,26 +103,17 @@ enum KingfisherGuide {
     static func tables(
         _ cache: ImageCache, _ url: URL, _ request: ImageRequest, _ key: CacheKey, _ image: Image, _ bytes: Data
     ) async throws {
-        cache.getImage(request)
-        cache.getRemoteImage(url)
+        _ = (cache.getImage(request), cache.getRemoteImage(url))
         _ = (cache.image(for: request), cache.hasImage(for: request), cache.hasProcessedImage(for: request))
         _ = (cache.cachedTier(for: request), cache.file(for: request), cache.diskSize, cache.memorySize)
-        try cache.addImage(image, bytes: bytes, for: request)
-        try cache.addImage(bytes: bytes, for: url)
-        try cache.data.addData(bytes, for: key)
+        _ = (try cache.addImage(image, bytes: bytes, for: request), try cache.addImage(bytes: bytes, for: url))
+        _ = (try cache.data.addData(bytes, for: key), cache.data.data(for: request.data))
         try await cache.data.addDataAndWait(bytes, for: key)
-        _ = cache.data.data(for: request.data)
         await cache.synchronize()
-        cache.removeImage(for: request)
-        cache.removeImages(for: request)
-        cache.data.removeData(for: key, from: .memory)
-        cache.data.removeExpired()
-        cache.setMemoryLimit(300 << 20, count: 500)
-        cache.data.setDiskLimit(1 << 30)
+        _ = (cache.removeImage(for: request), cache.removeImages(for: request))
+        _ = (cache.data.removeData(for: key, from: .memory), cache.data.removeExpired())
+        _ = (cache.setMemoryLimit(300 << 20, count: 500), cache.data.setDiskLimit(1 << 30))
         cache.data.fastQueue.maxConcurrent = 5
-        cache.cancel(url)
-        cache.cancelAll()
-        cache.clearMemory()
-        cache.clear()
+        _ = (cache.cancel(url), cache.cancelAll(), cache.clearMemory(), cache.clear())
     }
 }
