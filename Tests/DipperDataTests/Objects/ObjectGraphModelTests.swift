@@ -290,7 +290,7 @@ private struct ObjectWalk {
             expect(!isWriting, "two writes of \(name) at a time")
             works[.write(id)] = (.write(id, name: name), want ?? ObjectWant(.slow))
         case .deliver(let waiters, let result): for waiter in waiters { take(result, for: waiter) }
-        case .tell, .refuse, .discard, .release, .purge, .call, .decide, .choose, .listen, .show: break
+        case .tell, .discard, .release, .purge, .call, .decide, .choose, .listen, .show: break
         }
     }
 
