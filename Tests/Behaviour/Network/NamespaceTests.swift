@@ -165,7 +165,7 @@ struct NamespaceTests {
 
     // MARK: The link
 
-    /// After a pause the bytes that the sender has under way still come. The kernel's own limit would let the
+    /// Only that much still comes after a pause as the sender may have under way. The kernel's own limit would let the
     /// sender fill the link's queue of 1 MB, and as much again in the receiver's memory.
     @Test(
         "a prefetch that is held back frees the link at once; also a fetch that became a prefetch",

@@ -34,6 +34,7 @@ struct MemoryLimitTests {
             "\(two)/unified/cgroup.controllers": "", "\(two)/unified/cgroup.procs": "",
             "\(one)/memory.limit_in_bytes": "9223372036854771712\n",
             "\(one)/a/memory.limit_in_bytes": "\(2 * gigabyte)\n",
+            "\(one)/a/b/memory.limit_in_bytes": "9223372036854771712\n",
         ]
         let rows: [([String: String], Int)] = [
             ([:], 64 * gigabyte), (inTwo, 4 * gigabyte), (inOne, 2 * gigabyte),
@@ -46,7 +47,7 @@ struct MemoryLimitTests {
             (
                 [
                     "proc/self/cgroup": "0::/system.slice/docker-0123.scope\n", "\(two)/cgroup.controllers": "memory",
-                    "\(two)/memory.max": "\(gigabyte)\n",
+                    "\(two)/cgroup.events": "populated 1\n", "\(two)/memory.max": "\(gigabyte)\n",
                 ], gigabyte
             ),
         ]
