@@ -6,7 +6,7 @@ import Testing
 @Suite("The object graph against a naive model", .timeLimit(.minutes(2)))
 struct ObjectGraphModelTests {
     #if DEBUG
-        private static let operations = workload(600)
+        private static let operations = workload(1_000)
     #else
         private static let operations = workload(25_000)
     #endif
