@@ -164,7 +164,7 @@ struct ImageEndTests {
 
     @Test("shutting down in the middle of everything: all tasks end")
     func shutdownAmidst() async throws {
-        for round in 0..<8 {
+        for round in 0..<4 {
             let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 1 + round % 4 }
             let cache = test.cache
             for index in 0..<6 { try test.script(url("s\(index)"), .sample(60, 60)) }
@@ -183,7 +183,7 @@ struct ImageEndTests {
                     }
                 }
                 group.addTask {
-                    for _ in 0..<round * 20 { await Task.yield() }
+                    for _ in 0..<round * 40 { await Task.yield() }
                     await cache.shutdown()
                 }
             }

@@ -98,18 +98,17 @@ struct ImageOptionTests {
 
     @Test("serializers: JPEG of a quality, PNG, one's own, and automatic by what is lost already")
     func serializers() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
         /// Returns the file of a picture that a serializer has made for the disk.
         func file(_ serializer: ImageSerializer?, _ original: ScriptedTransport.Step) async throws -> Data? {
-            let test = TestImageCache(folder: TemporaryFolder())
-            test.transport.script(a, [original])
-            var request = ImageRequest(a).processed(by: Inverting())
+            let address = url("\(test.transport.transfers.count)")
+            test.transport.script(address, [original])
+            var request = ImageRequest(address).processed(by: Inverting())
             request.serializer = serializer
             let task = test.cache.getImage(request)
             _ = try await task.value
             await test.cache.idle()
-            let file = test.cache.data.data(for: task.imageKey)
-            await test.cache.shutdown()
-            return file
+            return test.cache.data.data(for: task.imageKey)
         }
         let photo = try ScriptedTransport.Step.image(picture, as: .jpeg),
             drawing = try ScriptedTransport.Step.image(picture)
@@ -127,6 +126,7 @@ struct ImageOptionTests {
         #expect(small > 0 && small < large)
         let own = ImageSerializer { _, _, _ throws(DipperError) in Data("mine".utf8) }
         #expect(try await file(own, photo) == Data("mine".utf8))
+        await test.cache.shutdown()
     }
 
     @Test("a codec of one's own is asked first")

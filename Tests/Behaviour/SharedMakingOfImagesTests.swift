@@ -66,7 +66,7 @@ struct SharedMakingOfImagesTests {
         try first.script(a, picture)
         _ = try await first.cache.getImage(request).value
         await first.cache.shutdown()
-        for round in 0..<12 {
+        for round in 0..<6 {
             let test = TestImageCache(folder: folder)
             let tasks = Box<[ImageTask]>([])
             await withTaskGroup { group in
