@@ -14,7 +14,7 @@ struct MemoryTierTests {
         }
     }
 
-    /// The cost of an entry beside its bytes, for keys of two letters.
+    /// Returns what an entry with a key of two letters costs beside its bytes.
     private func overhead() async throws -> Int {
         let test = cache(1 << 20)
         try test.cache.addData(Data(count: 100), for: "xx")

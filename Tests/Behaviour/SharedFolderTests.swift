@@ -52,7 +52,7 @@ struct SharedFolderTests {
         let folder = TemporaryFolder()
         let (one, two) = pair(folder)
         let keys = (0..<8).map { "k\($0)" }
-        for round in 0..<25 {
+        for round in 0..<12 {
             async let first: Void = one.keep(keys, size: round % 2 == 0 ? 100 : 9_000)
             async let second: Void = two.keep(keys, size: round % 2 == 0 ? 9_000 : 100)
             _ = try await (first, second)

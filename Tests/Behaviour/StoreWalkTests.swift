@@ -7,10 +7,10 @@ import Testing
 /// A random walk of one or two caches on a folder, beside a naive model of what the folder holds.
 @Suite("A store does what a naive model of it does", .timeLimit(.minutes(2)))
 struct StoreWalkTests {
-    @Test("a random walk of changes, restarts and limits, by one cache or two", arguments: [1, 2], 1...4)
+    @Test("a random walk of changes, restarts and limits, by one cache or two", arguments: [1, 2], 1...3)
     func walk(caches: Int, seed: Int) async throws {
         var walk = Walk(caches: caches, seed: UInt64(seed * 10 + caches))
-        for step in 0..<workload(150) { try await walk.step(step) }
+        for step in 0..<workload(120) { try await walk.step(step) }
         await walk.end()
     }
 }

@@ -1,13 +1,13 @@
 import Foundation
 import GRDB
 
-/// An operation of the disk tier on a disk.
+/// An operation that the disk tier asks of a disk.
 package enum DiskOperation: Sendable {
     case read, write, flush, remove
 }
 
-/// Faults of the disk that a test orders; see `FailingDisk` of DipperTesting. The disk tier asks before it reads, writes,
-/// flushes or removes the file of an entry, and before it reads or changes the index.
+/// The faults of a disk that a test orders; see `FailingDisk` of DipperTesting. The disk tier asks for them before it
+/// reads, writes, flushes or removes the file of an entry, and before it reads or changes the index.
 package protocol DiskFaults: Sendable {
     /// Returns the number of the error (`errno`) with which the operation fails; `nil` if there is none. May take its
     /// time, as a slow disk does.

@@ -19,7 +19,7 @@ import Foundation
 /// One disk may be attached to several caches. Call ``release()`` before a cache shuts down, which waits for what the
 /// disk holds.
 public final class FailingDisk: Sendable {
-    /// An operation of a cache on a disk.
+    /// An operation that a cache asks of a disk.
     public enum Operation: Sendable, Hashable, CaseIterable {
         /// Reading an entry.
         case read
@@ -31,7 +31,7 @@ public final class FailingDisk: Sendable {
         case remove
     }
 
-    /// A fault of a disk.
+    /// The fault of a disk.
     public enum Fault: Sendable, Hashable {
         /// There is no room: nothing can be written, and entries can be read and removed.
         case full
