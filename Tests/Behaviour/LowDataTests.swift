@@ -113,55 +113,7 @@ struct LowDataTests {
 
     // MARK: Pictures
 
-    private func pictures(codec: SlowReads? = nil) throws -> TestImageCache {
-        let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }
-        test.transport.script(large, [.body(try picture.png)])
-        test.transport.script(small, [.body(try little.png)])
-        constrain(test.network)
-        return test
-    }
-
-    @Test("pictures that share it share one fetch, and are kept under the small one's key")
-    func shared() async throws {
-        let codec = SlowReads()
-        let test = try pictures(codec: codec)
-        try await blockReaders(of: test.cache.data, codec)
-        let inverted = pictureRequest.processed(by: Inverting())
-        let tasks = [test.cache.getImage(pictureRequest), test.cache.getImage(inverted)]
-        let later = test.cache.slowGetImage(pictureRequest)
-        for task in tasks + [later] { #expect(task.key == CacheKey(large) && task.state == .waiting) }
-        codec.door.stayOpen()
-        for task in tasks + [later] {
-            #expect(try await task.value.size == little.size)
-            #expect(task.key == CacheKey(small))
-        }
-        #expect(tasks[1].imageKey != tasks[1].key && tasks[0].imageKey == CacheKey(small))
-        #expect(test.transport.transfers.map(\.request.url) == [small])
-        #expect(test.cache.hasImage(for: small) && !test.cache.hasImage(for: large))
-        #expect(try await test.cache.getImage(pictureRequest).response.source == .memory)
-        await test.cache.shutdown()
-    }
-
-    @Test("what memory or the disk has of the larger picture is the answer; rubbish there is not")
-    func picturesHere() async throws {
-        let test = try pictures()
-        try await test.cache.data.addDataAndWait(picture.png, for: CacheKey(large))
-        test.cache.data.clearMemory()
-        let task = test.cache.getImage(pictureRequest)
-        #expect(try await task.value.pixels == picture.pixels && task.key == CacheKey(large))
-        test.cache.data.clear()
-        #expect(try await test.cache.getImage(pictureRequest).response.source == .memory)
-        #expect(test.transport.transfers.isEmpty)
-
-        let other = try pictures()
-        try await other.cache.data.addDataAndWait(Data("rubbish".utf8), for: CacheKey(large))
-        _ = try await other.cache.getImage(pictureRequest).value
-        constrain(other.network, false)
-        #expect(try await other.cache.getImage(pictureRequest).value.size == picture.size)
-        for cache in [test.cache, other.cache] { await cache.shutdown() }
-    }
-
-    @Test("a call is cancelled and moved by the request it was made with, decided or not")
+    @Test("a call is cancelled and moved by the request it was made with, while the disk is slow and afterwards")
     func changes() async throws {
         let codec = SlowReads()
         let test = TestImageCache(folder: TemporaryFolder()) { $0.data.recordCodec = codec }

@@ -50,17 +50,15 @@ struct ResumeTests {
         #expect(test.cache.data(for: a) == whole)
     }
 
-    @Test("a date does where there is no tag, if the answer was made a minute later", arguments: [59.0, 60])
-    func dates(age: TimeInterval) async throws {
+    @Test("a date does where there is no tag, if the answer was made a minute later")
+    func dates() async throws {
         let test = open()
-        let modified = (test.date.now - age).httpText
+        let modified = (test.date.now - 60).httpText
         let headers: HTTPHeaders = ["Last-Modified": modified, "Date": test.date.now.httpText, "Content-Length": "100"]
         let rest = part(30..<100, tag: nil, more: ["Last-Modified": modified])
-        test.transport.script(
-            a, [.interrupted(beginning(30, headers), .truncated), age >= 60 ? .response(rest) : .body(whole)])
+        test.transport.script(a, [.interrupted(beginning(30, headers), .truncated), .response(rest)])
         #expect(try await test.cache.getData(a).value == whole)
-        #expect(test.requests(a)[1]["If-Range"] == (age >= 60 ? modified : nil))
-        #expect(test.requests(a)[1]["Range"] == (age >= 60 ? "bytes=30-" : nil))
+        #expect(test.requests(a)[1]["If-Range"] == modified && test.requests(a)[1]["Range"] == "bytes=30-")
     }
 
     @Test(
@@ -69,6 +67,8 @@ struct ResumeTests {
             ["Content-Length": "100"], ["ETag": "W/\"v\"", "Content-Length": "100"],
             ["ETag": "v", "Content-Length": "100"], ["ETag": "\"v\"", "Content-Encoding": "gzip"],
             ["ETag": "\"v\"", "Accept-Ranges": "none"], ["ETag": "\"v\"", "Content-Length": "40"],
+            // The resource may have changed again in the minute of its modification.
+            ["Last-Modified": (ManualDate().now - 59).httpText, "Date": ManualDate().now.httpText],
         ] as [HTTPHeaders])
     func startsOver(headers: HTTPHeaders) async throws {
         let test = open()
@@ -120,20 +120,6 @@ struct ResumeTests {
             #expect(try await test.cache.getData(target).value == (target == a ? short.body : other))
             #expect(test.requests(target).map { $0["If-Range"] } == conditions)
         }
-    }
-
-    @Test("a body in pieces that are broken off again and again comes together")
-    func pieces() async throws {
-        let test = open()
-        var steps: [ScriptedTransport.Step] = [.interrupted(beginning(10), .connectionLost)]
-        for start in stride(from: 10, to: 90, by: 20) {
-            steps.append(.interrupted(part(start..<(start + 10), "bytes \(start)-99/100"), .truncated))
-            steps.append(.response(part((start + 10)..<(start + 20))))
-        }
-        test.transport.script(a, steps + [.response(part(90..<100))])
-        #expect(try await test.cache.getData(a).value == whole)
-        let ranges = stride(from: 10, to: 100, by: 10).map { "bytes=\($0)-" }
-        #expect(test.requests(a).dropFirst().map { $0["Range"] } == ranges)
     }
 
     @Test("a server that hands out single bytes is given up after a while")
@@ -258,7 +244,7 @@ struct ResumeTests {
         await test.cache.idle()
     }
 
-    /// The range that the next call for a URL asks for.
+    /// Returns the range that the next call for a URL asks for.
     private func range(_ test: TestCache, _ target: URL) async throws -> String? {
         let task = test.cache.getData(DataRequest(target).with(\.cachePolicy, .useCache))
         let transfer = try await test.transport.nextTransfer()
