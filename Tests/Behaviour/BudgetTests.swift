@@ -58,7 +58,6 @@ struct BudgetTests {
         for task in tasks { #expect(await task.error == nil) }
         #expect(await waiting.error == .rejected)
         try await expect(0, of: 1_000, in: test)
-        await test.cache.shutdown()
     }
 
     @Test("An urgent transfer is the one that goes on, and prefetches are held back")
@@ -77,7 +76,6 @@ struct BudgetTests {
         slow.finish(with: Data(count: 900))
         await test.cache.idle()
         try await expect(0, of: 1_000, in: test)
-        await test.cache.shutdown()
     }
 
     @Test("Calls that wait keep a quarter of the budget at most; further ones begin anew without a disk")
@@ -103,7 +101,6 @@ struct BudgetTests {
         await test.cache.idle()
         for task in tasks { #expect(try await task.value == Self.whole) }
         try await expect(0, of: 1_000, in: test)
-        await test.cache.shutdown()
     }
 
     @Test("A call that is cancelled while it waits gives back what it kept")
@@ -116,7 +113,6 @@ struct BudgetTests {
         parked.cancel()
         #expect(await parked.error == .cancelled)
         try await expect(0, of: 400, in: test)
-        await test.cache.shutdown()
     }
 
     @Test("What a call has kept counts on while its next attempt adds to it, also if the server begins anew")
@@ -149,7 +145,6 @@ struct BudgetTests {
         #expect(try await task.value == Self.whole)
         await test.cache.idle()
         try await expect(0, of: 1_000, in: test)
-        await test.cache.shutdown()
     }
 
     @Test(

@@ -72,7 +72,6 @@ struct CachePolicyTests {
         let german = request.with(\.headers, ["Accept-Language": "de"])
         _ = try await test.line(german)
         #expect(test.cache.data(for: request) == nil && test.cache.data(for: german) == Data("de".utf8))
-        await test.cache.shutdown()
     }
 
     @Test("A part that the caller asks for does not remove the whole that is stored, and is not kept as the whole")
@@ -99,7 +98,27 @@ struct CachePolicyTests {
         let modified = DataRequest(url("b")).with(\.modifier, modifier).with(\.freshness, .immutable())
         #expect(try await test.line(modified) == "w, network")
         #expect(try await test.line(modified) == "whole, network")
-        await test.cache.shutdown()
+    }
+
+    @Test("The fields of the part that completes a body say, all of them, whether the whole is kept")
+    func fieldsOfParts() async throws {
+        let test = TestCache { $0.retryPolicy = .fixed(.zero) }
+        for fields in [["max-age=50"], ["max-age=50", "no-store"]] {
+            let target = url("\(fields.count)")
+            let part = HTTPHeaders(
+                [.init("Content-Range", "bytes 2-3/4"), .init("ETag", "\"1\"")]
+                    + fields.map { .init("Cache-Control", $0) })
+            let beginning = TransferResponse(
+                headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8))
+            test.transport.script(
+                target,
+                [
+                    .interrupted(beginning, .connectionLost),
+                    .response(TransferResponse(status: 206, headers: part, body: Data("re".utf8))),
+                ])
+            #expect(try await test.line(target) == "here, network")
+            #expect(test.cache.hasData(for: target) == (fields.count == 1))
+        }
     }
 
     // MARK: Bad input
@@ -126,6 +145,5 @@ struct CachePolicyTests {
         await test.cache.idle()
         #expect(heard.value == [expected, expected])
         #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 }

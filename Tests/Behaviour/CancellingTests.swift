@@ -43,41 +43,6 @@ struct CancellingTests {
         try await ends.wait { $0 == 1 }
         #expect(test.cache.queueCounts == QueueCounts())
         #expect(!test.cache.hasData(for: a))
-        await test.cache.shutdown()
-    }
-
-    @Test("Cancelling by URL ends the calls for it, in both queues, and no other")
-    func byURL() async throws {
-        let test = TestCache()
-        let tasks = [test.cache.getData(a), test.cache.slowGetData(a), test.cache.getData(url("a"))]
-        let other = test.cache.getData(url("b"))
-        try await test.transport.waitForTransfers(2)
-        test.cache.cancel(a)
-        for task in tasks { #expect(await task.error == .cancelled) }
-        #expect(other.state == .transferring)
-        test.cache.cancelAll()
-        #expect(await other.error == .cancelled)
-        #expect(await test.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error == .notCached)
-        await test.cache.shutdown()
-    }
-
-    @Test("A call after the last one was cancelled continues from the bytes that had come")
-    func continues() async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        let task = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
-        transfer.hold(
-            TransferResponse(headers: ["ETag": "\"1\"", "Content-Length": "4"], body: Data("he".utf8)))
-        task.cancel()
-        #expect(await task.error == .cancelled)
-        await test.cache.idle()
-        let again = test.cache.getData(a)
-        let next = try await test.transport.nextTransfer()
-        #expect(next.request.headers["Range"] == "bytes=2-" && next.request.offset == 2)
-        let fields: HTTPHeaders = ["ETag": "\"1\"", "Content-Range": "bytes 2-3/4"]
-        next.finish(with: Data("re".utf8), status: 206, headers: fields)
-        #expect(try await again.value == Data("here".utf8))
-        await test.cache.shutdown()
     }
 
     // MARK: While a hook of the request is at work
@@ -153,7 +118,6 @@ struct CancellingTests {
         }
         try await ends.wait { $0 == 1 }
         #expect(test.cache.queueCounts == QueueCounts())
-        await test.cache.shutdown()
     }
 
     @Test("A new call for the key, while the hook of a cancelled one is still at work, is served by itself")
@@ -177,7 +141,6 @@ struct CancellingTests {
         gate.open()
         _ = try await laterHooksReturn(test.cache, test.transport)
         #expect(test.sent(to: a).count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("A move while a hook is at work counts for the request that is sent then")
@@ -193,7 +156,6 @@ struct CancellingTests {
         #expect(transfer.request.queue == .slow && transfer.request.headers["Priority"] == "u=6")
         transfer.finish(with: Data())
         #expect(await task.error == nil)
-        await test.cache.shutdown()
     }
 
     @Test("The task of a provider is cancelled when no call waits for it any more")
@@ -215,6 +177,5 @@ struct CancellingTests {
         task.cancel()
         #expect(await task.error == .cancelled)
         try await isCancelled.wait { $0 }
-        await test.cache.shutdown()
     }
 }

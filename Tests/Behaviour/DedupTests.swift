@@ -28,7 +28,6 @@ struct DedupTests {
         #expect(again.line == "here, memory" && again.attempts == 0)
         #expect(test.transport.transfers.count == 1)
         #expect(test.cache.statistics.networkRequests == 1 && test.cache.statistics.networkAnswers == 60)
-        await test.cache.shutdown()
     }
 
     // MARK: Keys
@@ -66,20 +65,6 @@ struct DedupTests {
         test.date.advance(by: 20)
         _ = try await test.line(a)
         #expect(test.sent(to: a).map { $0["If-None-Match"] } == ["\"1\""])
-        await test.cache.shutdown()
-    }
-
-    @Test("A key of the caller's own takes the place of the default one")
-    func ownKey() async throws {
-        let test = TestCache()
-        let tasks = (1...2).map {
-            test.cache.getData(DataRequest(url("signed?token=\($0)")).with(\.key, "photo"))
-        }
-        try await test.transport.nextTransfer().finish(with: body)
-        for task in tasks { #expect(try await task.value == body) }
-        #expect(test.transport.transfers.count == 1)
-        #expect(test.cache.data(for: "photo") == body && test.cache.data(for: url("signed?token=1")) == nil)
-        await test.cache.shutdown()
     }
 
     // MARK: Calls with rules of their own
@@ -104,7 +89,6 @@ struct DedupTests {
         transfer.finish(with: Data("fine".utf8), status: status)
         #expect(await one.error == firstError)
         #expect(await other.error == secondError)
-        await test.cache.shutdown()
     }
 
     @Test("A call that refuses what an alternative has brought ends by itself, and so does the fetch")
@@ -120,7 +104,6 @@ struct DedupTests {
         #expect(await first.error == nil)
         #expect(await second.error == .rejected)
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -138,7 +121,6 @@ struct DedupTests {
         transfer.finish(with: Data("page of 1".utf8), headers: headers)
         #expect(try await one.value == Data("page of 1".utf8))
         #expect(try await two.value == Data("page of 2".utf8))
-        await test.cache.shutdown()
     }
 
     @Test("A reader that joins a refresh is answered from disk, and the refresh by the network")
@@ -189,6 +171,5 @@ struct DedupTests {
         #expect(test.transport.transfers.count == 2)
         test.date.advance(by: 20)
         #expect(try await test.cache.getData(a).response.revalidation != nil, "it is renewed each time")
-        await test.cache.shutdown()
     }
 }

@@ -37,7 +37,6 @@ struct HookTests {
         second.finish(with: Data(count: 9))
         _ = await task.ending
         #expect(heard.value == ["3", "connection lost", "retry", "5", "then 9"])
-        await test.cache.shutdown()
     }
 
     @Test("Hooks that are added late hear what has happened, in order, and each thing once")
@@ -57,7 +56,6 @@ struct HookTests {
         let heard = listen(to: failed)
         _ = await failed.ending
         #expect(heard.value == ["fatal status 404"])
-        await test.cache.shutdown()
     }
 
     @Test("A call that fails again and again remembers its latest failures alone, and its end")
@@ -70,7 +68,6 @@ struct HookTests {
         _ = await task.ending
         #expect(task.attempts == 201)
         #expect((60...70).contains(heard.value.count) && heard.value.last == "then 1")
-        await test.cache.shutdown()
     }
 
     @Test("Each call is told its end once and nothing after it, when its answer and its cancelling race")
@@ -93,7 +90,6 @@ struct HookTests {
         for lines in log.value.values {
             #expect(lines.last == "end" && lines.count { $0 == "end" } == 1, "\(lines)")
         }
-        await test.cache.shutdown()
     }
 
     @Test("The stream of events begins with the present state and ends with the end")
@@ -126,7 +122,6 @@ struct HookTests {
         #expect(await lines(events) == ["transferring", "connection lost", "retry", "1", "finished network"])
         #expect(await lines(parked) == ["parked", "retry", "1", "finished network"])
         #expect(await lines(task.events) == ["finished", "finished network"])
-        await test.cache.shutdown()
     }
 
     // MARK: Progress
@@ -147,7 +142,6 @@ struct HookTests {
         transfer.finish(with: Data(count: 100))
         _ = await task.ending
         #expect(heard.value == [1, 9, 100])
-        await test.cache.shutdown()
     }
 
     @Test("A listener that is added while nothing comes hears how far the transfer has come, by a hook or a stream")
@@ -166,7 +160,6 @@ struct HookTests {
         #expect(heard.value.last?.fraction == 0.4)
         transfer.finish(with: Data(count: 100))
         #expect(await task.error == nil)
-        await test.cache.shutdown()
     }
 
     @Test("A new attempt does not tell of the bytes of the one before")
@@ -186,7 +179,6 @@ struct HookTests {
         second.finish(with: Data(count: 100))
         _ = await task.ending
         #expect(heard.value == [7])
-        await test.cache.shutdown()
     }
 
     // MARK: Queues of closures
@@ -215,7 +207,6 @@ struct HookTests {
         _ = await task.ending
         #expect(overlaps.value == 0 && !heard.value.isEmpty)
         #expect(heard.value == Set(heard.value).sorted())
-        await test.cache.shutdown()
     }
 
     @Test("A queue that is held up hears of all it missed, with the progress of the latest attempt alone")
@@ -237,7 +228,6 @@ struct HookTests {
         queue.resume()
         _ = await task.ending
         #expect(heard.value == ["connection lost", "retry", "5", "then 9"])
-        await test.cache.shutdown()
     }
 
     @Test("A closure that blocks its queue holds up no fetch, no retry and no call")
@@ -260,7 +250,6 @@ struct HookTests {
         #expect(await other.error == nil)
         door.stayOpen()
         _ = await blocking.ending
-        await test.cache.shutdown()
     }
 
     @Test("A request's own queue is handed the work, and the work is done when that queue does it")
@@ -276,7 +265,6 @@ struct HookTests {
         #expect(!called.value)
         for work in pending.value { work() }
         #expect(called.value)
-        await test.cache.shutdown()
     }
 
     // MARK: Code of the program's own
@@ -356,7 +344,6 @@ struct HookTests {
         #expect(tasks.map(\.state) == [.finished, .finished, .failed(.status(404))])
         #expect(tasks[0] == tasks[0] && tasks[0] != tasks[1])
         #expect(Set(tasks + tasks).count == 3)
-        await test.cache.shutdown()
     }
 
     @Test("A task prints its key without secrets, its queue and its state, and dumps no more")
@@ -370,6 +357,5 @@ struct HookTests {
         var dumped = ""
         dump(task, to: &dumped)
         #expect(!dumped.contains("secret"))
-        await test.cache.shutdown()
     }
 }

@@ -27,7 +27,6 @@ struct OfflineTests {
         #expect(await joined.error == nil)
         #expect(heard.value == ["network unreachable false", "retry"])
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("The loss of the network during a transfer is not a failure that counts")
@@ -43,7 +42,6 @@ struct OfflineTests {
         await test.whileClockRuns { await test.cache.idle() }
         #expect(try await task.value == Data("here".utf8))
         #expect(test.transport.transfers.count == 3)
-        await test.cache.shutdown()
     }
 
     @Test("A transfer that stands still after its host has become unreachable gives up and begins anew later")
@@ -61,7 +59,6 @@ struct OfflineTests {
         await test.answerAll()
         #expect(await task.error == nil)
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("The wait for the network ends with the deadline of the policy, and does not begin without retries")
@@ -78,7 +75,6 @@ struct OfflineTests {
         #expect(await patient.error == .unreachable, "the time without a network does not count as the call's own")
         #expect(record.events.last { $0.kind == .callFailed(.unreachable) }?.time == .seconds(60))
         #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 
     @Test("A host that cannot be reached holds up its own calls alone, also after a redirect to it")
@@ -101,7 +97,6 @@ struct OfflineTests {
         await test.answerAll()
         for task in tasks { #expect(await task.error == nil) }
         #expect(test.transport.transfers(of: a).count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("Calls that have waited for the network begin one after the other, urgent ones first")
@@ -129,6 +124,5 @@ struct OfflineTests {
         #expect(Set(instants).count == 2 * count, "no two at a time")
         await test.cache.idle()
         #expect(test.transport.transfers.count == 2 * count)
-        await test.cache.shutdown()
     }
 }

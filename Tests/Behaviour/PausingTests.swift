@@ -1,8 +1,6 @@
 import DipperData
 import DipperTesting
-import Dispatch
 import Foundation
-import Synchronization
 import TestSupport
 import Testing
 
@@ -47,7 +45,6 @@ struct PausingTests {
         held.slowTransfer.finish(with: Data("s".utf8))
         #expect(try await held.slow.value == Data("s".utf8))
         #expect(held.test.transport.transfers.count == 3)
-        await held.test.cache.shutdown()
     }
 
     @Test("An urgent call for it lets it go on in place, as urgent work that other prefetches wait for")
@@ -65,7 +62,6 @@ struct PausingTests {
         try await held.test.transport.nextTransfer().finish(with: Data())
         #expect(await other.error == nil)
         #expect(held.test.transport.transfers(of: url("s")).count == 1)
-        await held.test.cache.shutdown()
     }
 
     @Test("An urgent fetch that is moved to slowQueue keeps its transfer, and is held back while urgent work remains")
@@ -90,7 +86,6 @@ struct PausingTests {
         #expect(heard.value == 9)
         for task in tasks { #expect(await task.error == nil) }
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("A prefetch that was looked up while urgent work began moves no byte before that is done")
@@ -125,7 +120,6 @@ struct PausingTests {
         try await transfer.wait { !$0.isThrottled }
         transfer.finish(with: Data())
         #expect(await slow.error == nil)
-        await test.cache.shutdown()
     }
 
     // MARK: Time and failures
@@ -138,24 +132,6 @@ struct PausingTests {
         try await held.slowTransfer.wait { !$0.isThrottled }
         held.slowTransfer.finish(with: Data("s".utf8))
         #expect(try await held.slow.value == Data("s".utf8))
-        await held.test.cache.shutdown()
-    }
-
-    @Test("A server that breaks it off while it is held back costs no retry: it continues where it stopped")
-    func brokenOff() async throws {
-        let held = try await HeldBack { $0.retryPolicy = .never }
-        let failures = Box(0)
-        held.slow.onFail { _, _ in failures.update { $0 += 1 } }
-        held.slowTransfer.interrupt(with: beginning("he"))
-        held.urgentTransfer.finish(with: Data())
-        let next = try await held.test.transport.nextTransfer()
-        #expect(next.request.headers["Range"] == "bytes=2-")
-        let headers: HTTPHeaders = ["ETag": "\"v\"", "Content-Range": "bytes 2-3/4"]
-        next.finish(with: Data("re".utf8), status: 206, headers: headers)
-        #expect(try await held.slow.value == Data("here".utf8))
-        await held.test.cache.idle()
-        #expect(failures.value == 0)
-        await held.test.cache.shutdown()
     }
 
     @Test("A server that breaks it off again and again without a byte exhausts the retries")
@@ -177,7 +153,6 @@ struct PausingTests {
         #expect(await slow.error == .connectionLost)
         await test.cache.idle()
         #expect(test.transport.transfers(of: url("s")).count == 4 && hasEnded.value)
-        await test.cache.shutdown()
     }
 
     @Test("A failure of a hook counts although the attempt before was broken off while it was held back")
@@ -198,80 +173,24 @@ struct PausingTests {
         held.urgentTransfer.finish(with: Data())
         #expect(await held.slow.error == .timedOut)
         #expect(count.value == 2)
-        await held.test.cache.shutdown()
     }
 
     // MARK: While a transfer starts
 
-    @Test("A transfer hears the last word on whether it is held back, also if urgent work came and went as it started")
+    @Test("A prefetch goes on when urgent work is done, however that comes and goes while it follows a redirect")
     func lastWord() async throws {
-        let transport = NestingTransport()
-        let test = TestCache { $0.transport = transport }
-        let cache = test.cache
-        let urgent = Box<DataTask?>(nil)
-        transport.whileStarting { urgent.update { $0 = cache.getData(url("urgent")) } }
-        let slow = cache.slowGetData(url("first"))
-        try await transport.words.wait { $0.last == false }
-        #expect(await urgent.value?.error == nil)
-        transport.finishSecond()
-        #expect(await slow.error == nil)
-        #expect(transport.words.value.last == false)
-        await cache.shutdown()
-    }
-}
-
-/// A transport that redirects the first request. While the second request starts, urgent work begins; when the cache
-/// holds the second request back for it, the urgent work ends.
-private final class NestingTransport: Transport {
-    private struct State {
-        var whileStarting: @Sendable () -> Void = {}
-        var urgent: (@Sendable (TransferEvent) -> Void)?
-        var second: (@Sendable (TransferEvent) -> Void)?
-    }
-
-    private struct Running: Transfer {
-        let change: @Sendable (Bool) -> Void
-        func cancel() {}
-        func setThrottled(_ isThrottled: Bool) { change(isThrottled) }
-        func setQueue(_ queue: FetchQueue) {}
-    }
-
-    private let state = Mutex(State())
-    private let queue = DispatchQueue(label: "nesting")
-    /// The changes that the second transfer has heard, in order.
-    let words = Box<[Bool]>([])
-
-    func whileStarting(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.whileStarting = body } }
-
-    func finishSecond() { end(state.withLock { $0.second }) }
-
-    private func end(_ receive: (@Sendable (TransferEvent) -> Void)?) {
-        receive?(.finished(.success(TransferResponse(body: Data()))))
-    }
-
-    func start(
-        _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
-    ) -> any Transfer {
-        switch request.url.lastPathComponent {
-        case "first":
-            let answer = TransferResponse(status: 302, headers: ["Location": "/second"], body: Data())
-            queue.async { receive(.finished(.success(answer))) }
-            return Running { _ in }
-        case "second":
-            let body = state.withLock { state in
-                state.second = receive
-                return state.whileStarting
-            }
-            body()
-            return Running { isThrottled in
-                if isThrottled { self.end(self.state.withLock { exchange(&$0.urgent, with: nil) }) }
-                self.words.update { $0.append(isThrottled) }
-            }
-        default:
-            state.withLock { $0.urgent = receive }
-            return Running { _ in }
+        let test = TestCache { $0.cachePolicy = .bypass }
+        test.transport.script(url("u"), [.body(Data())])
+        for _ in 0..<100 {
+            let slow = test.cache.slowGetData(url("s"))
+            let first = try await test.transport.nextTransfer()
+            async let urgent = test.cache.getData(url("u")).error
+            async let redirected: Void = first.finish(with: Data(), status: 302, headers: ["Location": "/t"])
+            _ = await (urgent, redirected)
+            let second = try await test.transport.nextTransfer()
+            try await second.wait { !$0.isThrottled }
+            second.finish(with: Data())
+            #expect(await slow.error == nil)
         }
     }
-
-    func shutdown() async {}
 }

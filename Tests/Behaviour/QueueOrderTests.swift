@@ -32,27 +32,12 @@ struct QueueOrderTests {
         for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
         test.cache.getData(url("u4"))
         try await test.transport.waitForTransfers(2)
+        test.clock.advance(by: .seconds(86_400))  // without maxPause, no time ends the wait of a prefetch
         await test.answerAll()
         let lines = journal.lines
         #expect(lines.prefix(2) == ["+u1", "+u2"])
         #expect(lines.suffix(4) == ["+s1", "-s1", "+s2", "-s2"])
         #expect(journal.mostAtOnce == 2)
-        await test.cache.shutdown()
-    }
-
-    @Test("Urgent calls that never end hold prefetches up for ever, by default")
-    func endlessUrgentWork() async throws {
-        let test = TestCache { $0.fastQueue.maxConcurrent = 2 }
-        test.cache.getData(url("u0"))
-        test.cache.slowGetData(url("s"))
-        for number in 1...100 {
-            test.cache.getData(url("u\(number)"))
-            let transfer = try await test.transport.nextTransfer()
-            #expect(transfer.request.url == url("u\(number - 1)"))
-            transfer.finish(with: Data())
-        }
-        test.clock.advance(by: .seconds(86_400))
-        #expect(try await startOrder(test, 2) == ["s"])
     }
 
     @Test("Every urgent call that may run at a time does, and one more starts when one ends")
@@ -65,7 +50,6 @@ struct QueueOrderTests {
         #expect(Array(journal.lines.prefix(8)) == (0..<8).map { "+\($0)" })
         #expect(journal.mostAtOnce == 8)
         #expect(journal.lines.count == 40)
-        await test.cache.shutdown()
     }
 
     @Test("An entry on disk answers an urgent call at once, without a slot and without holding a prefetch back")
@@ -146,7 +130,6 @@ struct QueueOrderTests {
         }
         await test.answerAll()
         #expect(journal.lines.filter { $0.contains("a") } == ["+a1", "-a1", "+a2", "-a2", "+a3", "-a3"])
-        await test.cache.shutdown()
     }
 
     @Test("Limits may change while fetches wait, and a lower one stops no fetch that runs")
@@ -170,7 +153,6 @@ struct QueueOrderTests {
         await test.answerAll()
         #expect(journal.lines.prefix(4) == ["+a1", "+a2", "+b1", "+a3"])
         #expect(journal.lines.suffix(2) == ["+a4", "-a4"])
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -198,7 +180,6 @@ struct QueueOrderTests {
         if queue == .fast { test.cache.fastQueue.isSuspended = false } else { test.cache.slowQueue.isSuspended = false }
         try await test.transport.nextTransfer().finish(with: Data())
         #expect(await waiting.error == nil)
-        await test.cache.shutdown()
     }
 
     // MARK: maxPause
@@ -226,7 +207,6 @@ struct QueueOrderTests {
         await test.cache.idle()
         #expect(journal.lines == ["+u", "+s1", "-s1", "+s2", "-s2", "-u"])
         #expect(journal.seconds == [0, 5, 70])
-        await test.cache.shutdown()
     }
 
     @Test("With maxPause a prefetch that is held back goes on before another one starts")
@@ -244,7 +224,6 @@ struct QueueOrderTests {
         slow.finish(with: Data())
         await test.answerAll()
         #expect(test.transport.transfers.map(\.request.url.lastPathComponent) == ["s1", "u", "s2"])
-        await test.cache.shutdown()
     }
 
     // MARK: All at once
@@ -328,6 +307,5 @@ struct QueueOrderTests {
         #expect(seen.most == [.fast: 3, .slow: 1])
         #expect(ends.value.count == tasks.count && ends.value.values.allSatisfy { $0 == 1 })
         #expect(test.cache.queueCounts == QueueCounts())
-        await test.cache.shutdown()
     }
 }

@@ -16,41 +16,6 @@ struct RealServerTests {
         return DataCache(configuration)
     }
 
-    @Test("A 404 is requested once, a 503 is tried again, and a body that is cut short is fetched whole")
-    func retries() async throws {
-        let server = try await FaultServer.start()
-        let cache = cache()
-        #expect(await cache.getData(server.url("/nothing")).error == .status(404))
-        #expect(server.requests(to: "/nothing").count == 1)
-        let retried = try await cache.getData(server.url("/bytes/100/b?status=503&times=2")).response
-        #expect(retried.attempts == 3 && retried.data == FaultServer.body(of: "/bytes/100/b", size: 100))
-        for fault in ["cut=50", "reset=50", "length=5000"] {
-            let path = "/bytes/2000/\(fault.prefix(3))"
-            let response = try await cache.getData(server.url("\(path)?\(fault)&times=1")).response
-            #expect(response.data == FaultServer.body(of: path, size: 2_000) && response.attempts == 2)
-        }
-        await cache.shutdown()
-        await server.stop()
-    }
-
-    @Test("A second cache on the folder asks nothing of the network")
-    func secondRun() async throws {
-        let server = try await FaultServer.start()
-        let folder = TemporaryFolder()
-        for run in 0..<2 {
-            let cache = cache(folder)
-            for number in 0..<20 {
-                let target = server.url("/bytes/\(number * 800)/x\(number)")
-                let response = try await cache.getData(target).response
-                #expect(response.source == (run == 0 ? .network : .disk))
-                #expect(response.data == FaultServer.body(of: target.path, size: number * 800))
-            }
-            await cache.shutdown()
-        }
-        #expect(server.requests.count == 20)
-        await server.stop()
-    }
-
     @Test("Calls from many threads, to a server with faults, all end, each once, with the right bytes")
     func storm() async throws {
         let server = try await FaultServer.start()

@@ -91,23 +91,6 @@ struct RemovalTests {
         await test.cache.shutdown()
     }
 
-    @Test("Removing old entries does not wait for running fetches, and does not touch them")
-    func flush() async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        try await test.cache.addDataAndWait(Self.whole, for: "old")
-        let task = test.cache.getData(a)
-        let transfer = try await test.transport.nextTransfer()
-        test.date.advance(by: 1_000)
-        test.cache.flush(olderThan: .seconds(500))
-        await test.cache.synchronize()
-        #expect(!test.cache.hasData(for: "old"))
-        transfer.finish(with: Self.whole, headers: fields)
-        #expect(try await task.value == Self.whole)
-        await test.cache.idle()
-        #expect(test.cache.diskCount == 1)
-        await test.cache.shutdown()
-    }
-
     @Test("A clear that removes what held everything up on its way to disk lets new calls go on")
     func clearEndsBacklog() async throws {
         let codec = StalledCodec()

@@ -39,7 +39,6 @@ struct RetryTests {
         await test.cache.idle()
         #expect(heard.value == [true])
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -122,7 +121,6 @@ struct RetryTests {
         await test.answerAll()
         #expect(await waiting.error == nil)
         #expect(waiting.attempts == 2)
-        await test.cache.shutdown()
     }
 
     @Test("Each call keeps its own policy: one gives up, and the fetch goes on for the other, in its queue")
@@ -143,19 +141,6 @@ struct RetryTests {
         await test.answerAll()
         #expect(await patient.error == nil)
         #expect(test.transport.transfers.count == 3)
-        await test.cache.shutdown()
-    }
-
-    @Test("A call that joins a fetch which waits to try again hears of its failure")
-    func joinsWaiting() async throws {
-        let test = TestCache()
-        test.transport.script(a, [.status(503)])
-        let first = test.cache.getData(DataRequest(a).with(\.retryPolicy, .fixed(.seconds(9))))
-        try await first.waitForFailures()
-        let heard = Box<[DipperError]>([])
-        test.cache.slowGetData(a).onFail { error, _ in heard.update { $0.append(error) } }
-        try await heard.wait { $0 == [.status(503)] }
-        await test.cache.shutdown()
     }
 
     // MARK: Time limits
@@ -179,7 +164,6 @@ struct RetryTests {
         #expect(transfer.isCancelled)
         let end = ends.events.last { $0.kind == .callFailed(.timedOut) }
         #expect(end?.time == .seconds(110))
-        await test.cache.shutdown()
     }
 
     @Test("A time limit includes retries and the waits before them, and no attempt begins that would come too late")
@@ -197,7 +181,6 @@ struct RetryTests {
         }
         #expect(await limited.error == .connectionLost, "the next attempt would begin after 12 s")
         #expect(test.transport.transfers.count == 3)
-        await test.cache.shutdown()
     }
 
     @Test("The wait for a slot after a failure does not count towards the time limit")
@@ -222,6 +205,5 @@ struct RetryTests {
         urgent.finish(with: Data())
         try await test.transport.nextTransfer().finish(with: Data())
         #expect(await limited.error == nil)
-        await test.cache.shutdown()
     }
 }
