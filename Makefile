@@ -155,13 +155,14 @@ format: ## format the sources
 SANITIZER_SYMBOLS := -Xswiftc -gline-tables-only -Xcc -gline-tables-only
 
 # Skips two tests that limit or measure memory, of which the sanitizer itself takes much.
-TSAN_SKIP := HostileBodyTests/memory|PixelMemoryTests/refusedMemory
+TSAN_SKIP := HostileAnswerTests/memory|PixelMemoryTests/refusedMemory
 
 # Fewer tests at a time, because tests are slower under the sanitizer and have the same time limits.
 tsan tsan-all: AT_ONCE := 8
 # The tests of the engine and the store, which are those that concurrency can break, by default.
-tsan: T ?= DipperDataTests
-tsan: F ?= DataCache|Shared|Retry|Resume|HTTP|Hooks|Removing|DiskTier|Store|MemoryTier|Prefetcher|TypedValue
+tsan: T ?= Behaviour
+tsan: F ?= .
+tsan: TSAN_SKIP := $(TSAN_SKIP)|Image|Display|ListLoader|Animat|Namespace|Hostile|NameLookUp|TLS|TimeLimit
 tsan-all: F ?= .
 tsan tsan-all: deps-test ## run the tests of the engine and the store under Thread Sanitizer; tsan-all: all tests
 	$(if $(T),DIPPER_TESTS=$(T)) $(BUILD) --build-tests $(if $(T),--product DipperPackageTests) \

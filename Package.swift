@@ -154,7 +154,8 @@ let package = Package(
         .testTarget(
             name: "BehaviourTests",
             dependencies: [
-                "Dipper", "DipperData", "DipperTesting", "FaultServer", "TestSupport",
+                "Dipper", "DipperCLI", "DipperData", "DipperTesting", "FaultServer", "MemoryProbe", "NetworkProbe",
+                "ShapedLink", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ],
