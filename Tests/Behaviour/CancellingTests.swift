@@ -76,8 +76,8 @@ struct CancellingTests {
         return request
     }
 
-    /// Returns when hooks that began later have returned and their calls have ended: what a hook that went on before has
-    /// brought is there by then.
+    /// Returns when hooks that began later have returned and their calls have ended. By then a hook that went on before
+    /// has had its effect.
     private func laterHooksReturn(_ cache: DataCache, _ transport: ScriptedTransport) async throws -> Int {
         let modifier = RequestModifier { request in
             await Task.yield()

@@ -16,9 +16,9 @@ struct QueueTests {
         var isQueued: Bool { self == .slowQueued || self == .fastQueued }
     }
 
-    /// A cache with one slot in each queue, and a fetch of `/k` in a state. A queued fetch waits for the one of `/ahead`,
-    /// and a prefetch of `/other` waits beside it. A fetch that backs off is urgent, one that waits for the network is
-    /// not.
+    /// A cache with one slot in each queue, and a fetch of `/k` in a state. A queued fetch waits for the one of
+    /// `/ahead`, and a prefetch of `/other` waits beside it. A fetch that backs off is urgent; one that waits for the
+    /// network is not.
     private struct Stage {
         let test: TestCache
         let journal = Journal()
