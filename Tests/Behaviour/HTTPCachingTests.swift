@@ -36,21 +36,23 @@ struct HTTPCachingTests {
             (.immutable(for: .seconds(1_000)), nil, ["Cache-Control": "max-age=1, must-revalidate"], 1_000),
             (.immutable(for: .seconds(1_000)), nil, ["Vary": "*"], 1_000),
             (.immutable(for: .seconds(1_000)), nil, ["Expires": "0"], 1_000),
-        ] as [(FreshnessPolicy?, Expiration?, HTTPHeaders, TimeInterval)], [false, true])
-    func fresh(rule: (FreshnessPolicy?, Expiration?, HTTPHeaders, TimeInterval), isInMemory: Bool) async throws {
-        let (policy, expiration, headers, seconds) = rule
+        ] as [(FreshnessPolicy?, Expiration?, HTTPHeaders, TimeInterval)])
+    func fresh(policy: FreshnessPolicy?, expiration: Expiration?, headers: HTTPHeaders, seconds: TimeInterval)
+        async throws
+    {
         let folder = TemporaryFolder()
         let date = ManualDate()
-        func open() -> TestCache {
+        let targets = [a, url("b")]
+        func open(_ version: Int) -> TestCache {
             let test = TestCache(folder: folder, date: date) {
                 if let policy { $0.freshness = policy }
                 $0.diskExpiration = expiration
             }
-            test.transport.script(a, [.text("1", headers), .text("2", headers)])
+            for target in targets { test.transport.script(target, (version...2).map { .text("\($0)", headers) }) }
             return test
         }
-        let test = open()
-        #expect(try await test.ask(a) == "1 from network")
+        let test = open(1)
+        for target in targets { #expect(try await test.ask(target) == "1 from network") }
         guard seconds > 0 else {
             #expect(try await test.ask(a) == "2 from network")
             return await test.cache.shutdown()
@@ -60,14 +62,14 @@ struct HTTPCachingTests {
         test.cache.clearMemory()
         #expect(try await test.ask(a) == "1 from disk")
         #expect(try await test.ask(a) == "1 from memory", "what the disk had goes to memory with its freshness")
-        #expect(test.requests(a).count == 1)
+        #expect(test.transport.transfers.count == 2)
         await test.cache.shutdown()
-        let other = open()
-        other.transport.script(a, [.text("2", headers)])
-        if isInMemory { #expect(try await other.ask(a) == "1 from disk") }
+        let other = open(2)
+        #expect(try await other.ask(a) == "1 from disk")
         date.advance(by: 1)
-        #expect(try await other.ask(a) == "2 from network")
-        #expect(other.requests(a).count == 1)
+        // One is in memory by now, the other on disk alone.
+        for target in targets { #expect(try await other.ask(target) == "2 from network") }
+        #expect(other.transport.transfers.count == 2)
         await other.cache.shutdown()
     }
 
@@ -280,28 +282,34 @@ struct HTTPCachingTests {
 
     // MARK: Directives of requests
 
+    /// Each directive, and what answers 50 and 150 seconds after an answer that is fresh for 100.
+    private static let directives: [(String, after50: ResponseSource, after150: ResponseSource)] = [
+        ("", .memory, .revalidated), ("no-cache", .revalidated, .revalidated), ("no-store", .memory, .revalidated),
+        ("max-age=49", .revalidated, .revalidated), ("max-age=50", .memory, .revalidated),
+        ("max-age=0", .revalidated, .revalidated), ("max-age=1000", .memory, .revalidated),
+        ("min-fresh=50", .memory, .revalidated), ("min-fresh=51", .revalidated, .revalidated),
+        ("max-stale", .memory, .stale), ("max-stale=50", .memory, .stale), ("max-stale=49", .memory, .revalidated),
+        ("max-stale, no-cache", .revalidated, .revalidated), ("only-if-cached, max-stale", .memory, .stale),
+    ]
+
     @Test(
-        "what a request says of the cache holds for it (RFC 9111, section 5.2.1)",
-        arguments: [
-            // After 50 of 100 seconds.
-            (50, "no-cache", .revalidated), (50, "max-age=49", .revalidated), (50, "max-age=50", .memory),
-            (50, "max-age=0", .revalidated), (50, "min-fresh=50", .memory), (50, "min-fresh=51", .revalidated),
-            (50, "only-if-cached", .memory), (50, "no-store", .memory), (50, "max-stale", .memory), (50, "", .memory),
-            // After 150 of 100 seconds.
-            (150, "max-stale=49", .revalidated), (150, "max-stale=50", .stale), (150, "max-stale", .stale),
-            (150, "max-stale, no-cache", .revalidated), (150, "max-age=1000", .revalidated), (150, "", .revalidated),
-        ] as [(TimeInterval, String, ResponseSource)], [false, true])
-    func directives(what: (TimeInterval, String, ResponseSource), fromDisk: Bool) async throws {
-        let (seconds, control, source) = what
+        "what a request says of the cache holds for it (RFC 9111, section 5.2.1)", arguments: [false, true], [50, 150])
+    func directives(fromDisk: Bool, seconds: Int) async throws {
         let folder = TemporaryFolder()
         var test = TestCache(folder: fromDisk ? folder : nil)
-        test.transport.script(a, [.text("1", ["ETag": "\"1\"", "Cache-Control": "max-age=100"])])
-        _ = try await test.ask(a)
+        for number in Self.directives.indices {
+            let fields: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=100"]
+            test.transport.script(url("\(number)"), [.text("1", fields), .status(304)])
+            _ = try await test.ask(url("\(number)"))
+        }
         if fromDisk { test = await test.reopened(folder) }
-        test.date.advance(by: seconds)
-        test.transport.script(a, [.status(304)])
-        let expected = fromDisk && source == .memory ? .disk : source
-        #expect(try await test.ask(a, ["Cache-Control": control]) == "1 from \(expected)")
+        test.date.advance(by: Double(seconds))
+        for (number, (control, after50, after150)) in Self.directives.enumerated() {
+            if fromDisk { test.transport.script(url("\(number)"), [.status(304)]) }
+            let source = seconds == 50 ? after50 : after150
+            let told = try await test.ask(url("\(number)"), ["Cache-Control": control])
+            #expect(told == "1 from \(fromDisk && source == .memory ? .disk : source)", "\(control)")
+        }
         await test.cache.shutdown()
     }
 

@@ -220,5 +220,15 @@ struct RedirectTests {
         }
         #expect(await test.cache.getData(DataRequest(a).with(\.modifier, modifier)).error == .invalidHeader)
         #expect(test.transport.transfers.isEmpty)
+        // Nor by the transport itself.
+        let transport = CurlTransport()
+        let ended = Box<DipperError?>(nil)
+        var request = TransferRequest(url: a)
+        request.method = method
+        _ = transport.start(request) { event in
+            if case .finished(.failure(let error)) = event { ended.update { $0 = error } }
+        }
+        await transport.shutdown()
+        #expect(ended.value == .invalidHeader)
     }
 }

@@ -14,7 +14,7 @@ struct ResumePropertyTests {
         var random = SplitMix(UInt64(seed))
         var succeeded = 0
         var continued = 0
-        let count = workload(300)
+        let count = workload(200)
         for number in 0..<count {
             let server = FickleServer(seed: random.next())
             let target = url("\(number)")
