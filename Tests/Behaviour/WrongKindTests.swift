@@ -13,7 +13,7 @@ struct WrongKindTests {
 
     private let feed = Data(#"{"items": [1, 2]}"#.utf8)
 
-    @Test("without network ends as undecodable, and leaves the stored bytes for calls of the right kind")
+    @Test("without network ends with the reason why it cannot be decoded, and leaves the stored bytes for calls of the right kind")
     func offline() async throws {
         let folder = TemporaryFolder()
         let test = TestImageCache(folder: folder)
@@ -22,7 +22,7 @@ struct WrongKindTests {
         await test.cache.idle()
         test.network.isUp = false
         for _ in 0..<2 {
-            #expect(await test.cache.getImage(url("feed")).error == .undecodable)
+            #expect(await test.cache.getImage(url("feed")).error == .unsupportedFormat)
             #expect(await test.cache.data.getValue(WrongFeed.self, from: url("feed")).error == .undecodable)
         }
         #expect(try await test.cache.data.getValue(Feed.self, from: url("feed")).value == Feed(items: [1, 2]))
@@ -35,12 +35,12 @@ struct WrongKindTests {
         await second.cache.shutdown()
     }
 
-    @Test("ends as undecodable if the server cannot be asked, without retries, and loses nothing")
+    @Test("ends with the same reason if the server cannot be asked, without retries, and loses nothing")
     func serverIsDown() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(url("feed"), [.body(feed), .failure(.connectionFailed)])
         _ = try await test.cache.data.getData(url("feed")).value
-        #expect(await test.cache.getImage(url("feed")).error == .undecodable)
+        #expect(await test.cache.getImage(url("feed")).error == .unsupportedFormat)
         #expect(await test.cache.data.getValue(WrongFeed.self, from: url("feed")).error == .undecodable)
         test.cache.clearMemory()
         #expect(try await test.cache.data.getData(url("feed")).value == feed)
@@ -51,7 +51,7 @@ struct WrongKindTests {
     func mended() async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         try test.transport.script(url("a.png"), [.body(Data("no picture".utf8)), .image(.sample())])
-        #expect(await test.cache.getImage(url("a.png")).error == .undecodable)
+        #expect(await test.cache.getImage(url("a.png")).error == .unsupportedFormat)
         #expect(try await test.cache.getImage(url("a.png")).value.size == Image.sample().size)
         #expect(test.transport.transfers.count == 2)
         await test.cache.shutdown()
