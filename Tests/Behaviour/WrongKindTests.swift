@@ -13,7 +13,9 @@ struct WrongKindTests {
 
     private let feed = Data(#"{"items": [1, 2]}"#.utf8)
 
-    @Test("without network ends with the reason why it cannot be decoded, and leaves the stored bytes for calls of the right kind")
+    @Test(
+        "without network ends with the reason why it cannot be decoded, and leaves the stored bytes for calls of the right kind"
+    )
     func offline() async throws {
         let folder = TemporaryFolder()
         let test = TestImageCache(folder: folder)
