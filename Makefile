@@ -107,7 +107,7 @@ test: tests ## run all tests but those that need minutes (see check)
 t: T ?= Behaviour
 t: F ?= .
 t: deps-test ## build the tests of one target T (Behaviour), and run those that match F (all)
-	DIPPER_TESTS=$(T) $(BUILD) --build-tests --product DipperPackageTests
+	DIPPER_TESTS=$(T) $(BUILD) --product DipperPackageTests
 	$(TEST_PROGRAM) --filter '$(F)'
 
 # Each step runs, whatever became of those before it.
@@ -165,7 +165,7 @@ tsan: F ?= .
 tsan: TSAN_SKIP := $(TSAN_SKIP)|Image|Display|ListLoader|Animat|Namespace|Hostile|NameLookUp|TLS|TimeLimit
 tsan-all: F ?= .
 tsan tsan-all: deps-test ## run the tests of the engine and the store under Thread Sanitizer; tsan-all: all tests
-	$(if $(T),DIPPER_TESTS=$(T)) $(BUILD) --build-tests $(if $(T),--product DipperPackageTests) \
+	$(if $(T),DIPPER_TESTS=$(T)) $(BUILD) $(if $(T),--product DipperPackageTests,--build-tests) \
 		--sanitize=thread --scratch-path .build-tsan $(SANITIZER_SYMBOLS)
 	$$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -O1 -shared -fPIC -o .build-tsan/libmutex.so \
 		Tests/ThreadSanitizer/mutex.c -ldl

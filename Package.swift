@@ -162,13 +162,7 @@ let package = Package(
             path: "Tests/Behaviour"),
         .testTarget(
             name: "DipperDataTests",
-            dependencies: [
-                "DipperCLI", "DipperData", "DipperTesting", "FaultServer", "FlushLog", "MemoryProbe",
-                "NetworkProbe", "TestSupport",
-                .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-            ]),
+            dependencies: ["DipperData", "DipperTesting", "FlushLog", "TestSupport"]),
         .testTarget(
             name: "DipperTests",
             dependencies: [

@@ -50,9 +50,11 @@ extension DiskTier {
         guard let index = presentIndex else { return opened.index == nil && !opened.isIndexHeld }
         do {
             var last = ""
+            var removals = staged.withLock { $0.area.removals }
             while case let rows = try index.rows(after: last, limit: 256), let end = rows.last {
-                for row in present(rows) { body(CachedEntry(row)) }
+                for row in present(rows, removals) { body(CachedEntry(row)) }
                 last = end.name
+                removals = staged.withLock { $0.area.removals }
             }
             return presentIndex === index && !self.opened.isIndexNew
         } catch {

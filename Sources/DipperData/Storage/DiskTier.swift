@@ -215,13 +215,15 @@ final class DiskTier: Sendable {
     }
 
     /// Returns the rows whose entries count: those that have not been removed, flushed or cleared.
-    func present(_ rows: [EntryIndex.Row]) -> [EntryIndex.Row] {
+    /// - Parameter removals: the removals that were in progress before the rows were read. They may have ended since.
+    func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
         let rows = rows.filter { !isGone($0.stored) }
         return staged.withLock { staged in
             rows.filter { row in
                 let key = CacheKey(verbatim: row.key)
                 if let item = staged.area[key], case .remove = item.change { return false }
-                return staged.area[key] != nil || !staged.area.isHidden(key)
+                return staged.area[key] != nil
+                    || !staged.area.isHidden(key) && !removals.contains { $0.covers(key) }
             }
         }
     }

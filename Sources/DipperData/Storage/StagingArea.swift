@@ -49,7 +49,7 @@ struct StagingArea {
     /// The estimated memory of all changes that wait or are being carried out, in bytes.
     private(set) var bytes = 0
     /// The removals in progress. Older entries that they cover count as removed, even while they are still on disk.
-    private var removals: [Scope] = []
+    private(set) var removals: [Scope] = []
     /// The keys whose version on disk is out of date and could not be removed.
     private(set) var hidden: Set<CacheKey> = []
 
