@@ -78,7 +78,8 @@ struct DurableHitTests {
         await test.cache.idle()
         test.cache.clearMemory()
         #expect(test.cache.data(for: request)?.count == [9_000, nil, 8_000][change])
-        if change != 1 { #expect(flushes == 1) }
+        // A write that is replaced may have begun, and is then flushed, too.
+        if change != 1 { #expect(change == 0 ? flushes == 1 : (1...2).contains(flushes)) }
         await test.cache.shutdown()
     }
 
