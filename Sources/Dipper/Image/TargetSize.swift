@@ -46,7 +46,7 @@ public struct TargetSize: Sendable, Hashable {
             case .stretch: (x, y)
             }
         func scaled(_ length: Int, _ scale: Double) -> Int {
-            // mutant TargetSize|Downsample: `ited = allowsUpscaling ? scale : min(1, scale)` => `ited = scale`
+            // mutant ProcessorRule: `ited = allowsUpscaling ? scale : min(1, scale)` => `ited = scale`
             let limited = allowsUpscaling ? scale : min(1, scale)
             // No picture is this large, but a target may be.
             return Int(min(max(1, (Double(length) * limited).rounded()), 0x1p31))

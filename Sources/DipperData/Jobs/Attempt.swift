@@ -92,7 +92,7 @@ struct Attempt: Sendable {
 
     /// Notes where the modifier has sent the request. The next request begins from ``url`` again.
     mutating func sent(to url: URL) {
-        // mutant RequestHook|Modified: `sentURL = url` => `(self.url, sentURL) = (url, url)`
+        // mutant RequestHook|Redirect: `sentURL = url` => `(self.url, sentURL) = (url, url)`
         sentURL = url
     }
 

@@ -22,7 +22,7 @@ struct FailedAttempt: Sendable {
         if isOffline {
             guard mayWait, policy.waitsForNetwork else { return .end }
             guard let deadline = policy.deadline else { return .waitForNetwork(nil) }
-            // mutant Offline|Retry|FailureVerdict: `eadline - failures.elapsed) : .en` => `eadline) : .en`
+            // mutant Offline|Retry: `eadline - failures.elapsed) : .en` => `eadline) : .en`
             return failures.elapsed < deadline ? .waitForNetwork(deadline - failures.elapsed) : .end
         }
         let context = RetryPolicy.Context(failures: failures.count, error: error, elapsed: failures.elapsed)

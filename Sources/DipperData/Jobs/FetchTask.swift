@@ -166,7 +166,7 @@ extension FetchTask {
     // MARK: Identity and description
 
     /// Returns whether two handles are the same task.
-    // mutant Tasks|Hooks: `a === b }` => `a.key == b.key }`
+    // mutant Hook|Cancelling: `a === b }` => `a.key == b.key }`
     public static func == (a: Self, b: Self) -> Bool { a === b }
 
     /// Hashes the identity of the task.

@@ -91,7 +91,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         }
         let names = fields.map(\.name).joined(separator: ",")
         // A URL contains no line break, so the text after it cannot be part of it.
-        // mutant CacheKey|Variant|Redaction: `mes)=\(Self.digest(text))")` => `mes)=\(text)")`
+        // mutant Identity|OwnKey|Variant|Redaction: `mes)=\(Self.digest(text))")` => `mes)=\(text)")`
         self.init(verbatim: "\(Self.text(of: url))\n\(fields.count):\(names)=\(Self.digest(text))")
     }
 
@@ -139,7 +139,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     }
 
     /// The key's first line without secrets; see ``Redaction``. ``string`` has the whole key.
-    // mutant Redaction|CacheKey: `ring { Redaction.standard.text(self) }` => `ring { string }`
+    // mutant Redaction|SecretsInText: `ring { Redaction.standard.text(self) }` => `ring { string }`
     public var description: String { Redaction.standard.text(self) }
     /// The SHA-256 of the key in hexadecimal digits. It identifies an entry in lists and logs without revealing its
     /// URL.
