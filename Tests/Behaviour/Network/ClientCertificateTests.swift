@@ -1,0 +1,41 @@
+import DipperData
+import FaultServer
+import Foundation
+import TestSupport
+import Testing
+
+@Suite(
+    "A client certificate is shown to the origins that it is for, and to no others", .timeLimit(.minutes(2)),
+    .enabled(if: TLSServer.isInstalled, "nginx or openssl is not installed (packages nginx-light, openssl)"))
+struct ClientCertificateTests {
+    @Test("to those that are listed, or else to the origin of the request, not where a redirect leads")
+    func origins() async throws {
+        let server = try TLSServer()
+        let asking = server.url(.asksForClient)
+        let redirecting = try await FaultServer.start()
+        let location = try #require(
+            asking.absoluteString.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
+        let redirected = redirecting.url("/?redirect=\(location)")
+        let other = server.url(.good)
+        for (origins, target, isShown) in [
+            (nil, asking, true), ([asking], asking, true), ([other, asking], asking, true),
+            ([other], asking, false), ([], asking, false),
+            (nil, redirected, false), ([asking], redirected, true),
+        ] as [([URL]?, URL, Bool)] {
+            let cache = DataCache(
+                HostileServer.configuration {
+                    $0.network.maximumBodySize = 1 << 20
+                    $0.network.caBundle = server.authority
+                    $0.network.clientCertificate = server.path("client.pem")
+                    $0.network.clientKey = server.path("client.key")
+                    $0.network.clientCertificateOrigins = origins
+                })
+            let error = await cache.getData(target).error
+            #expect(
+                isShown ? error == nil : error == .status(400),
+                "\(origins as Any) \(target): \(String(describing: error))")
+            await cache.shutdown()
+        }
+        await redirecting.stop()
+    }
+}
