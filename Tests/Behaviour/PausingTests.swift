@@ -88,40 +88,6 @@ struct PausingTests {
         #expect(test.transport.transfers.count == 2)
     }
 
-    @Test("A prefetch that was looked up while urgent work began moves no byte before that is done")
-    func lookedUpMeanwhile() async throws {
-        struct SlowTier: Tier {
-            let name = "slow"
-            let gate: Gate
-            func record(named name: String) async -> Data? {
-                await gate.pass()
-                return nil
-            }
-            func store(_ record: Data, named name: String, until expiration: Date?) {}
-            func removeRecord(named name: String) {}
-        }
-        let journal = Journal()
-        let gate = Gate()
-        let test = TestCache {
-            $0.tiers = [SlowTier(gate: gate)]
-            $0.eventSinks.append(journal)
-        }
-        let slow = test.cache.slowGetData(url("s"))
-        await gate.waitForArrival()
-        let urgent = test.cache.getData(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))
-        let urgentTransfer = try await test.transport.nextTransfer()
-        gate.open()
-        // A second look-up ends after the first one.
-        _ = await test.cache.getData(DataRequest(url("none")).with(\.cachePolicy, .cacheOnly)).error
-        for transfer in test.transport.transfers(of: url("s")) { #expect(transfer.isThrottled) }
-        urgentTransfer.finish(with: Data())
-        #expect(await urgent.error == nil)
-        let transfer = try await test.transport.nextTransfer()
-        try await transfer.wait { !$0.isThrottled }
-        transfer.finish(with: Data())
-        #expect(await slow.error == nil)
-    }
-
     // MARK: Time and failures
 
     @Test("The time for which it is held back does not count towards its time limit")
@@ -161,11 +127,7 @@ struct PausingTests {
         let held = try await HeldBack { request in
             request.retryPolicy = .never
             request.modifier = RequestModifier { (request) async throws(DipperError) in
-                if count.update({
-                    $0 += 1; return $0 > 1
-                }) {
-                    throw .timedOut
-                }
+                if count.increment() > 1 { throw .timedOut }
                 return request
             }
         }

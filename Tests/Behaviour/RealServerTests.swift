@@ -4,58 +4,8 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The cache against a real server", .timeLimit(.minutes(2)))
+@Suite("The transport against a real server", .timeLimit(.minutes(2)))
 struct RealServerTests {
-    private func cache(
-        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
-    ) -> DataCache {
-        var configuration = DataCache.Configuration(directory: folder?.url)
-        configuration.logger.logLevel = .critical
-        configuration.retryPolicy = .exponential(base: .milliseconds(10))
-        change(&configuration)
-        return DataCache(configuration)
-    }
-
-    @Test("Calls from many threads, to a server with faults, all end, each once, with the right bytes")
-    func storm() async throws {
-        let server = try await FaultServer.start()
-        let cache = cache(TemporaryFolder())
-        let ends = Box<[Int: Int]>([:])
-        let served = Box(0)
-        await withTaskGroup(of: Void.self) { group in
-            for worker in 0..<8 {
-                group.addTask {
-                    for call in 0..<50 {
-                        let faults = ["", "?status=503&times=1", "?cut=10&times=1", "?status=404", "?delay=3"]
-                        let name = (call * 7 + worker * 3) % 40
-                        let target = server.url("/bytes/3000/n\(name)\(faults[name % faults.count])")
-                        let number = worker * 1_000 + call
-                        let task = (call + worker) % 2 == 0 ? cache.getData(target) : cache.slowGetData(target)
-                        task.onEnd { _ in ends.update { $0[number, default: 0] += 1 } }
-                        switch (call * 5 + worker) % 9 {
-                        case 0: task.cancel()
-                        case 1: cache.moveTaskToSlowQueue(target)
-                        case 2: cache.removeData(for: target)
-                        case 3: cache.clearMemory()
-                        default: break
-                        }
-                        guard let data = try? await task.value else { continue }
-                        served.update { $0 += 1 }
-                        #expect(data == FaultServer.body(of: "/bytes/3000/n\(name)", size: 3_000))
-                    }
-                }
-            }
-        }
-        await cache.idle()
-        #expect(cache.queueCounts == QueueCounts())
-        #expect(served.value > 200, "one call in nine is cancelled, and one in five is not found")
-        #expect(ends.value.count == 400 && ends.value.values.allSatisfy { $0 == 1 })
-        await cache.shutdown()
-        await server.stop()
-    }
-
-    // MARK: The transport
-
     @Test("A body that is too large ends a transfer that was held back, once it is let go on")
     func tooLargeAfterPause() async throws {
         let server = try await FaultServer.start()
@@ -89,7 +39,10 @@ struct RealServerTests {
     @Test("A server that hangs up amid the TLS handshake is a failure that may pass", arguments: [true, false])
     func handshake(isReset: Bool) async throws {
         let server = try await RawServer.start(greeting: [isReset ? .reset : .close])
-        let cache = cache { $0.retryPolicy = .never }
+        var configuration = DataCache.Configuration()
+        configuration.logger.logLevel = .critical
+        configuration.retryPolicy = .never
+        let cache = DataCache(configuration)
         let error = await cache.getData(DataRequest(string: server.url("/", scheme: "https"))).error
         // A reset may come before the connection counts as made.
         #expect(error == .connectionLost || isReset && error == .connectionFailed)
