@@ -6,6 +6,16 @@ import Testing
 
 @Suite("The transport against a real server", .timeLimit(.minutes(2)))
 struct RealServerTests {
+    /// Starts a transfer, and returns its end after an action.
+    private func result(
+        of request: TransferRequest, over transport: CurlTransport, _ begun: (any Transfer) async -> Void = { _ in }
+    ) async -> Result<TransferResponse, DipperError> {
+        let (ends, end) = AsyncStream.makeStream(of: Result<TransferResponse, DipperError>.self)
+        await begun(transport.start(request) { if case .finished(let result) = $0 { end.yield(result) } })
+        for await result in ends { return result }
+        return .failure(.cancelled)
+    }
+
     @Test("A body that is too large ends a transfer that was held back, once it is let go on")
     func tooLargeAfterPause() async throws {
         let server = try await FaultServer.start()
@@ -13,16 +23,7 @@ struct RealServerTests {
         configuration.maximumBodySize = 1_000
         let transport = CurlTransport(configuration)
         func end(of path: String, _ begun: (any Transfer) async -> Void = { _ in }) async -> DipperError? {
-            let (ends, end) = AsyncStream.makeStream(of: DipperError?.self)
-            let request = TransferRequest(url: server.url(path), queue: .slow)
-            let transfer = transport.start(request) { event in
-                guard case .finished(let result) = event else { return }
-                if case .failure(let error) = result { end.yield(error) } else { end.yield(nil) }
-                end.finish()
-            }
-            await begun(transfer)
-            for await error in ends { return error }
-            return nil
+            await result(of: TransferRequest(url: server.url(path), queue: .slow), over: transport, begun).error
         }
         let error = await end(of: "/bytes/10000/a?chunked=1&delay=50") { transfer in
             transfer.setThrottled(true)
@@ -65,11 +66,7 @@ struct RealServerTests {
             var request = TransferRequest(url: URL(string: server.url("/x"))!)
             request.method = method
             request.body = body
-            let response = try await withCheckedContinuation { continuation in
-                _ = transport.start(request) { event in
-                    if case .finished(let result) = event { continuation.resume(returning: result) }
-                }
-            }.get()
+            let response = try await result(of: request, over: transport).get()
             #expect(response.body == Data((method == "HEAD" ? "" : "here").utf8), "\(method)")
         }
         await transport.shutdown()

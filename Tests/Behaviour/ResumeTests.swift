@@ -226,17 +226,6 @@ struct ResumeTests {
 
     // MARK: From call to call
 
-    /// Makes a call and cancels it when it has received some bytes.
-    private func cancelHalfway(
-        _ test: TestCache, _ target: URL, _ headers: HTTPHeaders? = nil
-    ) async throws {
-        let task = test.cache.getData(target)
-        try await test.transport.nextTransfer().hold(beginning(30, headers))
-        task.cancel()
-        #expect(await task.error == .cancelled)
-        await test.cache.idle()
-    }
-
     /// Returns the range that the next call for a URL asks for.
     private func range(_ test: TestCache, _ target: URL) async throws -> String? {
         let task = test.cache.getData(DataRequest(target).with(\.cachePolicy, .useCache))
@@ -246,12 +235,20 @@ struct ResumeTests {
         return transfer.request.headers["Range"]
     }
 
-    @Test("a call after a cancel, or in the next run, goes on from the bytes that are here", arguments: [false, true])
-    func afterCancel(reopens: Bool) async throws {
+    @Test(
+        "a call after a cancel, a shutdown, or both goes on from the bytes that are here",
+        arguments: [(true, false), (true, true), (false, true)])
+    func afterCancel(cancels: Bool, reopens: Bool) async throws {
         let folder = TemporaryFolder()
         var test = open(folder)
-        try await cancelHalfway(test, a)
+        let first = test.cache.getData(a)
+        try await test.transport.nextTransfer().hold(beginning(30))
+        if cancels {
+            first.cancel()
+            await test.cache.idle()
+        }
         if reopens { test = await test.reopened(folder) }
+        #expect(await first.error == .cancelled)
         test.transport.script(a, [.response(part(30..<100))])
         let task = reopens ? test.cache.slowGetData(a) : test.cache.getData(a)
         #expect(try await task.value == whole)
@@ -264,27 +261,17 @@ struct ResumeTests {
         await test.cache.shutdown()
     }
 
-    @Test("shutting down keeps what has arrived")
-    func afterShutdown() async throws {
-        let folder = TemporaryFolder()
-        var test = open(folder)
-        let task = test.cache.getData(a)
-        try await test.transport.nextTransfer().hold(beginning(77))
-        test = await test.reopened(folder)
-        #expect(await task.error == .cancelled)
-        test.transport.script(a, [.response(part(77..<100))])
-        #expect(try await test.cache.getData(a).value == whole)
-        #expect(test.requests(a)[0]["Range"] == "bytes=77-")
-        await test.cache.shutdown()
-    }
-
     enum Removal: String, CaseIterable { case remove, memoryOnly, noStore }
 
     @Test("beginnings go with their entry, and nothing is kept where nothing may be", arguments: Removal.allCases)
     func removal(removal: Removal) async throws {
         let folder = TemporaryFolder()
         var test = open(folder) { if removal == .memoryOnly { $0.cachePolicy = .memoryOnly } }
-        try await cancelHalfway(test, a, removal == .noStore ? fields.adding("Cache-Control", "no-store") : nil)
+        let first = test.cache.getData(a)
+        let headers = removal == .noStore ? fields.adding("Cache-Control", "no-store") : fields
+        try await test.transport.nextTransfer().hold(beginning(30, headers))
+        first.cancel()
+        await test.cache.idle()
         if removal == .remove { test.cache.removeData(for: a) }
         test = await test.reopened(folder)
         #expect(try await range(test, a) == nil)

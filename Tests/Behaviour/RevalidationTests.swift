@@ -173,52 +173,35 @@ struct RevalidationTests {
         ("max-age=1, stale-if-error=0", true), ("max-age=1, stale-while-revalidate=9999999", true),
     ]
 
-    private func target(_ control: String) -> URL { url(control.filter(\.isLetter)) }
-
-    /// A cache with an answer for each of the controls, all out of date.
-    private func outOfDate(_ folder: TemporaryFolder, fromDisk: Bool) async throws -> TestCache {
-        let test = TestCache(folder: folder)
+    @Test(
+        "without a network, or by the cache alone, what is kept is used however old, unless the server has forbidden it",
+        arguments: [false, true], [DataRequest.CachePolicy.useCache, .cacheOnly])
+    func outOfDate(fromDisk: Bool, policy: DataRequest.CachePolicy) async throws {
+        func target(_ control: String) -> URL { url(control.filter(\.isLetter)) }
+        let folder = TemporaryFolder()
+        var test = TestCache(folder: folder)
         for (control, _) in Self.controls {
             test.transport.script(target(control), [.text("1", ["Cache-Control": control, "ETag": "\"1\""])])
             _ = try await test.ask(target(control))
         }
         test.date.advance(by: 1_000_000)
-        return fromDisk ? await test.reopened(folder) : test
-    }
-
-    @Test(
-        "without a network what is kept is used however old, unless the server has forbidden that",
-        arguments: [false, true])
-    func offline(fromDisk: Bool) async throws {
-        let test = try await outOfDate(TemporaryFolder(), fromDisk: fromDisk)
-        test.network.isUp = false
+        if fromDisk { test = await test.reopened(folder) }
+        test.network.isUp = policy == .cacheOnly
+        let count = test.transport.transfers.count
         for (control, mayBeStale) in Self.controls {
-            test.transport.script(target(control), [.failure(.unreachable)])
-            let request = DataRequest(target(control)).with(\.retryPolicy, .never)
+            let request = DataRequest(target(control)).with(\.retryPolicy, .never).with(\.cachePolicy, policy)
             for _ in 0..<2 {
                 let task = test.cache.getData(request)
                 if mayBeStale {
-                    #expect(try await task.response.told == "1 from stale", "\(control)")
+                    let response = try await task.response
+                    #expect(response.told == "1 from stale", "\(control)")
+                    if policy == .cacheOnly { #expect(response.revalidation == nil, "\(control)") }
                 } else {
-                    #expect(await task.error == .unreachable, "\(control)")
+                    #expect(await task.error == (policy == .cacheOnly ? .notCached : .unreachable), "\(control)")
                 }
             }
-            #expect(await test.cache.getRemoteData(request).error == .unreachable, "the network and nothing else")
-        }
-        await test.cache.shutdown()
-    }
-
-    @Test("the cache alone gives what is out of date, unless the server has forbidden that", arguments: [false, true])
-    func cacheOnly(fromDisk: Bool) async throws {
-        let test = try await outOfDate(TemporaryFolder(), fromDisk: fromDisk)
-        let count = test.transport.transfers.count
-        for (control, mayBeStale) in Self.controls {
-            let task = test.cache.getData(DataRequest(target(control)).with(\.cachePolicy, .cacheOnly))
-            if mayBeStale {
-                let response = try await task.response
-                #expect(response.told == "1 from stale" && response.revalidation == nil, "\(control)")
-            } else {
-                #expect(await task.error == .notCached, "\(control)")
+            if policy == .useCache {
+                #expect(await test.cache.getRemoteData(request).error == .unreachable, "the network and nothing else")
             }
         }
         await test.cache.idle()
