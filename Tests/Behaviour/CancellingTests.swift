@@ -141,7 +141,7 @@ struct CancellingTests {
         let task = test.cache.getData(request(.modifier, gate))
         await gate.waitForArrival()
         task.moveToSlowQueue()
-        #expect(task.queue == .slow)
+        #expect(task.queue == .slow && task.requestedQueue == .fast)
         gate.open()
         let transfer = try await test.transport.nextTransfer()
         #expect(transfer.request.queue == .slow && transfer.request.headers["Priority"] == "u=6")

@@ -64,30 +64,6 @@ struct PausingTests {
         #expect(held.test.transport.transfers(of: url("s")).count == 1)
     }
 
-    @Test("An urgent fetch that is moved to slowQueue keeps its transfer, and is held back while urgent work remains")
-    func demoted() async throws {
-        let test = TestCache()
-        let tasks = ["a", "b"].map { test.cache.getData(url($0)) }
-        let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
-        test.cache.moveTaskToSlowQueue(url("a"))
-        try await transfers[0].wait { $0.queue == .slow && $0.isThrottled }
-        #expect(tasks[0].queue == .slow && tasks[0].requestedQueue == .fast && tasks[0].state == .paused)
-        // Without urgent work, prefetches that were moved while they ran go on one after the other.
-        tasks[1].moveToSlowQueue()
-        try await transfers[0].wait { !$0.isThrottled }
-        try await transfers[1].wait { $0.isThrottled && $0.queue == .slow }
-        let heard = Box(0)
-        tasks[0].onProgress { progress in heard.update { $0 = progress.received } }
-        transfers[0].send(progress: 9, of: 9)
-        transfers[0].finish(with: Data(count: 9))
-        try await transfers[1].wait { !$0.isThrottled }
-        transfers[1].finish(with: Data())
-        await test.cache.idle()
-        #expect(heard.value == 9)
-        for task in tasks { #expect(await task.error == nil) }
-        #expect(test.transport.transfers.count == 2)
-    }
-
     // MARK: Time and failures
 
     @Test("The time for which it is held back does not count towards its time limit")
