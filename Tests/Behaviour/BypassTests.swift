@@ -13,9 +13,9 @@ struct BypassTests {
     func keepsNothing() async throws {
         let folder = TemporaryFolder()
         let test = TestCache(folder: folder)
-        test.transport.script(a, [.says("1", ["Cache-Control": "max-age=100"]), .says("2"), .says("3")])
+        test.transport.script(a, [.text("1", ["Cache-Control": "max-age=100"]), .text("2"), .text("3")])
         let request = past.with(\.waitsForDiskWrite, true).with(\.durability, .durable)
-        #expect(try await test.line(request) == "1, network")
+        #expect(try await test.ask(request) == "1 from network")
         #expect(try await test.cache.slowGetData(request).value == Data("2".utf8))
         await test.cache.idle()
         #expect(!test.cache.hasData(for: a) && test.cache.memoryCount == 0 && test.cache.diskCount == 0)
@@ -29,13 +29,13 @@ struct BypassTests {
         let test = TestCache(folder: TemporaryFolder())
         let kept: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=100"]
         test.transport.script(
-            a, [.says("kept", kept), .says("new", ["Cache-Control": "no-store"]), .status(404), .status(503)])
-        _ = try await test.line(DataRequest(a).with(\.waitsForDiskWrite, true))
+            a, [.text("kept", kept), .text("new", ["Cache-Control": "no-store"]), .status(404), .status(503)])
+        _ = try await test.ask(DataRequest(a).with(\.waitsForDiskWrite, true))
         if !inMemory { test.cache.clearMemory() }
-        #expect(try await test.line(past) == "new, network")
+        #expect(try await test.ask(past) == "new from network")
         #expect(await test.cache.getData(past).error == .status(404))
         #expect(await test.cache.getData(past.with(\.retryPolicy, .never)).error == .status(503))
-        #expect(test.sent(to: a).allSatisfy { $0["If-None-Match"] == nil })
+        #expect(test.requests(a).allSatisfy { $0["If-None-Match"] == nil })
         #expect(test.cache.cachedSource(for: a) == (inMemory ? .memory : .disk))
         #expect(test.cache.data(for: a) == Data("kept".utf8))
         await test.cache.shutdown()
@@ -51,7 +51,7 @@ struct BypassTests {
         let task = test.cache.getData(past)
         await test.whileClockRuns { await test.cache.idle() }
         #expect(await task.error == .connectionLost)
-        #expect(test.sent(to: a).map { $0["Range"] } == [nil, "bytes=40-"])
+        #expect(test.requests(a).map { $0["Range"] } == [nil, "bytes=40-"])
         #expect(folder.files.allSatisfy { !$0.hasPrefix("partial") })
         await test.cache.shutdown()
     }
@@ -74,9 +74,9 @@ struct BypassTests {
     @Test("A cache may be set up to keep nothing but what the program adds")
     func byDefault() async throws {
         let test = TestCache(folder: TemporaryFolder()) { $0.cachePolicy = .bypass }
-        test.transport.script(a, [.says("1"), .says("2")])
-        #expect(try await test.line(a) == "1, network")
-        #expect(try await test.line(a) == "2, network")
+        test.transport.script(a, [.text("1"), .text("2")])
+        #expect(try await test.ask(a) == "1 from network")
+        #expect(try await test.ask(a) == "2 from network")
         try await test.cache.addDataAndWait(Data("own".utf8), for: "own")
         #expect(test.cache.data(for: "own") == Data("own".utf8) && test.cache.diskCount == 1)
         await test.cache.shutdown()

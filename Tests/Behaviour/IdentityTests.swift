@@ -8,7 +8,7 @@ import Testing
 struct IdentityTests {
     private let a = url("a")
 
-    enum Hook: String, CaseIterable { case credentials, modifier, ownKey, fixedCredentials }
+    enum Hook: String, CaseIterable { case credentials, modifier, ownKey, fixedCredentials, headers }
 
     private func request(_ hook: Hook, _ identity: String) -> DataRequest {
         let token = "token of \(identity)"
@@ -16,6 +16,7 @@ struct IdentityTests {
         switch hook {
         case .credentials: return DataRequest(a).with(\.credentials, credentials)
         case .ownKey: return DataRequest(a).with(\.key, "mine").with(\.credentials, credentials)
+        case .headers: return DataRequest(a).with(\.headers, ["Authorization": token])
         case .fixedCredentials: return DataRequest(a).with(\.credentials, .bearer(identity))
         case .modifier:
             let modifier = RequestModifier(identity: identity) { request in

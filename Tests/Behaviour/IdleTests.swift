@@ -14,16 +14,9 @@ struct IdleTests {
         let called = Box(0)
         for number in 0..<20 {
             test.transport.script(url("\(number)"), [.status(503), .body(Data(count: 5_000))])
-            test.cache.slowGetData(url("\(number)")) { _ in called.update { $0 += 1 } }
+            test.cache.slowGetData(url("\(number)")) { _ in called.increment() }
         }
-        let stepping = Task {
-            while !Task.isCancelled {
-                try await test.clock.waitForSleepers(1)
-                test.clock.advanceToNextSleeper()
-            }
-        }
-        await test.cache.idle()
-        stepping.cancel()
+        await test.whileClockRuns { await test.cache.idle() }
         #expect(called.value == 20)
         #expect(test.cache.queueCounts == QueueCounts())
         let other = DataCache(.init(directory: folder.url))
@@ -35,8 +28,7 @@ struct IdleTests {
     @Test("waits for a call that a closure makes, and for typed values")
     func chained() async throws {
         let test = TestCache()
-        test.transport.script(url("a"), [.body(Data("[1]".utf8))])
-        test.transport.script(url("b"), [.body(Data("[2]".utf8))])
+        for (name, text) in [("a", "[1]"), ("b", "[2]")] { test.transport.script(url(name), [.text(text)]) }
         let values = Box<[[Int]]>([])
         test.cache.getData(url("a")) { _ in
             test.cache.getValue([Int].self, from: url("b")).then { value in values.update { $0.append(value) } }
@@ -51,7 +43,7 @@ struct IdleTests {
         let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
         try test.transport.script(url("a.png"), [.image(.sample())])
         let shown = Box(0)
-        test.cache.getImage(url("a.png")) { _ in shown.update { $0 += 1 } }
+        test.cache.getImage(url("a.png")) { _ in shown.increment() }
         await #expect(throws: WaitTimeout.self) { try await test.cache.idle(within: .milliseconds(50)) }
         #expect(shown.value == 0)
         test.decoder.releaseAll()

@@ -37,7 +37,7 @@ struct OfflineTests {
         test.network.isUp = false
         first.fail(with: .connectionLost)
         try await task.waitForFailures()
-        test.transport.script(a, [.status(503), .says("here")])
+        test.transport.script(a, [.status(503), .text("here")])
         test.network.isUp = true
         await test.whileClockRuns { await test.cache.idle() }
         #expect(try await task.value == Data("here".utf8))
@@ -86,9 +86,9 @@ struct OfflineTests {
         let tasks = [test.cache.getData(far), test.cache.getData(a)]
         for task in tasks { try await task.waitForFailures() }
         #expect(tasks.map(\.state) == [.parked, .parked])
-        test.transport.script(url("b"), [.says("b")])
-        test.transport.script(url("s"), [.says("s")])
-        #expect(try await test.line(url("b")) == "b, network")
+        test.transport.script(url("b"), [.text("b")])
+        test.transport.script(url("s"), [.text("s")])
+        #expect(try await test.ask(url("b")) == "b from network")
         #expect(try await test.cache.slowGetData(url("s")).value == Data("s".utf8))
         #expect(test.transport.transfers.map(\.request.url) == [a, url("b"), url("s")])
         // Another change of the network does not wake the calls.

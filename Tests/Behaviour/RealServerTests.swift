@@ -4,57 +4,17 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The cache against a real server", .timeLimit(.minutes(2)))
+@Suite("The transport against a real server", .timeLimit(.minutes(2)))
 struct RealServerTests {
-    private func cache(
-        _ folder: TemporaryFolder? = nil, _ change: (inout DataCache.Configuration) -> Void = { _ in }
-    ) -> DataCache {
-        var configuration = DataCache.Configuration(directory: folder?.url)
-        configuration.logger.logLevel = .critical
-        configuration.retryPolicy = .exponential(base: .milliseconds(10))
-        change(&configuration)
-        return DataCache(configuration)
+    /// Starts a transfer, and returns its end after an action.
+    private func result(
+        of request: TransferRequest, over transport: CurlTransport, _ begun: (any Transfer) async -> Void = { _ in }
+    ) async -> Result<TransferResponse, DipperError> {
+        let (ends, end) = AsyncStream.makeStream(of: Result<TransferResponse, DipperError>.self)
+        await begun(transport.start(request) { if case .finished(let result) = $0 { end.yield(result) } })
+        for await result in ends { return result }
+        return .failure(.cancelled)
     }
-
-    @Test("Calls from many threads, to a server with faults, all end, each once, with the right bytes")
-    func storm() async throws {
-        let server = try await FaultServer.start()
-        let cache = cache(TemporaryFolder())
-        let ends = Box<[Int: Int]>([:])
-        let served = Box(0)
-        await withTaskGroup(of: Void.self) { group in
-            for worker in 0..<8 {
-                group.addTask {
-                    for call in 0..<50 {
-                        let faults = ["", "?status=503&times=1", "?cut=10&times=1", "?status=404", "?delay=3"]
-                        let name = (call * 7 + worker * 3) % 40
-                        let target = server.url("/bytes/3000/n\(name)\(faults[name % faults.count])")
-                        let number = worker * 1_000 + call
-                        let task = (call + worker) % 2 == 0 ? cache.getData(target) : cache.slowGetData(target)
-                        task.onEnd { _ in ends.update { $0[number, default: 0] += 1 } }
-                        switch (call * 5 + worker) % 9 {
-                        case 0: task.cancel()
-                        case 1: cache.moveTaskToSlowQueue(target)
-                        case 2: cache.removeData(for: target)
-                        case 3: cache.clearMemory()
-                        default: break
-                        }
-                        guard let data = try? await task.value else { continue }
-                        served.update { $0 += 1 }
-                        #expect(data == FaultServer.body(of: "/bytes/3000/n\(name)", size: 3_000))
-                    }
-                }
-            }
-        }
-        await cache.idle()
-        #expect(cache.queueCounts == QueueCounts())
-        #expect(served.value > 200, "one call in nine is cancelled, and one in five is not found")
-        #expect(ends.value.count == 400 && ends.value.values.allSatisfy { $0 == 1 })
-        await cache.shutdown()
-        await server.stop()
-    }
-
-    // MARK: The transport
 
     @Test("A body that is too large ends a transfer that was held back, once it is let go on")
     func tooLargeAfterPause() async throws {
@@ -63,16 +23,7 @@ struct RealServerTests {
         configuration.maximumBodySize = 1_000
         let transport = CurlTransport(configuration)
         func end(of path: String, _ begun: (any Transfer) async -> Void = { _ in }) async -> DipperError? {
-            let (ends, end) = AsyncStream.makeStream(of: DipperError?.self)
-            let request = TransferRequest(url: server.url(path), queue: .slow)
-            let transfer = transport.start(request) { event in
-                guard case .finished(let result) = event else { return }
-                if case .failure(let error) = result { end.yield(error) } else { end.yield(nil) }
-                end.finish()
-            }
-            await begun(transfer)
-            for await error in ends { return error }
-            return nil
+            await result(of: TransferRequest(url: server.url(path), queue: .slow), over: transport, begun).error
         }
         let error = await end(of: "/bytes/10000/a?chunked=1&delay=50") { transfer in
             transfer.setThrottled(true)
@@ -89,7 +40,10 @@ struct RealServerTests {
     @Test("A server that hangs up amid the TLS handshake is a failure that may pass", arguments: [true, false])
     func handshake(isReset: Bool) async throws {
         let server = try await RawServer.start(greeting: [isReset ? .reset : .close])
-        let cache = cache { $0.retryPolicy = .never }
+        var configuration = DataCache.Configuration()
+        configuration.logger.logLevel = .critical
+        configuration.retryPolicy = .never
+        let cache = DataCache(configuration)
         let error = await cache.getData(DataRequest(string: server.url("/", scheme: "https"))).error
         // A reset may come before the connection counts as made.
         #expect(error == .connectionLost || isReset && error == .connectionFailed)
@@ -112,11 +66,7 @@ struct RealServerTests {
             var request = TransferRequest(url: URL(string: server.url("/x"))!)
             request.method = method
             request.body = body
-            let response = try await withCheckedContinuation { continuation in
-                _ = transport.start(request) { event in
-                    if case .finished(let result) = event { continuation.resume(returning: result) }
-                }
-            }.get()
+            let response = try await result(of: request, over: transport).get()
             #expect(response.body == Data((method == "HEAD" ? "" : "here").utf8), "\(method)")
         }
         await transport.shutdown()

@@ -164,7 +164,7 @@ struct RedirectTests {
         let count = Box(0)
         let modifier = RequestModifier(identity: "signer") { request in
             var request = request
-            request.url = URL(string: request.url.absoluteString + "?signed=\(count.update { $0 += 1; return $0 })")!
+            request.url = URL(string: request.url.absoluteString + "?signed=\(count.increment())")!
             return request
         }
         return DataRequest(a).with(\.modifier, modifier)

@@ -7,71 +7,73 @@ import Testing
 
 @Suite("No server makes a body of pieces that do not belong together", .timeLimit(.minutes(2)))
 struct ResumePropertyTests {
+    private let servers = Box<[URL: [FickleServer]]>([:])
+
+    private func versions(_ target: URL) -> [Data] { (servers.value[target] ?? []).flatMap(\.versions) }
+
+    private func whileServed(
+        _ folder: TemporaryFolder? = nil, retries: Int, _ action: (DataCache) async throws -> Void
+    ) async rethrows {
+        let test = TestCache(folder: folder) { $0.retryPolicy = .fixed(.zero, retries: retries) }
+        try await test.whileServing { [servers] request in
+            servers.value[request.url]?.last?.answer(request) ?? .failure(.connectionFailed)
+        } _: {
+            try await action(test.cache)
+            #expect(test.cache.queueCounts == QueueCounts())
+            await test.cache.shutdown()
+        }
+    }
+
     @Test("whatever a server does, a call ends with the whole of one version, or with an error", arguments: 1...4)
     func property(seed: Int) async throws {
-        let transport = FickleTransport()
-        let cache = cache(transport, retries: 8)
         var random = SplitMix(UInt64(seed))
-        var succeeded = 0
-        var continued = 0
+        var (succeeded, continued) = (0, 0)
         let count = workload(200)
-        for number in 0..<count {
-            let server = FickleServer(seed: random.next())
-            let target = url("\(number)")
-            transport.serve(target, by: server)
-            let task = random.chance(2) ? cache.getData(target) : cache.slowGetData(target)
-            if let data = try? await task.value {
-                succeeded += 1
-                if server.continuations > 0 { continued += 1 }
-                #expect(server.versions.contains(data), "case \(number)")
-                if let kept = cache.data(for: target) { #expect(kept == data, "case \(number)") }
+        await whileServed(retries: 8) { cache in
+            for number in 0..<count {
+                let server = FickleServer(seed: random.next())
+                let target = url("\(number)")
+                servers.update { $0[target] = [server] }
+                let task = random.chance(2) ? cache.getData(target) : cache.slowGetData(target)
+                if let data = try? await task.value {
+                    succeeded += 1
+                    if server.continuations > 0 { continued += 1 }
+                    #expect(server.versions.contains(data), "case \(number)")
+                    if let kept = cache.data(for: target) { #expect(kept == data, "case \(number)") }
+                }
+                if number % 100 == 99 { cache.clearMemory() }
             }
-            if number % 100 == 99 { cache.clearMemory() }
         }
-        #expect(cache.queueCounts == QueueCounts())
         #expect(succeeded > count / 3, "the servers are not so bad: \(succeeded) of \(count)")
         #expect(continued > count / 10, "bodies were continued: \(continued) of \(count)")
-        await cache.shutdown()
     }
 
     @Test("the same with calls that are taken back and made again, over a folder that is opened anew")
     func propertyOnDisk() async throws {
         var random = SplitMix(5)
         let folder = TemporaryFolder()
-        let transport = FickleTransport()
         var (calls, succeeded) = (0, 0)
         for round in 0..<4 {
-            let cache = cache(transport, folder, retries: 2)
-            for number in 0..<30 {
-                // The same addresses in all rounds, so that what one has left is found by the next.
-                let target = url("\(number % 15)")
-                transport.serve(target, by: FickleServer(seed: random.next()))
-                for _ in 0..<3 {
-                    let task = random.chance(2) ? cache.getRemoteData(target) : cache.getData(target)
-                    calls += 1
-                    if random.chance(3) { task.cancel() }
-                    if let data = try? await task.value {
-                        succeeded += 1
-                        #expect(transport.versions(of: target).contains(data), "round \(round), case \(number)")
+            await whileServed(folder, retries: 2) { cache in
+                for number in 0..<30 {
+                    // The same addresses in all rounds, so that what one has left is found by the next.
+                    let target = url("\(number % 15)")
+                    servers.update { $0[target, default: []].append(FickleServer(seed: random.next())) }
+                    for _ in 0..<3 {
+                        let task = random.chance(2) ? cache.getRemoteData(target) : cache.getData(target)
+                        calls += 1
+                        if random.chance(3) { task.cancel() }
+                        if let data = try? await task.value {
+                            succeeded += 1
+                            #expect(versions(target).contains(data), "round \(round), case \(number)")
+                        }
                     }
+                    if random.chance(3) { cache.removeData(for: target) }
                 }
-                if random.chance(3) { cache.removeData(for: target) }
             }
-            #expect(cache.queueCounts == QueueCounts())
-            await cache.shutdown()
         }
         // A third of the calls is taken back.
         #expect(succeeded > calls / 6, "\(succeeded) of \(calls)")
-    }
-
-    private func cache(_ transport: FickleTransport, _ folder: TemporaryFolder? = nil, retries: Int) -> DataCache {
-        var configuration = DataCache.Configuration(directory: folder?.url)
-        configuration.transport = transport
-        configuration.networkMonitor = ManualNetwork()
-        configuration.clock = ManualClock()
-        configuration.retryPolicy = .fixed(.zero, retries: retries)
-        configuration.logger.logLevel = .critical
-        return DataCache(configuration)
     }
 }
 
@@ -112,7 +114,7 @@ private final class FickleServer: Sendable {
     var versions: [Data] { state.withLock { $0.versions } }
     var continuations: Int { state.withLock { $0.continuations } }
 
-    func answer(_ request: TransferRequest) -> (TransferResponse?, DipperError?) {
+    func answer(_ request: TransferRequest) -> ScriptedTransport.Step {
         state.withLock { state in answer(request, &state) }
     }
 
@@ -129,12 +131,13 @@ private final class FickleServer: Sendable {
         }
     }
 
-    private func answer(_ request: TransferRequest, _ state: inout State) -> (TransferResponse?, DipperError?) {
+    private func answer(_ request: TransferRequest, _ state: inout State) -> ScriptedTransport.Step {
         if state.random.chance(changesOften ? 3 : 25), state.versions.count < 6 {
             state.versions.append(Self.body(&state.random))
         }
         if state.random.chance(20) {
-            return (nil, [.connectionFailed, .timedOut, .status(503)].randomElement(using: &state.random))
+            return [.failure(.connectionFailed), .failure(.timedOut), .text("", status: 503)]
+                .randomElement(using: &state.random)!
         }
         let version = state.versions.count - 1
         let body = state.versions[version]
@@ -145,7 +148,7 @@ private final class FickleServer: Sendable {
         let isSame = condition == nil || condition == fields["ETag"] || condition == fields["Last-Modified"]
         let isLying = !isHonest && state.random.chance(3)
         if let asked, !state.random.chance(12), isSame || isLying {
-            if asked >= body.count { return (TransferResponse(status: 416, body: Data()), nil) }
+            if asked >= body.count { return .text("", status: 416) }
             (status, start) = (206, asked)
             if state.random.chance(6) {
                 end = min(end, start + 1)
@@ -180,61 +183,11 @@ private final class FickleServer: Sendable {
         }
         if !isChunked { fields["Content-Length"] = "\(bytes.count)" }
         guard state.random.chance(cutsOften ? 2 : 8) else {
-            return (TransferResponse(status: status, headers: fields, body: bytes), nil)
+            return .response(TransferResponse(status: status, headers: fields, body: bytes))
         }
         let cut = bytes.prefix(Int.random(in: 0...bytes.count, using: &state.random))
         let error: DipperError = [.connectionLost, .truncated, .timedOut].randomElement(using: &state.random)!
-        return (cut.isEmpty ? nil : TransferResponse(status: status, headers: fields, body: Data(cut)), error)
-    }
-}
-
-/// A transport that passes requests to fickle servers, on its own thread.
-private final class FickleTransport: Transport {
-    private struct Running: Transfer {
-        let isOver = Box(false)
-        let receive: @Sendable (TransferEvent) -> Void
-
-        func end(_ events: [TransferEvent]) {
-            let isFirst = isOver.update { isOver in
-                defer { isOver = true }
-                return !isOver
-            }
-            if isFirst { for event in events { receive(event) } }
-        }
-
-        func cancel() { end([.finished(.failure(.cancelled))]) }
-        func setThrottled(_ isThrottled: Bool) {}
-        func setQueue(_ queue: FetchQueue) {}
-    }
-
-    private let servers = Mutex<[URL: [FickleServer]]>([:])
-    private let queue = DispatchQueue(label: "fickle")
-
-    func serve(_ target: URL, by server: FickleServer) {
-        servers.withLock { $0[target, default: []].append(server) }
-    }
-
-    func versions(of target: URL) -> [Data] {
-        servers.withLock { $0[target] ?? [] }.flatMap(\.versions)
-    }
-
-    func start(_ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void) -> any Transfer {
-        let transfer = Running(receive: receive)
-        let server = servers.withLock { $0[request.url]?.last }
-        queue.async {
-            let (response, error) = server?.answer(request) ?? (nil, .connectionFailed)
-            if let status = error?.status {
-                transfer.end([.finished(.success(TransferResponse(status: status, body: Data())))])
-            } else if let error {
-                transfer.end((response.map { [.interrupted($0)] } ?? []) + [.finished(.failure(error))])
-            } else if let response {
-                transfer.end([.finished(.success(response))])
-            }
-        }
-        return transfer
-    }
-
-    func shutdown() async {
-        await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
+        if cut.isEmpty { return .failure(error) }
+        return .interrupted(TransferResponse(status: status, headers: fields, body: Data(cut)), error)
     }
 }

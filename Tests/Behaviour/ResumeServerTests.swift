@@ -76,9 +76,7 @@ struct ResumeServerTests {
         } _: { server, cache async throws in
             let target = server.url("\(path)?etag=v&stall=60000&times=1")
             let task = cache.getData(target)
-            _ = await task.reaches {
-                if case .progress(let progress) = $0 { progress.received >= 40_000 } else { false }
-            }
+            await task.receives(atLeast: 40_000)
             task.cancel()
             #expect(await task.error == .cancelled)
             await server.waitForEnds(1)
@@ -102,10 +100,8 @@ struct ResumeServerTests {
         } _: { server, cache async throws in
             let failures = Box(0)
             let slow = cache.slowGetData(server.url("\(path)?etag=v&stall=150000&times=1"))
-                .onFail { _, _ in failures.update { $0 += 1 } }
-            _ = await slow.reaches {
-                if case .progress(let progress) = $0 { progress.received >= 10_000 } else { false }
-            }
+                .onFail { _, _ in failures.increment() }
+            await slow.receives(atLeast: 10_000)
             let urgent = cache.getData(server.url("/bytes/10/u?stall=5&times=1"))
             await server.waitForStalls(2)
             #expect(slow.state == .paused)

@@ -86,9 +86,9 @@ struct RetryTests {
     @Test(
         "Retry-After is waited for, in every form of RFC 9110; anything else is not heard",
         arguments: [
-            ("10", 10.0), (" 10 ", 10), ("Sun, 06 Nov 1994 08:49:37 GMT", 10), ("Sunday, 06-Nov-94 08:49:37 GMT", 10),
-            ("Sun Nov  6 08:49:37 1994", 10), ("Sun, 06 Nov 1994 08:49:00 GMT", 1), ("0", 1), ("", 1), ("-1", 1),
-            ("soon", 1), ("1.5", 1), ("Sun, 99 Nov 1994 08:49:37 GMT", 1), ("Sun, 06 Foo 1994 08:49:37 GMT", 1),
+            // HTTPDateTests has what is a date.
+            ("10", 10.0), (" 10 ", 10), ("Sun, 06 Nov 1994 08:49:37 GMT", 10), ("Sun Nov  6 08:49:37 1994", 10),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", 1), ("0", 1), ("", 1), ("-1", 1), ("soon", 1), ("1.5", 1),
         ])
     func retryAfter(value: String, wait: Double) async {
         let now = ManualDate(Date(timeIntervalSince1970: 784_111_767))  // ten seconds before 08:49:37
@@ -132,9 +132,7 @@ struct RetryTests {
         try await test.transport.nextTransfer().fail(with: .connectionLost)
         #expect(await hasty.error == .connectionLost)
         try await patient.waitForFailures()
-        try await test.clock.waitForSleepers(1)
-        test.clock.advance(by: .seconds(2))
-        let second = try await test.transport.nextTransfer()
+        let second = try await test.nextTransfer(after: .seconds(2))
         #expect(second.request.queue == .slow)
         second.fail(with: .connectionLost)
         #expect(await hastier.error == .connectionLost)

@@ -36,7 +36,7 @@ struct ShutdownTests {
     func manyCalls() async throws {
         let folder = TemporaryFolder()
         let test = TestCache(folder: folder) { $0.callbackQueue = .serial() }
-        for number in 0..<20 { test.transport.script(url("\(number)"), [.says("\(number)")]) }
+        for number in 0..<20 { test.transport.script(url("\(number)"), [.text("\(number)")]) }
         for number in 0..<20 { _ = try await test.cache.getData(url("\(number)")).value }
         let ended = Box(0)
         for number in 0..<2_000 {
@@ -75,7 +75,7 @@ struct ShutdownTests {
                 let now = configuration.now
                 configuration.now = { withExtendedLifetime(canary) { now() } }
             }
-            test.transport.script(a, [.says("1", fields), .says("2", fields)])
+            test.transport.script(a, [.text("1", fields), .text("2", fields)])
             _ = try await test.cache.getData(DataRequest(a).with(\.timeout, .seconds(600))).value
             test.date.advance(by: 20)
             _ = try await test.cache.getData(a).response.revalidation?.value
@@ -128,7 +128,7 @@ struct ShutdownTests {
         do {
             let canary = Canary(isGone)
             let validation = ResponseValidation { _ in withExtendedLifetime(canary) { nil } }
-            #expect(try await test.line(DataRequest(a).with(\.validation, validation)) == "here, network")
+            #expect(try await test.ask(DataRequest(a).with(\.validation, validation)) == "here from network")
         }
         try await isGone.wait { $0 }
         await test.cache.shutdown()

@@ -110,11 +110,8 @@ struct StandInTests {
         #expect(test.cache.hasData(for: CacheKey("failing")) && !test.cache.hasData(for: b))
         // The failures of an alternative are counted anew.
         let (c, d) = (url("c"), url("d"))
-        for (target, steps) in [(c, [.status(503)]), (d, [.status(503), .text("1")])]
-            as [(URL, [ScriptedTransport.Step])]
-        {
-            test.transport.script(target, steps)
-        }
+        test.transport.script(c, [.status(503)])
+        test.transport.script(d, [.status(503), .text("1")])
         let retried = DataRequest(c).with(\.alternatives, [d]).with(\.retryPolicy, .fixed(.zero, retries: 1))
         #expect(try await test.ask(retried) == "1 from network")
         #expect(test.transport.transfers.suffix(4).map(\.request.url) == [c, c, d, d])

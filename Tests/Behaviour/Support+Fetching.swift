@@ -2,27 +2,15 @@ import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
-
-extension ScriptedTransport.Step {
-    /// Returns the step that answers with a text.
-    static func says(_ text: String, _ headers: HTTPHeaders = [:], status: Int = 200) -> Self {
-        .response(TransferResponse(status: status, headers: headers, body: Data(text.utf8)))
-    }
-}
-
-extension DataResponse {
-    /// The text and the source, such as "hello, network".
-    var line: String { "\(String(decoding: data, as: UTF8.self)), \(source.rawValue)" }
-}
+import Testing
 
 extension TestCache {
-    /// Gets a URL or a request and returns the text with its source, such as "hello, network".
-    func line(_ source: some DataRequestConvertible) async throws -> String {
-        try await cache.getData(source).response.line
+    /// Lets the clock advance as soon as somebody sleeps, and returns the next transfer.
+    func nextTransfer(after wait: Duration) async throws(WaitTimeout) -> ScriptedTransfer {
+        try await clock.waitForSleepers(1)
+        clock.advance(by: wait)
+        return try await transport.nextTransfer()
     }
-
-    /// Returns the header fields of each request for a URL so far.
-    func sent(to target: URL) -> [HTTPHeaders] { transport.transfers(of: target).map(\.request.headers) }
 
     /// Runs an action while the clock goes from one sleeper to the next.
     func whileClockRuns<Result>(_ action: () async throws -> Result) async rethrows -> Result {
@@ -36,13 +24,28 @@ extension TestCache {
         return try await action()
     }
 
+    /// Answers every transfer without a script by a closure while an action runs.
+    func whileServing(
+        _ answer: @escaping @Sendable (TransferRequest) -> ScriptedTransport.Step, _ action: () async throws -> Void
+    ) async rethrows {
+        let serving = Task { [transport] in
+            while let transfer = try? await transport.nextTransfer() {
+                switch answer(transfer.request) {
+                case .response(let response):
+                    transfer.finish(with: response.body, status: response.status, headers: response.headers)
+                case .failure(let error): transfer.fail(with: error)
+                case .interrupted(let response, let error): transfer.interrupt(with: response, error: error)
+                case .body, .status, .silence: Issue.record("a step that is not for this")
+                }
+            }
+        }
+        defer { serving.cancel() }
+        try await action()
+    }
+
     /// Answers every transfer without a script, lets the clock run, and returns when nothing is left to do.
     func answerAll() async {
-        let answering = Task { [transport] in
-            while let transfer = try? await transport.nextTransfer() { transfer.finish(with: Data("late".utf8)) }
-        }
-        await whileClockRuns { await cache.idle() }
-        answering.cancel()
+        await whileServing({ _ in .text("late") }) { await whileClockRuns { await cache.idle() } }
     }
 }
 
@@ -57,6 +60,29 @@ extension FetchTask {
     /// The result, reported by a hook: the hooks that were added before have been called.
     var ending: Result<Response, DipperError> {
         get async { await withCheckedContinuation { end in onEnd { end.resume(returning: $0) } } }
+    }
+}
+
+extension DataTask {
+    /// Returns when the task has told of the number of bytes received, which have been counted then.
+    func receives(_ count: Int) async {
+        _ = await reaches { if case .progress(let progress) = $0 { progress.received == count } else { false } }
+    }
+
+    /// Returns when the task has told of so many bytes received, or more.
+    func receives(atLeast count: Int) async {
+        _ = await reaches { if case .progress(let progress) = $0 { progress.received >= count } else { false } }
+    }
+}
+
+extension WatchedState<Int> {
+    /// Adds one, and returns the sum.
+    @discardableResult
+    func increment() -> Int {
+        update {
+            $0 += 1
+            return $0
+        }
     }
 }
 

@@ -45,11 +45,8 @@ struct StoredAnswerTests {
         for status in [299, 599] {
             #expect(!Storing.mayStore(status: status, request: [:], response: ["Cache-Control": understand]))
         }
-        for text in ["*", "*, *", ", *", "*, Foo", "Foo, *"] {
-            let fresh = "max-age=9"
-            #expect(!Storing.mayStore(status: 200, request: [:], response: ["Vary": text, "Cache-Control": fresh]))
-            #expect(!Storing.mayStore(status: 200, request: [:], response: ["Vary": "", "vary": text]))
-        }
+        #expect(!Storing.mayStore(status: 200, request: [:], response: ["Vary": "*", "Cache-Control": "max-age=9"]))
+        #expect(!Storing.mayStore(status: 200, request: [:], response: ["Vary": "", "vary": "Foo, *"]))
         #expect(Storing.mayStore(status: 200, request: [:], response: ["Vary": "Foo"]))
     }
 
