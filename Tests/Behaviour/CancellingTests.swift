@@ -148,4 +148,25 @@ struct CancellingTests {
         transfer.finish(with: Data())
         #expect(await task.error == nil)
     }
+
+    @Test("The task of a provider is cancelled when no call waits for it any more")
+    func provider() async throws {
+        let test = TestCache()
+        let began = Box(0)
+        let isCancelled = Box(false)
+        let provider = CustomProvider(key: "k") {
+            began.update { $0 += 1 }
+            await withTaskCancellationHandler {
+                try? await began.wait(within: .seconds(30)) { $0 > 1 }
+            } onCancel: {
+                isCancelled.update { $0 = true }
+            }
+            return Data()
+        }
+        let task = test.cache.getData(DataRequest(provider))
+        try await began.wait { $0 == 1 }
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        try await isCancelled.wait { $0 }
+    }
 }

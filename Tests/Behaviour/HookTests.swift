@@ -320,4 +320,17 @@ struct HookTests {
         #expect(tasks[0] == tasks[0] && tasks[0] != tasks[1])
         #expect(Set(tasks + tasks).count == 3)
     }
+
+    @Test("A task prints its key without secrets, its queue and its state, and dumps no more")
+    func description() async throws {
+        let test = TestCache()
+        test.network.isUp = false
+        let task = test.cache.slowGetData(url("a?token=secret"))
+        try await task.waitForFailures()
+        #expect("\(task)" == "http://host.test/a?token=*** slow parked")
+        #expect(String(reflecting: task) == "\(task)")
+        var dumped = ""
+        dump(task, to: &dumped)
+        #expect(!dumped.contains("secret"))
+    }
 }

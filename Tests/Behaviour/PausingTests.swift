@@ -64,6 +64,64 @@ struct PausingTests {
         #expect(held.test.transport.transfers(of: url("s")).count == 1)
     }
 
+    @Test("An urgent fetch that is moved to slowQueue keeps its transfer, and is held back while urgent work remains")
+    func demoted() async throws {
+        let test = TestCache()
+        let tasks = ["a", "b"].map { test.cache.getData(url($0)) }
+        let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
+        test.cache.moveTaskToSlowQueue(url("a"))
+        try await transfers[0].wait { $0.queue == .slow && $0.isThrottled }
+        #expect(tasks[0].queue == .slow && tasks[0].requestedQueue == .fast && tasks[0].state == .paused)
+        // Without urgent work, prefetches that were moved while they ran go on one after the other.
+        tasks[1].moveToSlowQueue()
+        try await transfers[0].wait { !$0.isThrottled }
+        try await transfers[1].wait { $0.isThrottled && $0.queue == .slow }
+        let heard = Box(0)
+        tasks[0].onProgress { progress in heard.update { $0 = progress.received } }
+        transfers[0].send(progress: 9, of: 9)
+        transfers[0].finish(with: Data(count: 9))
+        try await transfers[1].wait { !$0.isThrottled }
+        transfers[1].finish(with: Data())
+        await test.cache.idle()
+        #expect(heard.value == 9)
+        for task in tasks { #expect(await task.error == nil) }
+        #expect(test.transport.transfers.count == 2)
+    }
+
+    @Test("A prefetch that was looked up while urgent work began moves no byte before that is done")
+    func lookedUpMeanwhile() async throws {
+        struct SlowTier: Tier {
+            let name = "slow"
+            let gate: Gate
+            func record(named name: String) async -> Data? {
+                await gate.pass()
+                return nil
+            }
+            func store(_ record: Data, named name: String, until expiration: Date?) {}
+            func removeRecord(named name: String) {}
+        }
+        let journal = Journal()
+        let gate = Gate()
+        let test = TestCache {
+            $0.tiers = [SlowTier(gate: gate)]
+            $0.eventSinks.append(journal)
+        }
+        let slow = test.cache.slowGetData(url("s"))
+        await gate.waitForArrival()
+        let urgent = test.cache.getData(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))
+        let urgentTransfer = try await test.transport.nextTransfer()
+        gate.open()
+        // A second look-up ends after the first one.
+        _ = await test.cache.getData(DataRequest(url("none")).with(\.cachePolicy, .cacheOnly)).error
+        for transfer in test.transport.transfers(of: url("s")) { #expect(transfer.isThrottled) }
+        urgentTransfer.finish(with: Data())
+        #expect(await urgent.error == nil)
+        let transfer = try await test.transport.nextTransfer()
+        try await transfer.wait { !$0.isThrottled }
+        transfer.finish(with: Data())
+        #expect(await slow.error == nil)
+    }
+
     // MARK: Time and failures
 
     @Test("The time for which it is held back does not count towards its time limit")
@@ -103,7 +161,11 @@ struct PausingTests {
         let held = try await HeldBack { request in
             request.retryPolicy = .never
             request.modifier = RequestModifier { (request) async throws(DipperError) in
-                if count.increment() > 1 { throw .timedOut }
+                if count.update({
+                    $0 += 1; return $0 > 1
+                }) {
+                    throw .timedOut
+                }
                 return request
             }
         }

@@ -63,42 +63,16 @@ struct QueueOrderTests {
         test.cache.clearMemory()
         test.cache.slowGetData(url("s"))
         let slow = try await test.transport.nextTransfer()
-        #expect(try await test.ask(url("kept")) == "here from disk")
+        #expect(try await test.cache.getData(url("kept")).response.told == "here from disk")
         slow.finish(with: Data())
         await test.cache.idle()
         #expect(!journal.kinds.contains(.paused))
         test.cache.clearMemory()
         test.cache.getData(url("busy"))
         let busy = try await test.transport.nextTransfer()
-        #expect(try await test.ask(url("kept")) == "here from disk")
+        #expect(try await test.cache.getData(url("kept")).response.told == "here from disk")
         busy.finish(with: Data())
         await test.cache.shutdown()
-    }
-
-    @Test("The states of tasks and the counts of the cache tell where each fetch stands")
-    func states() async throws {
-        let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
-        test.network.setReachable(false, host: "far.test")
-        let parked = test.cache.getData(DataRequest(string: "http://far.test/x"))
-        try await parked.waitForFailures()
-        var tasks = [parked]
-        for name in ["s1", "s2", "u1", "u2"] {
-            tasks.append(name.hasPrefix("s") ? test.cache.slowGetData(url(name)) : test.cache.getData(url(name)))
-            if name.hasSuffix("1") { try await test.transport.waitForTransfers(name == "s1" ? 1 : 2) }
-        }
-        try await test.transport.transfers[0].wait { $0.isThrottled }
-        #expect(tasks.map(\.state) == [.parked, .paused, .waiting, .transferring, .waiting])
-        let counts = QueueCounts(fastWaiting: 1, fastRunning: 1, slowWaiting: 1, slowRunning: 1, parked: 1)
-        #expect(test.cache.queueCounts == counts)
-        // What is cancelled leaves its queue, or stops.
-        for task in tasks {
-            task.cancel()
-            #expect(await task.error == .cancelled)
-        }
-        for transfer in test.transport.transfers { try await transfer.wait { $0.isCancelled } }
-        await test.cache.idle()
-        #expect(test.cache.queueCounts == QueueCounts())
-        #expect(tasks.allSatisfy { $0.state == .failed(.cancelled) })
     }
 
     // MARK: Inside a queue
@@ -138,61 +112,74 @@ struct QueueOrderTests {
         #expect(try await startOrder(test, 5) == ["raised", "joined", "a", "lowered"])
     }
 
-    @Test("Limits of a queue and of its hosts may change while fetches wait, and a lower one stops no fetch that runs")
+    @Test("No more than maxPerHost fetches run for one host, and those of other hosts pass them by")
+    func perHost() async throws {
+        let journal = Journal()
+        let test = TestCache {
+            $0.fastQueue = QueueConfiguration(maxConcurrent: 3, maxPerHost: 1)
+            $0.eventSinks.append(journal)
+        }
+        for name in ["a1", "a2", "a3", "b1"] {
+            test.cache.getData(DataRequest(string: "http://\(name.prefix(1)).test/\(name)"))
+        }
+        for name in ["a1", "b1"] {
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.url.lastPathComponent == name)
+            if name == "a1" { try await test.transport.waitForTransfers(2) }
+            transfer.finish(with: Data())
+        }
+        await test.answerAll()
+        #expect(journal.lines.filter { $0.contains("a") } == ["+a1", "-a1", "+a2", "-a2", "+a3", "-a3"])
+    }
+
+    @Test("Limits may change while fetches wait, and a lower one stops no fetch that runs")
     func limitsChange() async throws {
         let journal = Journal()
         let test = TestCache {
-            $0.fastQueue = QueueConfiguration(maxConcurrent: 9, maxPerHost: 1)
+            $0.fastQueue.maxConcurrent = 1
             $0.eventSinks.append(journal)
         }
-        for name in ["a1", "a2", "a3", "a4", "b1"] {
+        for name in ["a1", "a2", "b1", "a3", "a4"] {
             test.cache.getData(DataRequest(string: "http://\(name.prefix(1)).test/\(name)"))
         }
-        try await journal.wait(for: 2)
-        test.cache.fastQueue = QueueConfiguration(maxConcurrent: 4, maxPerHost: 2)
+        try await journal.wait(for: 1)
+        test.cache.fastQueue = QueueConfiguration(maxConcurrent: 9, maxPerHost: 2)
         try await journal.wait(for: 3)
-        test.cache.fastQueue.maxPerHost = nil
+        test.cache.fastQueue = QueueConfiguration(maxConcurrent: 4)
         try await journal.wait(for: 4)
         test.cache.fastQueue.maxConcurrent = 1
         #expect(test.cache.fastQueue == QueueConfiguration(maxConcurrent: 1))
         #expect(test.transport.transfers.allSatisfy { !$0.isCancelled && !$0.isThrottled })
         await test.answerAll()
-        #expect(journal.lines.prefix(4) == ["+a1", "+b1", "+a2", "+a3"])
+        #expect(journal.lines.prefix(4) == ["+a1", "+a2", "+b1", "+a3"])
         #expect(journal.lines.suffix(2) == ["+a4", "-a4"])
     }
 
-    @Test("A suspended queue lets running fetches go on, starts nothing, and goes on when it is released")
-    func suspended() async throws {
+    @Test(
+        "A suspended queue starts nothing, lets running fetches go on, and goes on when it is released",
+        arguments: [FetchQueue.fast, .slow])
+    func suspended(queue: FetchQueue) async throws {
         let test = TestCache()
-        for queue in [FetchQueue.fast, .slow] {
-            func suspend(_ isSuspended: Bool) {
-                if queue == .fast {
-                    test.cache.fastQueue.isSuspended = isSuspended
-                } else {
-                    test.cache.slowQueue.isSuspended = isSuspended
-                }
-            }
-            func call(_ name: String) -> DataTask {
-                let target = url("\(queue) \(name)".filter(\.isLetter))
-                return queue == .fast ? test.cache.getData(target) : test.cache.slowGetData(target)
-            }
-            let running = call("running")
-            let transfer = try await test.transport.nextTransfer()
-            suspend(true)
-            let waiting = call("waiting")
-            transfer.finish(with: Data())
-            #expect(await running.error == nil)
-            #expect(waiting.state == .waiting)
-            // The other queue goes on, unless it waits for this one as ever.
-            if queue == .slow {
-                let urgent = test.cache.getData(url("urgent"))
-                try await test.transport.nextTransfer().finish(with: Data())
-                #expect(await urgent.error == nil)
-            }
-            suspend(false)
-            try await test.transport.nextTransfer().finish(with: Data())
-            #expect(await waiting.error == nil)
+        func call(_ name: String) -> DataTask {
+            queue == .fast ? test.cache.getData(url(name)) : test.cache.slowGetData(url(name))
         }
+        let running = call("running")
+        let transfer = try await test.transport.nextTransfer()
+        if queue == .fast { test.cache.fastQueue.isSuspended = true } else { test.cache.slowQueue.isSuspended = true }
+        let waiting = call("waiting")
+        transfer.finish(with: Data())
+        #expect(await running.error == nil)
+        // The other queue goes on, and its fetch is the next one; urgent work that waits still comes before prefetches.
+        if queue == .slow {
+            test.cache.getData(url("urgent"))
+            let urgent = try await test.transport.nextTransfer()
+            #expect(urgent.request.url == url("urgent"))
+            urgent.finish(with: Data())
+        }
+        #expect(waiting.state == .waiting)
+        if queue == .fast { test.cache.fastQueue.isSuspended = false } else { test.cache.slowQueue.isSuspended = false }
+        try await test.transport.nextTransfer().finish(with: Data())
+        #expect(await waiting.error == nil)
     }
 
     // MARK: maxPause
@@ -220,5 +207,105 @@ struct QueueOrderTests {
         await test.cache.idle()
         #expect(journal.lines == ["+u", "+s1", "-s1", "+s2", "-s2", "-u"])
         #expect(journal.seconds == [0, 5, 70])
+    }
+
+    @Test("With maxPause a prefetch that is held back goes on before another one starts")
+    func maxPauseReleases() async throws {
+        let test = TestCache { $0.slowQueue.maxPause = .seconds(5) }
+        for name in ["s1", "s2"] { test.cache.slowGetData(url(name)) }
+        let slow = try await test.transport.nextTransfer()
+        test.cache.getData(url("u"))
+        let urgent = try await test.transport.nextTransfer()
+        try await slow.wait { $0.isThrottled }
+        try await test.clock.waitForSleepers(1)
+        test.clock.advance(by: .seconds(5))
+        try await slow.wait { !$0.isThrottled }
+        urgent.finish(with: Data())
+        slow.finish(with: Data())
+        await test.answerAll()
+        #expect(test.transport.transfers.map(\.request.url.lastPathComponent) == ["s1", "u", "s2"])
+    }
+
+    // MARK: All at once
+
+    /// The fetches of a cache by their events: what waits and what runs in which queue.
+    private struct Watch {
+        var waiting: [CacheKey: FetchQueue] = [:]
+        var running: [CacheKey: FetchQueue] = [:]
+        var problems: [String] = []
+        var most: [FetchQueue: Int] = [:]
+
+        mutating func hear(_ event: CacheEvent) {
+            let key = event.key
+            switch event.kind {
+            case .queued(let queue):
+                running[key] = nil
+                waiting[key] = queue
+            case .queueChanged(let queue):
+                if waiting[key] != nil { waiting[key] = queue }
+                if running[key] != nil { running[key] = queue }
+            case .attemptBegan(let queue):
+                let urgent = waiting.values.contains(.fast) || running.values.contains(.fast)
+                if queue == .slow, urgent { problems.append("\(key) starts beside urgent work") }
+                if running[key] != nil { problems.append("\(key) starts twice") }
+                waiting[key] = nil
+                running[key] = queue
+                let count = running.values.count { $0 == queue }
+                most[queue] = max(most[queue] ?? 0, count)
+            case .parked, .jobEnded:
+                waiting[key] = nil
+                running[key] = nil
+            default: break
+            }
+        }
+    }
+
+    @Test(
+        "Whatever calls come, the rules hold, no request is made twice at a time, and each call ends once",
+        arguments: [UInt64(1), 2, 3])
+    func randomCalls(seed: UInt64) async throws {
+        let watch = Box(Watch())
+        let test = TestCache {
+            $0.fastQueue.maxConcurrent = 3
+            $0.retryPolicy = .fixed(.zero, retries: 1)
+            $0.cachePolicy = .ignoreCache
+            $0.eventSinks.append(Observer([.jobs, .attempts]) { event in watch.update { $0.hear(event) } })
+        }
+        var state = seed
+        func random(_ count: Int) -> Int {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return Int(state >> 33) % count
+        }
+        let ends = Box<[Int: Int]>([:])
+        var tasks: [DataTask] = []
+        var answered = 0
+        for number in 0..<600 {
+            let target = url("\(random(12))")
+            switch random(10) {
+            case 0...4:
+                let task = random(2) == 0 ? test.cache.getData(target) : test.cache.slowGetData(target)
+                task.onEnd { _ in ends.update { $0[number, default: 0] += 1 } }
+                tasks.append(task)
+            case 5: test.cache.moveTaskToSlowQueue(target)
+            case 6: if !tasks.isEmpty { tasks[random(tasks.count)].cancel() }
+            case 7: if !tasks.isEmpty { tasks[random(tasks.count)].priority = Priority(Double(random(100)) / 100) }
+            default:
+                let transfers = test.transport.transfers
+                guard answered < transfers.count else { continue }
+                if random(4) == 0 {
+                    transfers[answered].fail(with: .connectionLost)
+                } else {
+                    transfers[answered].finish(with: Data())
+                }
+                answered += 1
+            }
+        }
+        await test.answerAll()
+        let seen = watch.value
+        #expect(seen.problems.isEmpty)
+        #expect(seen.waiting.isEmpty && seen.running.isEmpty)
+        #expect(seen.most == [.fast: 3, .slow: 1])
+        #expect(ends.value.count == tasks.count && ends.value.values.allSatisfy { $0 == 1 })
+        #expect(test.cache.queueCounts == QueueCounts())
     }
 }
