@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -11,37 +10,28 @@ struct AddedImageTests {
     private let old = Image.sample(seed: 3)
     private let added = Image.sample(seed: 90)
     private let never = ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable }
-    private var thumbnail: ImageRequest { ImageRequest(a).processed(by: Inverting()) }
+    private let test = TestImageCache(folder: TemporaryFolder())
+    private var thumbnail: ImageRequest { ImageRequest(a).inverted }
 
-    @Test("an added picture is there at once, and on disk with the file that was given or an encoded one")
-    func kept() async throws {
+    @Test(
+        "an added picture is there at once, and on disk as the given file or an encoded one",
+        arguments: [false, true])
+    func kept(firstFrameOnly: Bool) async throws {
         let folder = TemporaryFolder()
-        let test = TestImageCache(folder: folder)
+        let test = TestImageCache(folder: folder) { $0.options.firstFrameOnly = firstFrameOnly }
         let file = try old.png + Data("the program's own file".utf8)
-        let processed = ImageRequest(url("c")).processed(by: Inverting())
+        let processed = ImageRequest(url("c")).inverted
         try test.cache.addImage(added, for: a)
         try test.cache.addImage(old, bytes: file, for: b)
         try test.cache.addImage(added, for: processed)
         #expect(test.cache.image(for: a)?.storage === added.storage)
         await test.cache.shutdown()
-        let again = TestImageCache(folder: folder)
-        #expect(try await again.cache.getImage(a).value.pixels == added.pixels)
+        let again = TestImageCache(folder: folder) { $0.options.firstFrameOnly = firstFrameOnly }
+        #expect(again.cache.hasImage(for: a) && again.cache.image(for: a) != nil)
+        #expect(try await again.pixels(a) == added.pixels)
         #expect(again.cache.data.data(for: b) == file)
         #expect(again.cache.hasProcessedImage(for: processed) && !again.cache.hasImage(for: url("c")))
         #expect(again.transport.transfers.isEmpty)
-        await again.cache.shutdown()
-    }
-
-    @Test("it is found after a restart also where the cache decodes first frames alone")
-    func firstFrames() async throws {
-        let folder = TemporaryFolder()
-        let one = TestImageCache(folder: folder) { $0.options.firstFrameOnly = true }
-        try one.cache.addImage(added, for: a)
-        await one.cache.shutdown()
-        let two = TestImageCache(folder: folder) { $0.options.firstFrameOnly = true }
-        #expect(two.cache.hasImage(for: a) && two.cache.image(for: a) != nil)
-        #expect(try await two.cache.getImage(a).value.pixels == added.pixels)
-        await two.cache.shutdown()
     }
 
     @Test("processors are applied to a picture just added, not to the server's bytes, while it waits to be written")
@@ -51,18 +41,16 @@ struct AddedImageTests {
         try test.script(a, old)
         _ = try await test.cache.getImage(a).value
         try test.cache.addImage(added, for: ImageRequest(a).with(\.serializer, held.serializer))
-        #expect(try await test.cache.getImage(thumbnail).value.pixels == added.inverted)
+        #expect(try await test.pixels(thumbnail) == added.inverted)
         #expect(try test.cache.image(for: thumbnail)?.pixels == added.inverted)
         test.cache.clearMemory()
         #expect(test.cache.image(for: a)?.pixels == added.pixels && test.cache.cachedTier(for: a) != nil)
-        #expect(try await test.cache.getImage(a).value.pixels == added.pixels)
+        #expect(try await test.pixels(a) == added.pixels)
         held.stayOpen()
-        await test.cache.idle()
-        test.cache.clearMemory()
-        #expect(try await test.cache.getImage(a).value.pixels == added.pixels)
-        #expect(try await test.cache.getImage(thumbnail).value.pixels == added.inverted)
+        await test.forgetMemory()
+        #expect(try await test.pixels(a) == added.pixels)
+        #expect(try await test.pixels(thumbnail) == added.inverted)
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("processors are applied to a picture that was added to a cache without a folder")
@@ -70,35 +58,33 @@ struct AddedImageTests {
         let test = TestImageCache()
         try test.cache.addImage(added, for: a)
         #expect(try test.cache.image(for: thumbnail)?.pixels == added.inverted)
-        let twice = thumbnail.processed(by: Inverting("again"))
-        #expect(try await test.cache.getImage(twice).value.pixels == added.pixels)
+        #expect(try await test.pixels(thumbnail.processed(by: Inverting("again"))) == added.pixels)
         #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
     }
 
-    @Test(
-        "a file, or a picture with its file, takes the place of what was made of the old one", arguments: [true, false])
-    func withBytes(isDecoded: Bool) async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
+    enum Addition: CaseIterable { case file, withFile, unwritable }
+
+    @Test("whatever is added takes the place of what was made of the server's bytes", arguments: Addition.allCases)
+    func replacing(_ addition: Addition) async throws {
         try test.script(a, old)
-        _ = try await test.cache.getImage(a).value
-        _ = try await test.cache.getImage(thumbnail).value
-        await test.cache.idle()
-        if isDecoded {
+        for request in [ImageRequest(a), thumbnail] { try await test.load(request) }
+        switch addition {
+        case .file: try test.cache.addImage(bytes: added.png, for: a)
+        case .withFile:
             try test.cache.addImage(added, bytes: added.png, for: a)
             test.cache.clearMemory()
-        } else {
-            try test.cache.addImage(bytes: added.png, for: a)
+        case .unwritable:
+            try test.cache.addImage(added, for: ImageRequest(a).with(\.serializer, never))
+            await test.cache.idle()
+            #expect(!test.cache.data.hasData(for: a))
         }
-        #expect(try await test.cache.getImage(a).value.pixels == added.pixels)
-        #expect(try await test.cache.getImage(thumbnail).value.pixels == added.inverted)
+        #expect(try await test.pixels(a) == added.pixels)
+        #expect(try await test.pixels(thumbnail) == added.inverted)
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("what was being fetched when a picture was added goes to who asked for it, and does not take its place")
     func whileFetched() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         // It looks at the disk first, and then at the network: only now both wait for the same bytes.
         let made = test.cache.getImage(thumbnail)
         let transfer = try await test.transport.nextTransfer()
@@ -109,16 +95,13 @@ struct AddedImageTests {
         #expect(try await before.value.pixels == old.pixels)
         #expect(try await made.value.pixels == old.inverted)
         for _ in 0..<2 {
-            #expect(try await test.cache.getImage(a).value.pixels == added.pixels)
-            #expect(try await test.cache.getImage(thumbnail).value.pixels == added.inverted)
-            await test.cache.idle()
-            test.cache.clearMemory()
+            #expect(try await test.pixels(a) == added.pixels)
+            #expect(try await test.pixels(thumbnail) == added.inverted)
+            await test.forgetMemory()
         }
-        await test.cache.shutdown()
     }
 
-    @Test(
-        "a picture that is added while another is decoded for its key is the one that stays", arguments: [true, false])
+    @Test("a picture added while another is decoded for its key is the one that stays", arguments: [true, false])
     func whileDecoded(isProcessed: Bool) async throws {
         let test = TestImageCache(folder: TemporaryFolder(), decoder: CountingDecoder(isHeld: true))
         try test.script(a, old)
@@ -129,41 +112,20 @@ struct AddedImageTests {
         test.decoder.releaseAll()
         _ = try await task.value
         #expect(test.cache.image(for: request)?.pixels == added.pixels)
-        await test.cache.idle()
-        test.cache.clearMemory()
+        await test.forgetMemory()
         #expect(test.cache.image(for: request)?.pixels == added.pixels)
-        await test.cache.shutdown()
     }
 
-    @Test("of two pictures added one after the other, or a picture and a file, the later one is on disk")
-    func order() async throws {
-        for isFile in [false, true] {
-            let held = HeldSerializer()
-            let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 4 }
-            try test.cache.addImage(old, for: ImageRequest(a).with(\.serializer, held.serializer))
-            try await held.entered.wait { $0 == 1 }
-            if isFile {
-                try test.cache.addImage(bytes: added.png, for: a)
-            } else {
-                try test.cache.addImage(added, for: a)
-            }
-            held.stayOpen()
-            await test.cache.idle()
-            test.cache.clearMemory()
-            #expect(test.cache.image(for: a)?.pixels == added.pixels, "\(isFile)")
-            await test.cache.shutdown()
-        }
-    }
-
-    @Test("a picture that cannot be written takes the place of the server's bytes all the same")
-    func unwritable() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
-        try test.script(a, old)
-        _ = try await test.cache.getImage(a).value
-        try test.cache.addImage(added, for: ImageRequest(a).with(\.serializer, never))
-        await test.cache.idle()
-        #expect(test.cache.image(for: a)?.pixels == added.pixels && !test.cache.data.hasData(for: a))
-        await test.cache.shutdown()
+    @Test("of two pictures, or a picture and a file, the one added later is on disk", arguments: [false, true])
+    func order(isFile: Bool) async throws {
+        let held = HeldSerializer()
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 4 }
+        try test.cache.addImage(old, for: ImageRequest(a).with(\.serializer, held.serializer))
+        try await held.entered.wait { $0 == 1 }
+        try isFile ? test.cache.addImage(bytes: added.png, for: a) : test.cache.addImage(added, for: a)
+        held.stayOpen()
+        await test.forgetMemory()
+        #expect(test.cache.image(for: a)?.pixels == added.pixels)
     }
 
     @Test("adding many pictures does not wait for the encoder; synchronize does")
@@ -176,9 +138,9 @@ struct AddedImageTests {
         let (cache, picture) = (test.cache, added)
         let count = Box(0)
         Thread.detachNewThread {
-            for number in 0..<12 {
+            for number in 1...12 {
                 try? cache.addImage(picture, for: url("\(number)"))
-                count.update { $0 += 1 }
+                count.update { $0 = number }
             }
         }
         try await count.wait { $0 == 12 }
@@ -189,6 +151,5 @@ struct AddedImageTests {
         try await held.entered.wait { $0 == 1 }
         held.stayOpen()
         #expect(await done.value == 12)
-        await test.cache.shutdown()
     }
 }

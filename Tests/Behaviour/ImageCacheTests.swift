@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -9,6 +8,7 @@ import Testing
 struct ImageCacheTests {
     private let a = url("a.png")
     private let picture = Image.sample()
+    private let test = TestImageCache(folder: TemporaryFolder())
 
     @Test("a picture is fetched and decoded once, then memory answers at once with the same pixels")
     func memory() async throws {
@@ -25,17 +25,15 @@ struct ImageCacheTests {
         #expect(test.cache.image(for: a)?.storage === first.image.storage)
         #expect(test.cache.cachedTier(for: a) == .memory && test.cache.hasImage(for: a))
         #expect(test.cache.memoryCount == 1 && test.cache.memorySize >= picture.byteCount)
-        await test.cache.shutdown()
     }
 
     @Test("the disk keeps the file byte for byte, and a new cache on the folder decodes it without the network")
     func disk() async throws {
         let folder = TemporaryFolder()
-        let file = try picture.png
         let one = TestImageCache(folder: folder)
         try one.script(a, picture)
         _ = try await one.cache.getImage(a).value
-        #expect(one.cache.data.data(for: a) == file)
+        #expect(try one.cache.data.data(for: a) == picture.png)
         await one.cache.shutdown()
 
         let two = TestImageCache(folder: folder)
@@ -45,7 +43,6 @@ struct ImageCacheTests {
         two.cache.clearMemory()
         #expect(two.cache.image(for: a)?.pixels == picture.pixels)
         #expect(two.cache.cachedTier(for: a) == .memory && two.transport.transfers.isEmpty)
-        await two.cache.shutdown()
     }
 
     @Test("a tier is named after where the bytes are: memory without a folder, and memory for bytes kept there alone")
@@ -53,63 +50,61 @@ struct ImageCacheTests {
         let inMemory = TestImageCache()
         try inMemory.cache.addImage(bytes: try picture.png, for: a)
         #expect(inMemory.cache.cachedTier(for: a) == .memory)
-        await inMemory.cache.shutdown()
 
         let test = TestImageCache(folder: TemporaryFolder()) { $0.data.memoryLimit = 1 << 20 }
         try test.script(a, picture)
         _ = try await test.cache.data.getData(DataRequest(a).with(\.cachePolicy, .memoryOnly)).value
         #expect(test.cache.memoryCount == 0 && test.cache.data.diskCount == 0)
         #expect(test.cache.cachedTier(for: a) == .memory)
-        await test.cache.shutdown()
     }
 
-    @Test("what is no picture, or a broken one, is an error, and its bytes stay for calls that can use them")
+    // MARK: Bytes that are no picture
+
+    @Test("what is no picture, or a broken one, is an error; its bytes stay until the server, asked again, has better")
     func undecodable() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
-        test.transport.script(a, [.body(Data("<html>not here</html>".utf8))])
-        #expect(await test.cache.getImage(a).error == .unsupportedFormat)
-        #expect(test.cache.image(for: a) == nil && test.cache.data.data(for: a) != nil)
-        #expect(test.transport.transfers.count == 1)
-        let broken = url("broken.png")
-        test.transport.script(broken, [.body(try picture.png.prefix(60))])
-        #expect(await test.cache.getImage(broken).error == .undecodable)
-        #expect(test.cache.image(for: broken) == nil && test.cache.data.data(for: broken) != nil)
-        await test.cache.shutdown()
+        for (body, error) in [
+            (Data("<html>not here</html>".utf8), DipperError.unsupportedFormat),
+            (try picture.png.prefix(60), .undecodable),
+        ] {
+            let address = url("\(error)")
+            try test.transport.script(address, [.body(body), .image(picture)])
+            #expect(await test.error(address) == error)
+            #expect(test.cache.image(for: address) == nil && test.cache.data.data(for: address) == body)
+            #expect(test.transport.transfers(of: address).count == 1)
+            #expect(try await test.pixels(address) == picture.pixels)
+            #expect(test.transport.transfers(of: address).count == 2)
+        }
     }
 
     @Test("a kept file that does not decode is fetched again, once, unless the cache alone may answer")
     func refetch() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         let (b, c) = (url("b.png"), url("c.png"))
         try test.script(a, picture)
-        try await test.cache.data.addDataAndWait(try picture.png.prefix(70), for: CacheKey(a))
+        test.transport.script(b, [.body(Data("bad".utf8))])
+        for (address, bytes) in [(a, try picture.png.prefix(70)), (b, Data("bad as well".utf8)), (c, Data("bad".utf8))]
+        {
+            try await test.cache.data.addDataAndWait(bytes, for: CacheKey(address))
+        }
         test.cache.data.clearMemory()
         let response = try await test.cache.getImage(a).response
         #expect(response.source == .network && response.image.pixels == picture.pixels)
-        #expect(test.transport.transfers.count == 1)
-
-        test.transport.script(b, [.body(Data("bad".utf8))])
-        try await test.cache.data.addDataAndWait(Data("bad as well".utf8), for: CacheKey(b))
-        #expect(await test.cache.getImage(b).error == .unsupportedFormat)
-        #expect(test.transport.transfers(of: b).count == 1)
-
-        try await test.cache.data.addDataAndWait(Data("bad".utf8), for: CacheKey(c))
-        let cacheOnly = ImageRequest(c).with(\.cachePolicy, .cacheOnly)
-        #expect(await test.cache.getImage(cacheOnly).error == .unsupportedFormat)
+        #expect(await test.error(b) == .unsupportedFormat)
+        #expect(await test.error(ImageRequest(c).with(\.cachePolicy, .cacheOnly)) == .unsupportedFormat)
         await test.cache.idle()
-        #expect(test.transport.transfers(of: c).isEmpty)
-        await test.cache.shutdown()
+        #expect([a, b, c].map { test.transport.transfers(of: $0).count } == [1, 1, 0])
     }
+
+    // MARK: Requests and keys
 
     @Test("bad requests end with a typed error: no URL, a scheme that is not for pictures, an empty key")
     func badRequests() async throws {
         let test = TestImageCache()
-        #expect(await test.cache.getImage(ImageRequest(string: "")).error == .invalidURL)
-        #expect(await test.cache.getImage(ImageRequest(string: "file:///etc/passwd")).error == .unsupportedScheme)
-        #expect(await test.cache.getImage(ImageRequest(a).with(\.key, "")).error == .emptyKey)
+        let keyless = ImageRequest(a).with(\.key, "")
+        #expect(await test.error(ImageRequest(string: "")) == .invalidURL)
+        #expect(await test.error(ImageRequest(string: "file:///etc/passwd")) == .unsupportedScheme)
+        #expect(await test.error(keyless) == .emptyKey)
         #expect(throws: DipperError.emptyKey) { try test.cache.addImage(picture, for: CacheKey("")) }
-        #expect(throws: DipperError.emptyKey) { try test.cache.addImage(picture, for: ImageRequest(a).with(\.key, "")) }
-        await test.cache.shutdown()
+        #expect(throws: DipperError.emptyKey) { try test.cache.addImage(picture, for: keyless) }
     }
 
     @Test("a picture is kept, found and removed under a key of the program's own")
@@ -120,20 +115,18 @@ struct ImageCacheTests {
         #expect(test.cache.hasImage(for: ImageRequest(a).with(\.key, "by key")) && !test.cache.hasImage(for: a))
         test.cache.removeImage(for: CacheKey("by key"))
         #expect(!test.cache.hasImage(for: CacheKey("by key")))
-        await test.cache.shutdown()
     }
 
     @Test("private pictures are never shown to whoever asks with other headers")
     func headers() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, picture, .sample(seed: 3))
-        let mine = ImageRequest(a).with(\.headers, ["Authorization": "me"])
-        let yours = ImageRequest(a).with(\.headers, ["Authorization": "you"])
-        let one = try await test.cache.getImage(mine).value
-        let two = try await test.cache.getImage(yours).value
-        #expect(one.pixels != two.pixels && test.transport.transfers.count == 2)
-        #expect(test.cache.image(for: mine)?.pixels == one.pixels)
+        let (mine, yours) = (
+            ImageRequest(a).with(\.headers, ["Authorization": "me"]),
+            ImageRequest(a).with(\.headers, ["Authorization": "you"])
+        )
+        let one = try await test.pixels(mine)
+        #expect(try await test.pixels(yours) != one && test.transport.transfers.count == 2)
+        #expect(test.cache.image(for: mine)?.pixels == one)
         #expect(test.cache.image(for: a) == nil)
-        await test.cache.shutdown()
     }
 }

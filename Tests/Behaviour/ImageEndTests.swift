@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Dispatch
 import Foundation
@@ -17,18 +16,16 @@ struct ImageEndTests {
         let held = HeldSerializer()
         let test = TestImageCache(folder: folder) { $0.options.serializer = held.serializer }
         try test.script(a, picture)
-        let request = ImageRequest(a).processed(by: Inverting())
-            .with(\.processingQueue, .dispatch(DispatchQueue(label: "own"))).with(\.waitsForDiskWrite, true)
+        let request = ImageRequest(a).inverted.with(\.processingQueue, .dispatch(DispatchQueue(label: "own")))
+            .with(\.waitsForDiskWrite, true)
         let task = test.cache.getImage(request)
         try await held.entered.wait { $0 == 1 }
-        let cache = test.cache
-        let end = Task { await cache.shutdown() }
+        let end = Task { [cache = test.cache] in await cache.shutdown() }
         #expect(await task.error == .cancelled)
-        held.open()
+        held.stayOpen()
         await end.value
         let again = TestImageCache(folder: folder)
         #expect(again.cache.hasProcessedImage(for: request))
-        await again.cache.shutdown()
     }
 
     @Test("a shared data cache outlives one of two image caches; shutting down twice at once is fine")
@@ -36,19 +33,17 @@ struct ImageEndTests {
         let data = TestCache(folder: TemporaryFolder())
         data.transport.script(a, [.body(try picture.png)])
         let one = TestImageCache { $0.originals = data.cache }, two = TestImageCache { $0.originals = data.cache }
-        _ = try await one.cache.getImage(ImageRequest(a).processed(by: Inverting())).value
+        _ = try await one.cache.getImage(ImageRequest(a).inverted).value
         let open = one.cache.getImage(b)
         let cache = one.cache
         async let first: Void = cache.shutdown()
         async let second: Void = cache.shutdown()
         _ = await (first, second)
         #expect(await open.error == .cancelled)
-        #expect(await one.cache.getImage(a).error == .shutDown)
-        #expect(try await two.cache.getImage(a).value.pixels == picture.pixels)
+        #expect(await one.error(a) == .shutDown)
+        #expect(try await two.pixels(a) == picture.pixels)
         await data.cache.idle()
         #expect(data.cache.diskCount == 2)
-        await two.cache.shutdown()
-        await data.cache.shutdown()
     }
 
     @Test("letting go of the last reference ends the cache: open calls are cancelled, and the folder is complete")
@@ -58,31 +53,35 @@ struct ImageEndTests {
         var held: [Image] = []
         var open: [ImageTask] = []
         do {
-            let notice = ReleaseNotice(isReleased)
-            let test = TestImageCache(folder: folder) {
-                $0.data.observe { _ in withExtendedLifetime(notice) {} }
-            }
+            let canary = Canary(isReleased)
+            let test = TestImageCache(folder: folder) { $0.data.observe { _ in withExtendedLifetime(canary) {} } }
             try test.script(a, picture)
-            held.append(try await test.cache.getImage(a).value)
-            held.append(try await test.cache.getImage(ImageRequest(a).processed(by: Inverting())).value)
+            for request in [ImageRequest(a), ImageRequest(a).inverted] {
+                held.append(try await test.cache.getImage(request).value)
+            }
             open = [test.cache.getImage(url("open")), test.cache.slowGetImage(url("later"))]
         }
         for task in open { #expect(await task.error == .cancelled) }
         try await isReleased.wait { $0 }
         let again = TestImageCache(folder: folder)
         #expect(again.cache.hasImage(for: a) && held[0].pixels == picture.pixels)
-        await again.cache.shutdown()
     }
 
-    @Test("many calls over few pictures, with everything that can happen to them: each ends once, the queues are free")
-    func manyCalls() async throws {
-        let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 3 }
-        let (cache, clock, date) = (test.cache, test.clock, test.date)
+    // MARK: Many calls
+
+    private static func sample(_ index: Int) -> Image { .sample(20, 20, seed: UInt8(index + 1)) }
+
+    /// Makes 600 calls over eight pictures, of which four can be had at once, with everything that can happen to them.
+    ///
+    /// - Returns: how often each call has ended.
+    private func makeCalls(
+        _ test: TestImageCache, beside action: @escaping @Sendable () async -> Void = {}
+    ) async throws -> Box<[Int: Int]> {
+        let (cache, date) = (test.cache, test.date)
         let headers: HTTPHeaders = ["Cache-Control": "max-age=60, stale-while-revalidate=600", "ETag": "\"1\""]
-        func picture(_ index: Int) -> Image { .sample(20, 20, seed: UInt8(index + 1)) }
+        let rubbish = ScriptedTransport.Step.body(Data("rubbish".utf8))
         for index in 0..<8 {
-            let good = try ScriptedTransport.Step.image(picture(index), headers: headers)
-            let rubbish = ScriptedTransport.Step.body(Data("rubbish".utf8))
+            let good = try ScriptedTransport.Step.image(Self.sample(index), headers: headers)
             let steps: [ScriptedTransport.Step] =
                 switch index {
                 case 0: [.status(503), good, .status(503), good]
@@ -99,18 +98,16 @@ struct ImageEndTests {
             for worker in 0..<4 {
                 group.addTask {
                     var random = SeededNumbers(state: UInt64(worker))
+                    func number(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &random) }
                     for step in 0..<150 {
-                        let address = url("s\(Int.random(in: 0..<8, using: &random))")
+                        let address = url("s\(number(8))")
                         var request = ImageRequest(address)
-                        if Bool.random(using: &random) { request = request.processed(by: Inverting("s")) }
-                        if Int.random(in: 0..<4, using: &random) == 0 {
-                            request = request.processed(by: .downsample(width: 10, height: 10))
-                        }
-                        if Int.random(in: 0..<6, using: &random) == 0 { request.waitsForDiskWrite = true }
-                        if Int.random(in: 0..<8, using: &random) == 0 {
-                            request.cachePolicy = DataRequest.CachePolicy.allCases.randomElement(using: &random)
-                        }
-                        switch Int.random(in: 0..<40, using: &random) {
+                        if number(2) == 0 { request = request.processed(by: Inverting("\(number(2))")) }
+                        if number(4) == 0 { request = request.processed(by: .downsample(width: 10, height: 10)) }
+                        if number(6) == 0 { request.waitsForDiskWrite = true }
+                        if number(8) == 0 { request.cachePolicy = DataRequest.CachePolicy.allCases[number(6)] }
+                        let other = all.value.isEmpty ? nil : all.value[number(all.value.count)]
+                        switch number(40) {
                         case 0: cache.clear()
                         case 1: cache.clearMemory()
                         case 2: cache.removeImage(for: address)
@@ -119,29 +116,38 @@ struct ImageEndTests {
                         case 5: _ = cache.image(for: request)
                         case 6: cache.moveTaskToSlowQueue(address)
                         case 7: cache.cancel(address)
-                        case 8: all.value.randomElement(using: &random)?.priority = .high
+                        case 8: other?.priority = .high
                         default: break
                         }
                         let task =
-                            switch Int.random(in: 0..<5, using: &random) {
+                            switch number(5) {
                             case 0, 1: cache.slowGetImage(request)
                             case 2: cache.getRemoteImage(request)
                             default: cache.getImage(request)
                             }
                         task.onEnd { _ in ends.update { $0[worker * 1_000 + step, default: 0] += 1 } }
                         all.update { $0.append(task) }
-                        switch Int.random(in: 0..<8, using: &random) {
+                        switch number(8) {
                         case 0: task.cancel()
                         case 1: task.moveToSlowQueue()
-                        case 2: all.value.randomElement(using: &random)?.cancel()
-                        case 3: all.value.randomElement(using: &random)?.moveToSlowQueue()
+                        case 2: other?.cancel()
+                        case 3: other?.moveToSlowQueue()
                         default: break
                         }
-                        if step % 20 == 0 { await Task.yield() }
+                        if step % 7 == 0 { await Task.yield() }
                     }
                 }
             }
+            group.addTask { await action() }
         }
+        return ends
+    }
+
+    @Test("of many calls, with everything that can happen to them, each ends once, and the queues are free")
+    func manyCalls() async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 3 }
+        let (cache, clock) = (test.cache, test.clock)
+        let ends = try await makeCalls(test)
         let stepping = Task {
             while !Task.isCancelled {
                 try await clock.waitForSleepers(1)
@@ -152,42 +158,18 @@ struct ImageEndTests {
         stepping.cancel()
         #expect(ends.value.count == 600 && ends.value.values.allSatisfy { $0 == 1 })
         #expect(cache.data.queueCounts == QueueCounts())
-        for index in 4..<8 {
-            let image = try await cache.getImage(url("s\(index)")).value
-            #expect(image.pixels == picture(index).pixels)
-        }
-        try test.script(url("after"), picture(0))
-        let after = cache.slowGetImage(ImageRequest(url("after")).processed(by: Inverting("after")))
-        #expect(await after.error == nil)
-        await cache.shutdown()
+        for index in 4..<8 { #expect(try await test.pixels(url("s\(index)")) == Self.sample(index).pixels) }
+        try test.script(url("after"), picture)
+        #expect(await cache.slowGetImage(ImageRequest(url("after")).inverted).error == nil)
     }
 
-    @Test("shutting down in the middle of everything: all tasks end")
-    func shutdownAmidst() async throws {
-        for round in 0..<4 {
-            let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 1 + round % 4 }
-            let cache = test.cache
-            for index in 0..<6 { try test.script(url("s\(index)"), .sample(60, 60)) }
-            let ends = Box(0)
-            await withTaskGroup(of: Void.self) { group in
-                for worker in 0..<3 {
-                    group.addTask {
-                        for step in 0..<60 {
-                            var request = ImageRequest(url("s\((step + worker) % 6)"))
-                            if step % 2 == 0 { request = request.processed(by: Inverting("\(step)")) }
-                            if step % 5 == 0 { request.waitsForDiskWrite = true }
-                            let task = step % 3 == 0 ? cache.slowGetImage(request) : cache.getImage(request)
-                            task.onEnd { _ in ends.update { $0 += 1 } }
-                            if step % 7 == 0 { await Task.yield() }
-                        }
-                    }
-                }
-                group.addTask {
-                    for _ in 0..<round * 40 { await Task.yield() }
-                    await cache.shutdown()
-                }
-            }
-            try await ends.wait { $0 == 180 }
+    @Test("shutting down in the middle of everything: all tasks end", arguments: 0..<4)
+    func shutdownAmidst(round: Int) async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.decodingThreads = 1 + round }
+        let ends = try await makeCalls(test) { [cache = test.cache] in
+            for _ in 0..<round * 40 { await Task.yield() }
+            await cache.shutdown()
         }
+        try await ends.wait { $0.count == 600 }
     }
 }

@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import Logging
@@ -10,17 +9,21 @@ import Testing
 struct ImageEventTests {
     private let a = url("a")
     private let record = EventRecord()
+    private let test: TestImageCache
 
-    private func makeTest() -> TestImageCache { TestImageCache { $0.data.eventSinks = [record] } }
+    init() { test = TestImageCache { [record] in $0.data.eventSinks = [record] } }
+
+    private func expectPairs() async {
+        await test.cache.shutdown()
+        #expect(record.unpaired.isEmpty, "\(record.unpaired)")
+    }
 
     @Test("a processed picture is decoded once, and each of its steps is told with its identifier")
     func processed() async throws {
-        let test = makeTest()
         try test.script(a, .sample(40, 30))
         let request = ImageRequest(a).processed(by: Inverting("one") |> Inverting("two"))
         _ = try await test.cache.getImage(request).value
-        await test.cache.shutdown()
-        #expect(record.unpaired.isEmpty, "\(record.unpaired)")
+        await expectPairs()
         #expect(record.ends(.decode) == [.decodeEnded(nil)])
         #expect(record.begins(.step).map(\.kind) == [.stepBegan("test.one"), .stepBegan("test.two")])
         #expect(record.ends(.step) == [.stepEnded(nil), .stepEnded(nil)])
@@ -31,62 +34,52 @@ struct ImageEventTests {
 
     @Test("a decode that fails ends with its error")
     func undecodable() async throws {
-        let test = makeTest()
         test.transport.script(a, [.body(Data("no picture".utf8))])
-        let error = await test.cache.getImage(a).error
-        await test.cache.shutdown()
-        #expect(record.unpaired.isEmpty, "\(record.unpaired)")
+        let error = await test.error(a)
+        await expectPairs()
         #expect(error != nil && record.ends(.decode) == [.decodeEnded(error)])
     }
 
     @Test("a picture in memory is told as one call; adding one is no call")
     func memoryHit() async throws {
-        let test = makeTest()
         try test.cache.addImage(.sample(), for: a)
         #expect(record.begins(.call).isEmpty)
         _ = try await test.cache.getImage(a).value
-        await test.cache.shutdown()
+        await expectPairs()
         #expect(record.begins(.call).map(\.kind) == [.callBegan(.fast)])
         #expect(record.ends(.call) == [.callAnswered(.memory)])
-        #expect(record.unpaired.isEmpty, "\(record.unpaired)")
     }
 
     @Test("the log of fetches, failures, processed pictures, prefetches and removals holds no secret at any level")
     func secrets() async throws {
         let canary = "c4n4ry"
-        func request(_ name: String, _ steps: [ScriptedTransport.Step], _ test: TestImageCache) throws -> ImageRequest {
-            let address = try #require(
-                URL(
-                    string: """
-                        http://\(canary):\(canary)@host.test/\(name)?token=\(canary)&X-Amz-Signature=\(canary)\
-                        &size=visible#access_token=\(canary)
-                        """))
-            let fields: HTTPHeaders = ["X-Api-Key": canary, "Cookie": "session=\(canary)"]
-            let request = ImageRequest(DataRequest(address).with(\.headers, fields))
-            test.transport.script(try #require(request.data.url), steps)
-            return request
-        }
         let lines = Box<[String]>([])
         let test = TestImageCache(folder: TemporaryFolder()) {
             $0.data.logger = .recording(lines: { line in lines.update { $0.append(line) } })
             $0.data.retryPolicy = .never
         }
         let cache = test.cache
+        func request(_ name: String, _ step: ScriptedTransport.Step) throws -> ImageRequest {
+            let query = "token=\(canary)&X-Amz-Signature=\(canary)&size=visible#access_token=\(canary)"
+            let address = try #require(URL(string: "http://\(canary):\(canary)@host.test/\(name)?\(query)"))
+            let fields: HTTPHeaders = ["X-Api-Key": canary, "Cookie": "session=\(canary)"]
+            let request = ImageRequest(DataRequest(address).with(\.headers, fields))
+            test.transport.script(try #require(request.data.url), [step])
+            return request
+        }
         let picture = Image.sample(40, 30)
-        let cookie: HTTPHeaders = ["Set-Cookie": "session=\(canary)"]
-        let fetched = try request("fetched", [.image(picture, headers: cookie)], test)
-        _ = try await cache.getImage(fetched).value
-        let broken = try request("broken", [.body(Data("no picture".utf8))], test)
-        #expect(await cache.getImage(broken).error != nil)
         let reason = "no answer from http://\(canary)@host.test/?token=\(canary)"
-        let failing = try request("failing", [.failure(.transport.with(detail: reason))], test)
-        #expect(await cache.getImage(failing).error == .transport)
-        let processed = fetched.processed(by: Inverting())
-        _ = try await cache.getImage(processed).value
         let unwritable = ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable.with(detail: reason) }
-        _ = try await cache.getImage(fetched.processed(by: Inverting("2")).with(\.serializer, unwritable)).value
-        await cache.idle()
-        let prefetched = try request("prefetched", [.image(picture)], test)
+        let fetched = try request("fetched", .image(picture, headers: ["Set-Cookie": "session=\(canary)"]))
+        let broken = try request("broken", .body(Data("no picture".utf8)))
+        let failing = try request("failing", .failure(.transport.with(detail: reason)))
+        let prefetched = try request("prefetched", .image(picture))
+        let processed = fetched.inverted
+        #expect(await test.error(fetched) == nil)
+        #expect(await test.error(broken) != nil)
+        #expect(await test.error(failing) == .transport)
+        #expect(await test.error(processed) == nil)
+        try await test.load(fetched.processed(by: Inverting("2")).with(\.serializer, unwritable))
         #expect(await ImagePrefetcher(cache, [prefetched, broken]).value.completed.count == 1)
         cache.removeImage(for: processed)
         cache.removeImages(for: fetched)

@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Dispatch
 import Foundation
@@ -10,6 +9,7 @@ import Testing
 struct ImageOptionTests {
     private let a = url("a.png")
     private let picture = Image.sample(64, 48)
+    private let test = TestImageCache(folder: TemporaryFolder())
 
     @Test("options chain on a request, those of the bytes and those of the picture alike")
     func fluent() {
@@ -37,7 +37,6 @@ struct ImageOptionTests {
         #expect(try byDefault.scale == 3 && byDefault.pixels == picture.inverted)
         let plain = try await test.cache.getImage(ImageRequest(a).with(\.processors, []).with(\.scale, 1)).value
         #expect(plain.pixels == picture.pixels && plain.scale == 1 && invert.count.value == 1)
-        await test.cache.shutdown()
     }
 
     @Test("the scale is that of each request, and the modifier changes what is handed out, not what is kept")
@@ -47,11 +46,10 @@ struct ImageOptionTests {
         let other = Image.sample(seed: 9)
         let modified = ImageRequest(a).modified { _ in other }
         #expect(try await test.cache.getImage(ImageRequest(a).with(\.scale, 2)).value.scale == 2)
-        #expect(try await test.cache.getImage(modified).value.pixels == other.pixels)
+        #expect(try await test.pixels(modified) == other.pixels)
         #expect(test.cache.image(for: modified)?.pixels == other.pixels)
         let plain = try await test.cache.getImage(a).value
         #expect(plain.pixels == picture.pixels && plain.scale == 1 && test.decoder.decodes == 1)
-        await test.cache.shutdown()
     }
 
     @Test("decoding, processing and closures run where the request wants them")
@@ -80,7 +78,6 @@ struct ImageOptionTests {
         test.cache.getImage(request) { _ in calls.update { $0.append("closure") } }
         try await calls.wait { $0.last == "closure" }
         #expect(found.value == true && calls.value.first == "queue")
-        await test.cache.shutdown()
     }
 
     @Test("limits are checked from the header: too many pixels are refused before the decoder runs")
@@ -90,28 +87,23 @@ struct ImageOptionTests {
             let test = TestImageCache(decoder: decoder) { $0.limits.pixels = pixels }
             try test.script(a, picture)
             test.transport.script(url("b"), [.body(Data("text".utf8))])
-            #expect(await test.cache.getImage(a).error == error)
-            #expect(await test.cache.getImage(url("b")).error == error)
-            await test.cache.shutdown()
+            for address in [a, url("b")] { #expect(await test.error(address) == error) }
         }
     }
 
     @Test("serializers: JPEG of a quality, PNG, one's own, and automatic by what is lost already")
     func serializers() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         /// Returns the file of a picture that a serializer has made for the disk.
         func file(_ serializer: ImageSerializer?, _ original: ScriptedTransport.Step) async throws -> Data? {
             let address = url("\(test.transport.transfers.count)")
             test.transport.script(address, [original])
-            var request = ImageRequest(address).processed(by: Inverting())
-            request.serializer = serializer
-            let task = test.cache.getImage(request)
+            let task = test.cache.getImage(ImageRequest(address).inverted.with(\.serializer, serializer))
             _ = try await task.value
             await test.cache.idle()
             return test.cache.data.data(for: task.imageKey)
         }
-        let photo = try ScriptedTransport.Step.image(picture, as: .jpeg),
-            drawing = try ScriptedTransport.Step.image(picture)
+        let photo = try ScriptedTransport.Step.image(picture, as: .jpeg)
+        let drawing = try ScriptedTransport.Step.image(picture)
         let cases: [(ImageSerializer?, ScriptedTransport.Step, ImageFormat?)] = [
             (nil, photo, .jpeg), (.automatic, photo, .jpeg), (.automatic, drawing, .png),
             (.automatic, try .image(.sample(alpha: 9)), .png), (.png, photo, .png),
@@ -126,7 +118,6 @@ struct ImageOptionTests {
         #expect(small > 0 && small < large)
         let own = ImageSerializer { _, _, _ throws(DipperError) in Data("mine".utf8) }
         #expect(try await file(own, photo) == Data("mine".utf8))
-        await test.cache.shutdown()
     }
 
     @Test("a codec of one's own is asked first")
@@ -137,67 +128,53 @@ struct ImageOptionTests {
             func info(of data: Data) throws(DipperError) -> ImageInfo {
                 ImageInfo(format: format, size: PixelSize(width: 2, height: 1))
             }
-            func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
-                let pixels: [UInt8] = [255, 0, 0, 255, 0, 0, 255, 255]
-                guard let image = Image(size: PixelSize(width: 2, height: 1), premultiplied: pixels) else {
-                    throw .undecodable
-                }
-                return image
-            }
+            func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image { .sample(2, 1) }
         }
         let test = TestImageCache(decoder: .init(making: PixelSize(width: 4, height: 3))) {
             $0.codecs.register(Flag())
         }
         test.transport.script(a, [.body(Data("FLAG of Liechtenstein".utf8))])
-        let image = try await test.cache.getImage(a).value
-        #expect(image[0, 0] == SIMD4(255, 0, 0, 255) && image[1, 0] == SIMD4(0, 0, 255, 255))
-        await test.cache.shutdown()
+        #expect(try await test.pixels(a) == Image.sample(2, 1).pixels)
     }
 
     @Test("what a prefetch decoded stays out of memory if that is wanted")
     func prefetchMemory() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, picture)
         let request = ImageRequest(a).with(\.prefetchesToMemory, false)
         _ = try await test.cache.slowGetImage(request).value
         #expect(test.cache.memoryCount == 0 && test.cache.cachedTier(for: request) == .disk)
         _ = try await test.cache.getImage(request).value
         #expect(test.cache.memoryCount == 1)
-        await test.cache.shutdown()
     }
 
     @Test("limits of memory: the least recently used picture goes first, and two warnings leave the limit as it was")
-    func memoryLimit() async throws {
+    func memoryLimit() throws {
         let cost = picture.byteCount + 400
-        let test = TestImageCache { $0.memoryLimit = cost * 20 }
-        for index in 0..<30 { try test.cache.addImage(.sample(64, 48, seed: UInt8(index)), for: url("\(index)")) }
-        #expect(test.cache.memorySize <= cost * 20 && test.cache.memoryCount >= 19)
-        #expect(test.cache.image(for: url("0")) == nil && test.cache.image(for: url("29")) != nil)
-        for _ in 0..<2 { test.cache.trimMemory(to: cost) }
-        #expect(test.cache.memoryCount <= 1)
-        for index in 0..<15 { try test.cache.addImage(picture, for: url("\(index)")) }
-        #expect(test.cache.memoryCount >= 15)
-        test.cache.setMemoryLimit(cost * 20, count: 5)
-        #expect(test.cache.memoryCount == 5)
-        test.cache.clear()
-        #expect(test.cache.memoryCount == 0 && test.cache.memorySize == 0)
-        await test.cache.shutdown()
+        let cache = TestImageCache { $0.memoryLimit = cost * 20 }.cache
+        for index in 0..<30 { try cache.addImage(.sample(64, 48, seed: UInt8(index)), for: url("\(index)")) }
+        #expect(cache.memorySize <= cost * 20 && cache.memoryCount >= 19)
+        #expect(cache.image(for: url("0")) == nil && cache.image(for: url("29")) != nil)
+        for _ in 0..<2 { cache.trimMemory(to: cost) }
+        #expect(cache.memoryCount <= 1)
+        for index in 0..<15 { try cache.addImage(picture, for: url("\(index)")) }
+        #expect(cache.memoryCount >= 15)
+        cache.setMemoryLimit(cost * 20, count: 5)
+        #expect(cache.memoryCount == 5)
+        cache.clear()
+        #expect(cache.memoryCount == 0 && cache.memorySize == 0)
     }
 
     @Test("a request for the first frame alone has the same file, and is removed with it")
     func firstFrame() async throws {
         let test = TestImageCache(folder: TemporaryFolder(), decoder: .init(making: PixelSize(width: 4, height: 3)))
-        var random = SeededNumbers(state: 1)
-        let body = Data((0..<50_000).map { _ in UInt8.random(in: 0...127, using: &random) })
+        let body = DiskBytes.noise(50_000)
         test.transport.script(a, [.body(body)])
         let request = ImageRequest(a).with(\.firstFrameOnly, true)
-        _ = try await test.cache.getImage(request).value
-        await test.cache.idle()
+        try await test.load(request)
         let file = try #require(test.cache.file(for: ImageRequest(a)))
         #expect(test.cache.file(for: request) == file)
         #expect(try Data(contentsOf: file).starts(with: body))
         test.cache.removeImage(for: request)
         #expect(!test.cache.hasImage(for: request))
-        await test.cache.shutdown()
     }
 }

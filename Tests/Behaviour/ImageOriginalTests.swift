@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -10,6 +9,7 @@ struct ImageOriginalTests {
     private let a = url("a.png")
     private let picture = Image.sample()
     private let other = Image.sample(seed: 60)
+    private let test = TestImageCache(folder: TemporaryFolder())
 
     /// A data cache with other bytes under the same URL.
     private func makeOther() throws -> TestCache {
@@ -18,19 +18,19 @@ struct ImageOriginalTests {
         return data
     }
 
-    @Test("a prefetcher does not take the picture of one for that of the other")
+    @Test("a prefetcher does not take the picture of one for that of the other; the cache's own is none other")
     func prefetched() async throws {
         let data = try makeOther()
         let test = TestImageCache()
         try test.script(a, picture)
         _ = try await test.cache.getImage(a).value
+        #expect(try await test.source(ImageRequest(a).with(\.originals, test.cache.data)) == .memory)
+        #expect(test.cache.memoryCount == 1)
         let elsewhere = ImageRequest(a).with(\.originals, data.cache)
         for isThere in [false, true] {
             let result = await ImagePrefetcher(test.cache, [elsewhere], keepsInMemory: true).value
             #expect(result.skipped.count == (isThere ? 1 : 0) && result.completed.count == (isThere ? 0 : 1))
         }
-        await test.cache.shutdown()
-        await data.cache.shutdown()
     }
 
     @Test("each request gets the picture of its own data cache, in memory, on disk, and while both are made")
@@ -38,7 +38,7 @@ struct ImageOriginalTests {
         let data = try makeOther()
         let test = TestImageCache(folder: TemporaryFolder(), decoder: CountingDecoder(isHeld: true))
         try test.script(a, picture)
-        let processed = ImageRequest(a).processed(by: Inverting())
+        let processed = ImageRequest(a).inverted
         for plain in [ImageRequest(a), processed] {
             let requests = [plain, plain.with(\.originals, data.cache)]
             // A processed picture would be made from the one in memory.
@@ -53,9 +53,8 @@ struct ImageOriginalTests {
                 for (request, image) in zip(requests, images) {
                     #expect(test.cache.image(for: request)?.pixels == image.pixels)
                 }
-                await test.cache.idle()
                 await data.cache.idle()
-                test.cache.clearMemory()
+                await test.forgetMemory()
                 test.decoder.release(2)
             }
         }
@@ -64,38 +63,23 @@ struct ImageOriginalTests {
         let elsewhere = ImageRequest(a).with(\.originals, data.cache)
         test.cache.removeImages(for: elsewhere)
         #expect(!test.cache.hasImage(for: elsewhere) && test.cache.hasProcessedImage(for: processed))
-        #expect(!test.cache.hasProcessedImage(for: elsewhere.processed(by: Inverting())))
+        #expect(!test.cache.hasProcessedImage(for: elsewhere.inverted))
         await data.cache.idle()
         #expect(test.cache.data.diskCount == 2 && data.cache.diskCount == 0)
         test.decoder.releaseAll()
-        await test.cache.shutdown()
-        await data.cache.shutdown()
-    }
-
-    @Test("to name the image cache's own data cache is to name none")
-    func own() async throws {
-        let test = TestImageCache()
-        try test.script(a, picture)
-        _ = try await test.cache.getImage(a).value
-        let request = ImageRequest(a).with(\.originals, test.cache.data)
-        #expect(try await test.cache.getImage(request).response.source == .memory)
-        #expect(test.cache.memoryCount == 1)
-        await test.cache.shutdown()
     }
 
     @Test("bytes under a key that looks like that of a processed picture are no such picture, and stay when it goes")
     func lookalikeKey() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, picture)
-        let request = ImageRequest(a).processed(by: Inverting())
+        let request = ImageRequest(a).inverted
         let task = test.cache.getImage(request)
         _ = try await task.value
         let lookalike = CacheKey(task.imageKey.string)
         try await test.cache.data.addDataAndWait(try other.png, for: lookalike)
         test.cache.clearMemory()
-        #expect(try await test.cache.getImage(request).value.pixels == picture.inverted)
+        #expect(try await test.pixels(request) == picture.inverted)
         test.cache.removeImage(for: a)
         #expect(try test.cache.data.data(for: lookalike) == other.png)
-        await test.cache.shutdown()
     }
 }

@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -9,54 +8,39 @@ import Testing
 struct ImageQueueTests {
     private let a = url("a.png"), b = url("b.png")
     private let picture = Image.sample()
+    private let test = TestImageCache(folder: TemporaryFolder())
 
-    @Test("a prefetch waits for urgent work, and is promoted by an urgent call for the same picture")
-    func promotion() async throws {
+    @Test("an urgent call promotes the prefetch of its picture; a move puts both behind urgent work, and loses no hook")
+    func moves() async throws {
         let test = TestImageCache()
+        let told = Box<[String]>([])
         let urgent = test.cache.getImage(a)
         let first = try await test.transport.nextTransfer()
         let prefetch = test.cache.slowGetImage(b)
         try await test.passThrough()
         #expect(prefetch.state == .waiting && test.transport.transfers(of: b).isEmpty)
-        let wanted = test.cache.getImage(b)
-        let second = try await test.transport.nextTransfer()
-        #expect(second.request.url == b && second.queue == .fast)
-        for transfer in [first, second] { transfer.finish(with: try picture.png) }
-        for task in [urgent, prefetch, wanted] { #expect(try await task.value.pixels == picture.pixels) }
-        #expect(test.transport.transfers(of: b).count == 1)
-        await test.cache.shutdown()
-    }
-
-    @Test("moveTaskToSlowQueue demotes in place: the transfer goes on behind urgent work, and no hook is lost")
-    func demotion() async throws {
-        let test = TestImageCache()
-        let told = Box<[String]>([])
-        let task = test.cache.getImage(ImageRequest(a).processed(by: Inverting()))
+        let wanted = test.cache.getImage(ImageRequest(b).inverted)
             .onFail { error, _ in told.update { $0.append("\(error)") } }
             .then { _ in told.update { $0.append("there") } }
-        let transfer = try await test.transport.nextTransfer()
-        test.cache.moveTaskToSlowQueue(a)
-        try await transfer.wait { $0.queue == .slow }
-        #expect(task.queue == .slow && !transfer.isCancelled)
-        let urgent = test.cache.getImage(b)
-        let other = try await test.transport.nextTransfer()
-        try await transfer.wait { $0.isThrottled }
-        #expect(task.state == .paused)
-        other.finish(with: try picture.png)
+        let second = try await test.transport.nextTransfer()
+        #expect(second.request.url == b && second.queue == .fast)
+        test.cache.moveTaskToSlowQueue(b)
+        try await second.wait { $0.queue == .slow && $0.isThrottled }
+        #expect(wanted.queue == .slow && wanted.state == .paused && !second.isCancelled)
+        first.finish(with: try picture.png)
         _ = try await urgent.value
-        try await transfer.wait { !$0.isThrottled }
-        transfer.finish(with: try picture.png)
-        _ = try await task.value
+        try await second.wait { !$0.isThrottled }
+        second.finish(with: try picture.png)
+        #expect(try await prefetch.value.pixels == picture.pixels)
+        #expect(try await wanted.value.pixels == picture.inverted)
         await test.cache.idle()
-        #expect(told.value == ["there"] && test.transport.transfers.count == 2)
+        #expect(told.value == ["there"] && test.transport.transfers(of: b).count == 1)
         // Without effect where there is nothing.
         test.cache.moveTaskToSlowQueue(url("nothing"))
-        await test.cache.shutdown()
     }
 
     @Test("no prefetch starts between the look for a processed picture and the fetch of its original")
     func reservation() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         test.cache.data.slowQueue.isSuspended = true
         let prefetches = (0..<5).map { test.cache.slowGetImage(url("later-\($0)")) }
         // What was asked for first would start in any gap.
@@ -71,13 +55,11 @@ struct ImageQueueTests {
         #expect(next.request.url.path.hasPrefix("/later"))
         test.cache.cancelAll()
         for task in prefetches { #expect(await task.error == .cancelled) }
-        await test.cache.shutdown()
     }
 
     @Test("an urgent call that is demoted and cancelled while it looks at the disk holds no prefetch up")
     func demotedReservation() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
-        let request = ImageRequest(a).processed(by: Inverting())
+        let request = ImageRequest(a).inverted
         for _ in 0..<50 {
             let task = test.cache.getImage(request)
             test.cache.moveTaskToSlowQueue(request)
@@ -86,13 +68,12 @@ struct ImageQueueTests {
         }
         try test.script(b, picture)
         #expect(await test.cache.slowGetImage(b).error == nil)
-        await test.cache.shutdown()
     }
 
     @Test("a prefetch that the disk can answer waits for urgent work, also if the picture is processed")
     func prefetchesOnDisk() async throws {
         let folder = TemporaryFolder()
-        let processed = ImageRequest(a).processed(by: Inverting())
+        let processed = ImageRequest(a).inverted
         let one = TestImageCache(folder: folder)
         for address in [a, b] { try one.script(address, picture) }
         _ = try await one.cache.getImage(processed).value
@@ -111,7 +92,6 @@ struct ImageQueueTests {
         transfer.finish(with: try picture.png)
         await two.cache.idle()
         #expect(ends.value == ["disk", "network", "prefetch", "prefetch"])
-        await two.cache.shutdown()
     }
 
     @Test("what was decoded for nobody is not handed to those who ask later before it is whole")
@@ -123,24 +103,12 @@ struct ImageQueueTests {
         one.cancel()
         #expect(await one.error == .cancelled)
         test.decoder.releaseAll()
-        #expect(try await test.cache.getImage(b).value.pixels == picture.pixels)
-        await test.cache.shutdown()
+        #expect(try await test.pixels(b) == picture.pixels)
     }
 
     // MARK: The order of decodes
 
-    /// Returns a cache whose decodes are held, and its decoder.
-    private func busy(
-        threads: Int = 1, _ change: (inout ImageCache.Configuration) -> Void = { _ in }
-    ) -> (TestImageCache, WatchedDecoder) {
-        let decoder = WatchedDecoder.ofText(isHeld: true)
-        let test = TestImageCache {
-            $0.codecs.register(decoder)
-            $0.decodingThreads = threads
-            change(&$0)
-        }
-        return (test, decoder)
-    }
+    private let decoder = WatchedDecoder(CountingDecoder(making: PixelSize(width: 4, height: 3)), isHeld: true)
 
     /// Makes a call whose bytes have arrived, and wait for the decoder, when the method returns.
     private func arrive(
@@ -159,7 +127,7 @@ struct ImageQueueTests {
         arguments: [(QueueConfiguration.Order.fifo, ["held", "a", "b", "c"]), (.lifo, ["held", "c", "b", "a"])],
         [FetchQueue.fast, .slow])
     func queueOrder(_ wanted: (order: QueueConfiguration.Order, names: [String]), queue: FetchQueue) async throws {
-        let (test, decoder) = busy { $0.data.slowQueue.order = wanted.order }
+        let test = decoder.makeTest(threads: 1) { $0.data.slowQueue.order = wanted.order }
         // The order can be changed at any time.
         test.cache.data.fastQueue.order = wanted.order
         var tasks: [ImageTask] = []
@@ -170,12 +138,11 @@ struct ImageQueueTests {
         decoder.releaseAll()
         for task in tasks { _ = try await task.value }
         #expect(decoder.began.value == wanted.names)
-        await test.cache.shutdown()
     }
 
     @Test("urgent pictures are decoded before prefetched ones, and by priority")
     func decodeOrder() async throws {
-        let (test, decoder) = busy()
+        let test = decoder.makeTest(threads: 1)
         var tasks = [try await arrive(test, "first", .slow)]
         try await decoder.began.wait { $0 == ["first"] }
         tasks.append(try await arrive(test, "slow", .slow))
@@ -187,12 +154,11 @@ struct ImageQueueTests {
         decoder.releaseAll()
         for task in tasks { _ = try await task.value }
         #expect(decoder.began.value == ["first", "high", "promoted", "low", "slow"])
-        await test.cache.shutdown()
     }
 
     @Test("one thread is left to urgent pictures, however many prefetched ones wait")
     func urgentThread() async throws {
-        let (test, decoder) = busy(threads: 3)
+        let test = decoder.makeTest(threads: 3)
         var tasks: [ImageTask] = []
         for number in 0..<4 { tasks.append(try await arrive(test, "slow\(number)", .slow, .high)) }
         try await decoder.began.wait { $0.count == 2 }
@@ -201,6 +167,5 @@ struct ImageQueueTests {
         #expect(decoder.began.value.last == "now")
         decoder.releaseAll()
         for task in tasks { _ = try await task.value }
-        await test.cache.shutdown()
     }
 }

@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -10,8 +9,8 @@ struct ImageRemovalTests {
     private let a = url("a.png"), b = url("b.png")
     private let picture = Image.sample()
     private let newer = Image.sample(seed: 9)
-
-    private func processed(_ url: URL) -> ImageRequest { ImageRequest(url).processed(by: Inverting()) }
+    private let test = TestImageCache(folder: TemporaryFolder())
+    private var processed: ImageRequest { ImageRequest(a).inverted }
 
     /// A cache with a folder, whose data cache keeps bytes in memory as well.
     private func makeTest(
@@ -30,22 +29,19 @@ struct ImageRemovalTests {
     @Test("one picture goes from the tier that is named, and stays in the other, as does the file it was made of")
     func one() async throws {
         let test = try makeTest()
-        let request = processed(a)
-        _ = try await test.cache.getImage(request).value
-        await test.cache.idle()
-        test.cache.removeImage(for: request, from: .memory)
-        #expect(test.cache.cachedTier(for: request) == .disk && test.cache.memoryCount == 0)
-        #expect(try await test.cache.getImage(request).response.source == .disk)
-        #expect(test.cache.cachedTier(for: request) == .memory)
-        test.cache.removeImage(for: request, from: .disk)
-        #expect(test.cache.cachedTier(for: request) == .memory)
+        try await test.load(processed)
+        test.cache.removeImage(for: processed, from: .memory)
+        #expect(test.cache.cachedTier(for: processed) == .disk && test.cache.memoryCount == 0)
+        #expect(try await test.source(processed) == .disk)
+        #expect(test.cache.cachedTier(for: processed) == .memory)
+        test.cache.removeImage(for: processed, from: .disk)
+        #expect(test.cache.cachedTier(for: processed) == .memory)
         await test.cache.idle()
         #expect(test.cache.data.diskCount == 1)
         test.cache.clearMemory()
-        #expect(!test.cache.hasProcessedImage(for: request) && test.cache.hasImage(for: a))
-        for tierless in [request, ImageRequest(a)] { test.cache.removeImage(for: tierless, from: []) }
+        #expect(!test.cache.hasProcessedImage(for: processed) && test.cache.hasImage(for: a))
+        for tierless in [processed, ImageRequest(a)] { test.cache.removeImage(for: tierless, from: []) }
         #expect(test.cache.hasImage(for: a))
-        await test.cache.shutdown()
     }
 
     @Test("one variant goes alone; with a URL, a request or a key, all go", arguments: 0..<3)
@@ -60,40 +56,35 @@ struct ImageRemovalTests {
             default: cache.removeImage(for: CacheKey(a), from: tiers)
             }
         }
-        let variants = [ImageRequest(a), processed(a)]
-        for request in variants + [other, ImageRequest(b)] { _ = try await cache.getImage(request).value }
-        await cache.idle()
+        let variants = [ImageRequest(a), processed]
+        for request in variants + [other, ImageRequest(b)] { try await test.load(request) }
         cache.removeImage(for: other)
-        #expect(!cache.hasProcessedImage(for: other) && cache.hasProcessedImage(for: processed(a)))
+        #expect(!cache.hasProcessedImage(for: other) && cache.hasProcessedImage(for: processed))
         remove(.memory)
         #expect(cache.memoryCount == 1 && cache.cachedTier(for: b) == .memory)
-        for request in variants { #expect(cache.cachedTier(for: request) == .disk) }
-        for request in variants { _ = try await cache.getImage(request).value }
+        #expect(variants.map(cache.cachedTier) == [.disk, .disk])
+        for request in variants { try await test.load(request) }
         remove(.disk)
         await cache.idle()
         #expect(cache.data.diskCount == 1)
-        for request in variants { #expect(cache.cachedTier(for: request) == .memory) }
+        #expect(variants.map(cache.cachedTier) == [.memory, .memory])
         remove(.all)
-        #expect(!cache.hasImage(for: a) && !cache.hasProcessedImage(for: processed(a)) && cache.hasImage(for: b))
-        await cache.shutdown()
+        #expect(!cache.hasImage(for: a) && !cache.hasProcessedImage(for: processed) && cache.hasImage(for: b))
     }
 
     @Test("flush removes what was stored before, in both tiers, also what was decoded since")
     func flush() async throws {
         let test = try makeTest()
-        _ = try await test.cache.getImage(a).value
         try test.cache.addImage(picture, for: url("old"))
-        await test.cache.idle()
+        try await test.load(a)
         test.cache.clearMemory()
         test.date.advance(by: 100)
-        _ = try await test.cache.getImage(a).value
         try test.cache.addImage(picture, for: url("new"))
-        await test.cache.idle()
+        try await test.load(a)
         test.cache.flush(olderThan: .seconds(50))
         await test.cache.idle()
         #expect(!test.cache.hasImage(for: a) && !test.cache.hasImage(for: url("old")))
         #expect(test.cache.hasImage(for: url("new")) && test.cache.data.diskCount == 1)
-        await test.cache.shutdown()
     }
 
     // MARK: While a picture is fetched, read or made
@@ -103,7 +94,7 @@ struct ImageRemovalTests {
     private func remove(_ removal: Removal, _ test: TestImageCache) {
         switch removal {
         case .image: test.cache.removeImage(for: a)
-        case .images: test.cache.removeImages(for: processed(a))
+        case .images: test.cache.removeImages(for: processed)
         case .everything: test.cache.clear()
         case .bytes: test.cache.data.clear()
         case .flush: test.cache.flush(olderThan: .seconds(50))
@@ -112,61 +103,41 @@ struct ImageRemovalTests {
 
     @Test(
         "a picture that is removed while it is decoded is handed out and not kept, nor what is made of it",
-        arguments: Removal.allCases, [false, true])
-    func whileDecoded(_ removal: Removal, isProcessed: Bool) async throws {
+        arguments: Removal.allCases, [(false, false), (true, false), (true, true)])
+    func whileDecoded(_ removal: Removal, made: (isProcessed: Bool, isOfFile: Bool)) async throws {
         let test = try makeTest(isHeld: true)
-        let task = test.cache.getImage(isProcessed ? processed(a) : ImageRequest(a))
+        if made.isOfFile { try await test.cache.data.addDataAndWait(try picture.png, for: DataRequest(a)) }
+        let task = test.cache.getImage(made.isProcessed ? processed : ImageRequest(a))
         try await test.decoder.waitForDecodes(1)
         test.date.advance(by: 100)
         remove(removal, test)
         test.decoder.releaseAll()
-        #expect(try await task.value.pixels == (isProcessed ? picture.inverted : picture.pixels))
-        await test.cache.idle()
-        #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0 && test.cache.data.diskCount == 0)
-        await test.cache.shutdown()
-    }
-
-    @Test("a picture made of a file that was removed meanwhile is not kept", arguments: [Removal.bytes, .flush])
-    func whileMadeOfFile(_ removal: Removal) async throws {
-        let test = try makeTest(isHeld: true)
-        try await test.cache.data.addDataAndWait(try picture.png, for: DataRequest(a))
-        test.date.advance(by: 100)
-        let task = test.cache.getImage(processed(a))
-        try await test.decoder.waitForDecodes(1)
-        remove(removal, test)
-        test.decoder.releaseAll()
-        _ = try await task.value
-        await test.cache.idle()
-        #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0 && test.cache.data.diskCount == 0)
-        #expect(test.transport.transfers.isEmpty)
-        await test.cache.shutdown()
+        #expect(try await task.value.pixels == (made.isProcessed ? picture.inverted : picture.pixels))
+        await test.expectEmpty()
+        #expect(test.transport.transfers.isEmpty == made.isOfFile)
     }
 
     @Test("a picture that is cleared while it is fetched does not come back")
     func whileFetched() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
-        let task = test.cache.getImage(processed(a))
+        let task = test.cache.getImage(processed)
         let transfer = try await test.transport.nextTransfer()
         test.cache.data.clear()
         transfer.finish(with: try picture.png)
         _ = try await task.value
-        await test.cache.idle()
-        #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0 && test.cache.data.diskCount == 0)
-        await test.cache.shutdown()
+        await test.expectEmpty()
     }
 
     @Test("removed from one tier while it is decoded, it goes to the other", arguments: [CacheTiers.memory, .disk])
     func oneTierWhileDecoded(_ tiers: CacheTiers) async throws {
         let test = try makeTest(isHeld: true)
-        let task = test.cache.getImage(processed(a).with(\.waitsForDiskWrite, tiers == .disk))
+        let task = test.cache.getImage(processed.with(\.waitsForDiskWrite, tiers == .disk))
         try await test.decoder.waitForDecodes(1)
-        test.cache.removeImages(for: processed(a), from: tiers)
+        test.cache.removeImages(for: processed, from: tiers)
         test.decoder.releaseAll()
         _ = try await task.value
         await test.cache.idle()
-        #expect(test.cache.cachedTier(for: processed(a)) == (tiers == .memory ? .disk : .memory))
+        #expect(test.cache.cachedTier(for: processed) == (tiers == .memory ? .disk : .memory))
         #expect(test.cache.data.diskCount == (tiers == .memory ? 2 : 0))
-        await test.cache.shutdown()
     }
 
     @Test("who asks after a removal is not answered with what was being decoded before")
@@ -182,7 +153,6 @@ struct ImageRemovalTests {
         #expect(try await first.value.pixels == picture.pixels)
         #expect(try await second.value.pixels == newer.pixels)
         #expect(test.cache.image(for: a)?.pixels == newer.pixels)
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -220,12 +190,10 @@ struct ImageRemovalTests {
         } else {
             #expect(cache.memoryCount == 0)
         }
-        await cache.shutdown()
     }
 
     @Test("a picture that was being read from disk by a call when it was removed is not kept")
     func whileReadByCall() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         // Every order of the two comes up.
         for _ in 0..<40 {
             try test.cache.addImage(bytes: try picture.png, for: a)
@@ -234,51 +202,37 @@ struct ImageRemovalTests {
             _ = await task.result
             #expect(test.cache.memoryCount == 0)
         }
-        await test.cache.shutdown()
     }
 
     // MARK: While a picture is written
 
-    @Test("removed from one tier while it is written, or waits to be: it comes to the other", arguments: [true, false])
-    func whileWritten(isWaiting: Bool) async throws {
-        for (tiers, tier) in [(CacheTiers.memory, ResponseSource.disk), (.disk, .memory), (.all, nil)] {
-            let held = HeldSerializer()
-            let test = try makeTest {
-                // One of them writes at a time.
-                $0.decodingThreads = 2
-                $0.options.serializer = held.serializer
-            }
-            if isWaiting {
-                _ = try await test.cache.getImage(processed(b)).value
-                try await held.entered.wait { $0 == 1 }
-            }
-            _ = try await test.cache.getImage(processed(a)).value
-            if !isWaiting { try await held.entered.wait { $0 == 1 } }
-            test.cache.removeImage(for: processed(a), from: tiers)
-            held.stayOpen()
-            await test.cache.idle()
-            #expect(test.cache.data.diskCount == (isWaiting ? 3 : 1) + (tiers == .memory ? 1 : 0), "\(tiers)")
-            #expect(test.cache.hasProcessedImage(for: processed(a)) == (tier != nil), "\(tiers)")
-            if let tier { #expect(test.cache.cachedTier(for: processed(a)) == tier) }
-            await test.cache.shutdown()
-        }
-    }
-
-    @Test("clear also clears what was processed before and is still being written")
-    func clearWhileWritten() async throws {
+    @Test(
+        "removed from one tier while it is written, or waits to be, it comes to the other; cleared, to neither",
+        arguments: [true, false], [.memory, .disk, .all, nil] as [CacheTiers?])
+    func whileWritten(isWaiting: Bool, tiers: CacheTiers?) async throws {
         let held = HeldSerializer()
-        let test = try makeTest { $0.options.serializer = held.serializer }
-        _ = try await test.cache.getImage(processed(a)).value
-        try await held.entered.wait { $0 == 1 }
-        test.cache.clear()
+        let test = try makeTest {
+            // One of them writes at a time.
+            $0.decodingThreads = 2
+            $0.options.serializer = held.serializer
+        }
+        if isWaiting {
+            _ = try await test.cache.getImage(ImageRequest(b).inverted).value
+            try await held.entered.wait { $0 == 1 }
+        }
+        _ = try await test.cache.getImage(processed).value
+        if !isWaiting { try await held.entered.wait { $0 == 1 } }
+        if let tiers { test.cache.removeImage(for: processed, from: tiers) } else { test.cache.clear() }
         held.stayOpen()
         await test.cache.idle()
-        #expect(!test.cache.hasProcessedImage(for: processed(a)) && test.cache.data.diskCount == 0)
-        await test.cache.shutdown()
+        #expect(test.cache.data.diskCount == (tiers == nil ? 0 : (isWaiting ? 3 : 1) + (tiers == .memory ? 1 : 0)))
+        let tier: ResponseSource? = tiers == .memory ? .disk : tiers == .disk ? .memory : nil
+        #expect(test.cache.hasProcessedImage(for: processed) == (tier != nil))
+        if let tier { #expect(test.cache.cachedTier(for: processed) == tier) }
     }
 
     @Test(
-        "an added picture that is removed while it is encoded stays in the other tier alone",
+        "an added picture removed while it is encoded stays in the other tier",
         arguments: [CacheTiers.memory, .disk, .all])
     func addedWhileWritten(_ tiers: CacheTiers) async throws {
         let held = HeldSerializer()
@@ -291,6 +245,5 @@ struct ImageRemovalTests {
         #expect(test.cache.memoryCount == (tiers == .disk ? 1 : 0))
         #expect(test.cache.data.diskCount == (tiers == .memory ? 1 : 0))
         #expect(test.cache.image(for: a)?.pixels == (tiers == .all ? nil : picture.pixels))
-        await test.cache.shutdown()
     }
 }

@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -10,7 +9,8 @@ struct ImageStandInTests {
     private let a = url("a.png"), small = url("small.png")
     private let picture = Image.sample()
     private let little = Image.sample(8, 8, seed: 5)
-    private var processed: ImageRequest { ImageRequest(a).processed(by: Inverting()) }
+    private let test = TestImageCache(folder: TemporaryFolder())
+    private var processed: ImageRequest { ImageRequest(a).inverted }
 
     private func request(_ bytes: Data) -> ImageRequest {
         ImageRequest(a).with(\.alternatives, [.provider(MemoryProvider(bytes, key: "bundled"))])
@@ -18,49 +18,31 @@ struct ImageStandInTests {
 
     // MARK: Alternatives
 
-    @Test(
-        "an alternative is handed out, processed as the other would be, and not kept: the next call asks the URL again")
+    @Test("an alternative is handed out, processed like the other, and not kept: the next call asks the URL again")
     func alternative() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(a, [.status(404), .status(404), try .image(picture)])
         let plain = request(try little.png)
-        #expect(try await test.cache.getImage(plain).value.pixels == little.pixels)
-        #expect(try await test.cache.getImage(plain.processed(by: Inverting())).value.pixels == little.inverted)
-        await test.cache.idle()
-        #expect(test.cache.memoryCount == 0 && test.cache.data.memoryCount == 0 && test.cache.data.diskCount == 0)
-        #expect(try await test.cache.getImage(plain).value.pixels == picture.pixels)
-        #expect(try await test.cache.getImage(plain).response.source == .memory)
-        await test.cache.shutdown()
+        #expect(try await test.pixels(plain) == little.pixels)
+        #expect(try await test.pixels(plain.processed(by: Inverting())) == little.inverted)
+        await test.expectEmpty()
+        #expect(try await test.pixels(plain) == picture.pixels)
+        #expect(try await test.source(plain) == .memory)
     }
 
-    @Test("what the cache has for the URL stays, also if the alternative is broken")
-    func keptStays() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
+    @Test(
+        "what the cache has for the URL stays, also if it is asked for anew, or the alternative is broken",
+        arguments: [nil, .ignoreCache] as [DataRequest.CachePolicy?])
+    func keptStays(policy: DataRequest.CachePolicy?) async throws {
         let headers: HTTPHeaders = ["Cache-Control": "max-age=10, must-revalidate"]
         test.transport.script(a, [try .image(picture, headers: headers), .status(404)])
-        _ = try await test.cache.getImage(processed).value
-        _ = try await test.cache.getImage(a).value
-        await test.cache.idle()
-        test.date.advance(by: 20)
-        #expect(try await test.cache.getImage(request(try little.png)).value.pixels == little.pixels)
+        for request in [processed, ImageRequest(a)] { try await test.load(request) }
+        test.date.advance(by: policy == nil ? 20 : 0)
+        #expect(try await test.pixels(request(try little.png).with(\.cachePolicy, policy)) == little.pixels)
         #expect(test.cache.image(for: a)?.pixels == picture.pixels)
-        test.cache.clearMemory()
-        #expect(await test.cache.getImage(request(Data("rubbish".utf8))).error == .unsupportedFormat)
+        await test.forgetMemory()
+        #expect(await test.error(request(Data("rubbish".utf8)).with(\.cachePolicy, policy)) == .unsupportedFormat)
         await test.cache.idle()
         #expect(test.cache.image(for: a)?.pixels == picture.pixels && test.cache.hasProcessedImage(for: processed))
-        await test.cache.shutdown()
-    }
-
-    @Test("what was made of the real one stays, also where it was asked for anew")
-    func madeStays() async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
-        test.transport.script(a, [try .image(picture), .status(404)])
-        _ = try await test.cache.getImage(processed).value
-        let anew = request(try little.png).with(\.cachePolicy, .ignoreCache)
-        #expect(try await test.cache.getImage(anew).value.pixels == little.pixels)
-        await test.cache.idle()
-        #expect(test.cache.hasProcessedImage(for: processed))
-        await test.cache.shutdown()
     }
 
     @Test("alternatives can be given as URLs")
@@ -98,7 +80,6 @@ struct ImageStandInTests {
         #expect(again.source == .memory)
         test.network.setConditions(NetworkConditions())
         #expect(try await test.cache.getImage(frugal).value.size == picture.size, "never kept as the picture itself")
-        await test.cache.shutdown()
     }
 
     @Test("what memory or the disk has of the picture is the answer; a broken file is not")
@@ -110,13 +91,11 @@ struct ImageStandInTests {
         #expect(try await test.cache.getImage(frugal).value.size == picture.size)
         test.network.setConditions(NetworkConditions(isConstrained: true))
         let requests = test.transport.transfers.count
-        #expect(try await test.cache.getImage(frugal).response.source == .memory)
-        await test.cache.idle()
-        test.cache.clearMemory()
+        #expect(try await test.source(frugal) == .memory)
+        await test.forgetMemory()
         let task = test.cache.getImage(frugal)
         #expect(try await task.response.source == .disk && task.key == CacheKey(a))
         #expect(test.transport.transfers.count == requests)
-        await test.cache.shutdown()
     }
 
     @Test("a call for the small form is cancelled and moved by the request it was made with", arguments: [false, true])
@@ -133,6 +112,5 @@ struct ImageStandInTests {
         #expect(await task.error == .cancelled)
         try await transfer.wait { $0.isCancelled }
         await test.cache.idle()
-        await test.cache.shutdown()
     }
 }

@@ -1,5 +1,4 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
@@ -12,6 +11,7 @@ struct RevalidatedImageTests {
     private let new = Image.sample(40, 30, seed: 77)
     private let tagged: HTTPHeaders = ["ETag": "\"1\"", "Cache-Control": "max-age=60"]
     private let stale: HTTPHeaders = ["Cache-Control": "max-age=60, stale-while-revalidate=600"]
+    private let test = TestImageCache(folder: TemporaryFolder())
 
     private var confirmation: ScriptedTransport.Step { .status(304, tagged) }
 
@@ -26,12 +26,10 @@ struct RevalidatedImageTests {
             return try codecs.encode(image, as: .png)
         }
         let request = ImageRequest(a).processed(by: invert).with(\.serializer, counting)
-        let test = TestImageCache(folder: TemporaryFolder())
         test.transport.script(
             a,
             [try .image(old, headers: tagged), confirmation, confirmation, try .image(new, headers: ["ETag": "\"2\""])])
-        _ = try await test.cache.getImage(request).value
-        await test.cache.idle()
+        try await test.load(request)
         _ = try await test.cache.getImage(request).value
         #expect(test.transport.transfers.count == 1, "it is fresh")
         for round in 1...2 {
@@ -39,9 +37,8 @@ struct RevalidatedImageTests {
             test.cache.clearMemory()
             let response = try await test.cache.getImage(request).response
             #expect(try response.source == .revalidated && response.image.pixels == old.inverted)
-            await test.cache.idle()
-            test.cache.clearMemory()
-            #expect(try await test.cache.getImage(request).response.source == .disk, "fresh on disk as well")
+            await test.forgetMemory()
+            #expect(try await test.source(request) == .disk, "fresh on disk as well")
             #expect(test.transport.transfers.count == 1 + round && invert.count.value == 1 && encoded.value == 1)
         }
         test.date.advance(by: 100)
@@ -49,7 +46,6 @@ struct RevalidatedImageTests {
         #expect(try replaced.source == .network && replaced.image.pixels == new.inverted)
         await test.cache.idle()
         #expect(invert.count.value == 2 && encoded.value == 2)
-        await test.cache.shutdown()
     }
 
     @Test("a picture in memory that is out of date is asked about, and not decoded again if it still holds")
@@ -61,8 +57,7 @@ struct RevalidatedImageTests {
         let second = try await test.cache.getImage(a).response
         #expect(second.source == .revalidated && second.image.storage === first.storage)
         #expect(test.decoder.decodes == 1)
-        #expect(try await test.cache.getImage(a).response.source == .memory)
-        await test.cache.shutdown()
+        #expect(try await test.source(a) == .memory)
     }
 
     // MARK: Shown meanwhile
@@ -83,68 +78,43 @@ struct RevalidatedImageTests {
         try await test.transport.nextTransfer().finish(with: try new.png, headers: stale)
     }
 
-    @Test("the old picture at once, the new one on onRevalidate and from then on, also where prefetches stay on disk")
-    func shown() async throws {
-        let test = try await outdated()
-        let told = Box<[UInt8]?>(nil)
-        let request = ImageRequest(a).with(\.prefetchesToMemory, false)
-        let task = test.cache.getImage(request)
-        task.onRevalidate { result in told.update { $0 = (try? result.get())?.image.pixels } }
-        let response = try await task.response
-        #expect(response.source == .stale && response.image.pixels == old.pixels)
-        try await answer(test)
-        #expect(try await response.revalidation?.value.pixels == new.pixels)
-        try await told.wait { $0 != nil }
-        #expect(told.value == new.pixels)
-        let again = try await test.cache.getImage(request).response
-        #expect(again.source == .memory && again.image.pixels == new.pixels)
-        #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
-    }
-
-    @Test("many looks at a picture that is out of date start one revalidation, which all of them can follow")
-    func once() async throws {
-        let test = try await outdated()
+    @Test(
+        "the old picture at once, the new one by one revalidation that all can follow, and from then on",
+        arguments: [true, false])
+    func shown(prefetchesToMemory: Bool) async throws {
+        let test = try await outdated(isHeld: true)
+        let request = ImageRequest(a).with(\.prefetchesToMemory, prefetchesToMemory)
+        let told = Box<[[UInt8]]>([])
         var responses: [ImageResponse] = []
-        for _ in 0..<50 { responses.append(try await test.cache.getImage(a).response) }
-        #expect(responses.allSatisfy { $0.source == .stale })
+        for _ in 0..<50 {
+            let task = test.cache.getImage(request)
+            task.onRevalidate { result in told.update { $0.append((try? result.get())?.image.pixels ?? []) } }
+            responses.append(try await task.response)
+        }
+        #expect(responses.allSatisfy { $0.source == .stale && $0.image.pixels == old.pixels })
         let first = try #require(responses[0].revalidation)
         #expect(first === responses[0].revalidation)
         try await answer(test)
+        try await test.decoder.waitForDecodes(2)
+        for _ in 0..<10 { #expect(try await test.source(request) == .stale, "while it is being decoded") }
+        test.decoder.releaseAll()
         for response in responses { #expect(try await response.revalidation?.value.pixels == new.pixels) }
         await test.cache.idle()
+        #expect(told.value.count == 50 && told.value.allSatisfy { $0 == new.pixels })
+        let again = try await test.cache.getImage(request).response
+        #expect(again.source == .memory && again.image.pixels == new.pixels)
         #expect(test.transport.transfers.count == 2)
-        #expect(try await test.cache.getImage(a).value.pixels == new.pixels)
-        await test.cache.shutdown()
     }
 
-    @Test("the server is not asked again while the newer picture is being decoded")
-    func decoding() async throws {
-        let test = try await outdated(isHeld: true)
-        #expect(try await test.cache.getImage(a).response.source == .stale)
+    @Test("cancelling one call's revalidation leaves another's; cancelling all ends both", arguments: [false, true])
+    func cancelled(isAll: Bool) async throws {
+        let test = try await outdated()
+        let responses = [try await test.cache.getImage(a).response, try await test.cache.getImage(a).response]
+        let mine = try #require(responses[0].revalidation), yours = try #require(responses[1].revalidation)
+        if isAll { test.cache.cancelAll() } else { mine.cancel() }
+        #expect(await mine.error == .cancelled)
         try await answer(test)
-        try await test.decoder.waitForDecodes(2)
-        for _ in 0..<10 { #expect(try await test.cache.getImage(a).response.source == .stale) }
-        test.decoder.releaseAll()
-        await test.cache.idle()
-        #expect(try await test.cache.getImage(a).response.source == .memory)
-        #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
-    }
-
-    @Test("cancelling the revalidation of one call leaves that of another; cancelling all calls ends both")
-    func cancelled() async throws {
-        for isAll in [false, true] {
-            let test = try await outdated()
-            let responses = [try await test.cache.getImage(a).response, try await test.cache.getImage(a).response]
-            let mine = try #require(responses[0].revalidation), yours = try #require(responses[1].revalidation)
-            if isAll { test.cache.cancelAll() } else { mine.cancel() }
-            #expect(await mine.error == .cancelled)
-            try await answer(test)
-            #expect(await yours.error == (isAll ? .cancelled : nil))
-            await test.cache.idle()
-            await test.cache.shutdown()
-        }
+        #expect(await yours.error == (isAll ? .cancelled : nil))
     }
 
     @Test("what a revalidation has brought does not come back after a removal, however late it is asked for")
@@ -157,7 +127,6 @@ struct RevalidatedImageTests {
         _ = try await response.revalidation?.value
         await test.cache.idle()
         #expect(!test.cache.hasImage(for: a))
-        await test.cache.shutdown()
     }
 
     @Test("an answer that is out of date does not keep the caches alive", arguments: [false, true])
@@ -165,13 +134,12 @@ struct RevalidatedImageTests {
         let isReleased = Box(false)
         let held: ImageResponse
         do {
-            let notice = ReleaseNotice(isReleased)
+            let notice = Canary(isReleased)
             let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil) {
                 $0.data.observe { _ in withExtendedLifetime(notice) {} }
             }
             try test.script(a, old, headers: stale)
-            _ = try await test.cache.getImage(a).value
-            await test.cache.idle()
+            try await test.load(a)
             if isOnDisk { test.cache.clearMemory() }
             test.date.advance(by: 100)
             held = try await test.cache.getImage(a).response

@@ -7,10 +7,10 @@ import Testing
 @Suite("What several calls wait for is made once", .timeLimit(.minutes(2)))
 struct SharedMakingTests {
     private let a = url("a")
+    private let test = TestCache()
 
     @Test("calls share a request and a decoding, whenever they join", arguments: ["fetch", "decoding"])
     func joining(stage: String) async throws {
-        let test = TestCache()
         let decoder = CountingValueDecoder(isHeld: true)
         func call() -> ValueTask<Feed> { test.cache.getValue(Feed.self, from: a, decoder: decoder) }
         var tasks = [call()]
@@ -23,13 +23,11 @@ struct SharedMakingTests {
         for task in tasks { #expect(try await task.value == .sample) }
         #expect(test.transport.transfers.count == 1)
         #expect(decoder.decodes.value == 1)
-        await test.cache.shutdown()
     }
 
     @Test("values of two types, and calls of different policies, share a request; equal values are decoded once")
     func kinds() async throws {
         struct Count: Decodable, Sendable { var items: [[String: String]] }
-        let test = TestCache()
         let decoder = CountingValueDecoder()
         let fresh = DataRequest(a).with(\.cachePolicy, .ignoreCache)
         let feed = test.cache.getValue(Feed.self, from: a, decoder: decoder)
@@ -43,7 +41,6 @@ struct SharedMakingTests {
         #expect(try await bytes.value == Feed.sample.bytes)
         #expect(test.transport.transfers.count == 1)
         #expect(decoder.decodes.value == 1)
-        await test.cache.shutdown()
     }
 
     @Test("a failed fetch fails all calls; stored bytes that several calls cannot decode are fetched again once")
@@ -66,31 +63,28 @@ struct SharedMakingTests {
         #expect(try await feed.value == .sample)
         #expect(try await names.value["items"]?.count == 2)
         #expect(test.transport.transfers(of: b).count == 1)
-        await test.cache.shutdown()
     }
 
-    @Test("cancelling one call leaves the others; work ends with the last call")
-    func cancelling() async throws {
-        let test = TestCache()
+    @Test("cancelling one call leaves the others; work ends with the last call", arguments: [1, 2])
+    func cancelling(count: Int) async throws {
         let tasks = (0..<2).map { _ in test.cache.getValue(Feed.self, from: a) }
-        tasks[0].cancel()
-        #expect(await tasks[0].error == .cancelled)
-        try await test.transport.nextTransfer().finish(with: Feed.sample.bytes)
-        #expect(try await tasks[1].value == .sample)
-
-        let others = (0..<2).map { _ in test.cache.getValue(Feed.self, from: url("b")) }
         let transfer = try await test.transport.nextTransfer()
-        for task in others { task.cancel() }
-        for task in others { #expect(await task.error == .cancelled) }
-        try await transfer.wait { $0.isCancelled }
-        await test.cache.idle()
-        #expect(test.cache.value(Feed.self, for: url("b")) == nil)
-        await test.cache.shutdown()
+        for task in tasks.prefix(count) {
+            task.cancel()
+            #expect(await task.error == .cancelled)
+        }
+        if count == 1 {
+            transfer.finish(with: Feed.sample.bytes)
+            #expect(try await tasks[1].value == .sample)
+        } else {
+            try await transfer.wait { $0.isCancelled }
+            await test.cache.idle()
+            #expect(test.cache.value(Feed.self, for: a) == nil)
+        }
     }
 
     @Test("work has the queue of its most urgent call, while calls join, move and are cancelled")
     func urgency() async throws {
-        let test = TestCache()
         let slow = test.cache.slowGetValue(Feed.self, from: a)
         let transfer = try await test.transport.nextTransfer()
         let fast = test.cache.getValue(Feed.self, from: a)
@@ -107,7 +101,6 @@ struct SharedMakingTests {
         #expect(try await slow.value == .sample)
         #expect(try await other.value["items"]?.count == 2)
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -138,12 +131,10 @@ struct SharedMakingTests {
             #expect(try await call().value == .sample)
         }
         #expect(decoder.decodes.value == 2)
-        await test.cache.shutdown()
     }
 
     @Test("bytes that are added during the work take the place of what it makes")
     func added() async throws {
-        let test = TestCache()
         let decoder = CountingValueDecoder(isHeld: true)
         let early = test.cache.getValue(Feed.self, from: a, decoder: decoder)
         try await test.transport.nextTransfer().finish(with: Feed.sample.bytes)
@@ -154,21 +145,6 @@ struct SharedMakingTests {
         await test.cache.idle()
         #expect(try await test.cache.getValue(Feed.self, from: a, decoder: decoder).value == .empty)
         #expect(test.cache.data(for: a) == Feed.empty.bytes)
-        await test.cache.shutdown()
     }
 
-    @Test("of many additions the last one is on disk, and nothing is after a removal", arguments: [false, true])
-    func latestWins(removes: Bool) async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache(folder: folder)
-        for number in 0..<50 {
-            try test.cache.addData(Feed("\(number)").bytes, for: a)
-            if number % 7 == 3 { test.cache.removeData(for: a) }
-        }
-        if removes { test.cache.removeData(for: a) }
-        await test.cache.shutdown()
-        let next = TestCache(folder: folder)
-        #expect(next.cache.value(Feed.self, for: a) == (removes ? nil : Feed("49")))
-        await next.cache.shutdown()
-    }
 }

@@ -1,13 +1,44 @@
 import Dipper
-import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
+import Testing
 
 extension TestImageCache {
     /// Scripts the answers for a URL: pictures as PNG files, one for each attempt.
     func script(_ url: URL, _ pictures: Image..., headers: HTTPHeaders = [:]) throws {
         transport.script(url, try pictures.map { try .image($0, headers: headers) })
+    }
+
+    /// Gets a picture, and returns it when the cache has nothing left to do.
+    @discardableResult
+    func load(_ source: some ImageRequestConvertible) async throws -> Image {
+        let image = try await cache.getImage(source).value
+        await cache.idle()
+        return image
+    }
+
+    func pixels(_ source: some ImageRequestConvertible) async throws -> [UInt8] {
+        try await cache.getImage(source).value.pixels
+    }
+
+    func source(_ source: some ImageRequestConvertible) async throws -> ResponseSource {
+        try await cache.getImage(source).response.source
+    }
+
+    func error(_ source: some ImageRequestConvertible) async -> DipperError? { await cache.getImage(source).error }
+
+    /// Leaves what the cache knows to the disk.
+    func forgetMemory() async {
+        await cache.idle()
+        cache.clearMemory()
+    }
+
+    /// Expects that the cache keeps nothing when it has nothing left to do.
+    func expectEmpty(_ place: SourceLocation = #_sourceLocation) async {
+        await cache.idle()
+        let counts = [cache.memoryCount, cache.data.memoryCount, cache.data.diskCount]
+        #expect(counts == [0, 0, 0], sourceLocation: place)
     }
 
     /// Returns when the cache has dealt with everything that was asked of it before, by an urgent call for bytes that
@@ -17,6 +48,11 @@ extension TestImageCache {
         transport.script(marker, [.body(Data("x".utf8))])
         _ = try await cache.data.getData(marker).value
     }
+}
+
+extension ImageRequest {
+    /// The request for the picture with inverted colours.
+    var inverted: ImageRequest { processed(by: Inverting()) }
 }
 
 extension Image {
@@ -32,7 +68,6 @@ final class HeldSerializer: Sendable {
     /// The number of pictures that have come to be encoded.
     let entered = Box(0)
 
-    func open(_ count: Int = 1) { door.open(count) }
     func stayOpen() { door.stayOpen() }
 
     var serializer: ImageSerializer {
@@ -41,43 +76,6 @@ final class HeldSerializer: Sendable {
             door.pass()
             return try codecs.encode(image, as: .png)
         }
-    }
-}
-
-/// A codec that changes nothing, and that a test can close, so that the disk writes nothing.
-final class HeldCodec: RecordCodec {
-    private struct State {
-        var door: Door?
-        var waiting = 0
-    }
-
-    let identifier = "held"
-    private let state = Box(State())
-
-    func close() { state.update { $0.door = Door() } }
-
-    func open() {
-        let door = state.update { exchange(&$0.door, with: nil) }
-        door?.stayOpen()
-    }
-
-    /// Waits until a write has come to the closed codec.
-    func waitForWrite() async throws { try await state.wait { $0.waiting > 0 } }
-
-    func encode(_ record: Data) throws(DipperError) -> Data {
-        let door = state.update { state in
-            if state.door != nil { state.waiting += 1 }
-            return state.door
-        }
-        door?.pass()
-        return record
-    }
-
-    func decode(_ bytes: Data) throws(DipperError) -> Data { bytes }
-
-    private func exchange(_ door: inout Door?, with new: Door?) -> Door? {
-        defer { door = new }
-        return door
     }
 }
 
@@ -95,9 +93,13 @@ final class WatchedDecoder: ImageDecoder {
         door = isHeld ? Door() : nil
     }
 
-    /// Creates a decoder that makes small pictures of any text.
-    static func ofText(isHeld: Bool = false) -> WatchedDecoder {
-        WatchedDecoder(CountingDecoder(making: PixelSize(width: 4, height: 3)), isHeld: isHeld)
+    /// Returns a cache that decodes with it.
+    func makeTest(threads: Int, _ change: (inout ImageCache.Configuration) -> Void = { _ in }) -> TestImageCache {
+        TestImageCache {
+            $0.codecs.register(self)
+            $0.decodingThreads = threads
+            change(&$0)
+        }
     }
 
     /// The largest number of decodes that ran at once.
@@ -116,14 +118,6 @@ final class WatchedDecoder: ImageDecoder {
         door?.pass()
         return try decoder.decode(data, options)
     }
-}
-
-/// An object that tells when it is released.
-final class ReleaseNotice: Sendable {
-    private let isReleased: Box<Bool>
-
-    init(_ isReleased: Box<Bool>) { self.isReleased = isReleased }
-    deinit { isReleased.update { $0 = true } }
 }
 
 /// Random numbers that a seed decides.
@@ -149,26 +143,14 @@ enum ProgressivePhoto {
 
     static let file = Data(base64Encoded: base64) ?? Data()
     private static let base64 = """
-        /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAQDAwMDAgQDAwMEBAQFBgoGBgUFBgwICQcKDgwPDg4MDQ0PERYTDxAVEQ0NExoTFRcYGRkZDxIb\
-        HRsYHRYYGRj/2wBDAQQEBAYFBgsGBgsYEA0QGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBgYGBj/wgAR\
-        CAArAD0DASIAAhEBAxEB/8QAGQAAAwEBAQAAAAAAAAAAAAAABAUGAwIB/8QAGQEAAgMBAAAAAAAAAAAAAAAAAgMAAQQF/9oADAMBAAIQAxAA\
-        AAEfvZfzOoN1zuFrXWpFxbM2azUrthgNkeLm4Wrugj6QSR2F0V0MghmbdLlITBWBz1J45IBXaRnoR//EACAQAAICAQUBAQEAAAAAAAAAAAID\
-        AQQABRESExQjMSL/2gAIAQEAAQUCuwfq59amTkhM1zCPRVmSyyRGrwjmoPEbaSY87VkFjUaq1nlhp7fRtaZgDA4Ea/Za2GbFeLi6MGjWx/jB\
-        UVrU96Mq8FWM6eyqKVsLzSGWQys+GUk9hpLTWbI06tKdN5Sp1SM5l0rlHFVfa8HGF/dNdIcFUsP8Z+sGJyBEV0Rgo1gyGooAmv8A/8QAGxEA\
-        AwEAAwEAAAAAAAAAAAAAAAECEQMhMUH/2gAIAQMBAT8Bjw6bwzCq1ki403pyQjfp4xV0VTwZ/8QAGxEBAQACAwEAAAAAAAAAAAAAAQACEQMS\
-        IRP/2gAIAQIBAT8Bzy0ttDd29g8kZz6XHmsCGrH0vkLu6m7G/8QALBAAAgEEAQMCAwkAAAAAAAAAAQIAAxESISIxQWEEUUJSoRMgIzJxkbHR\
-        8P/aAAgBAQAGPwIUU1rvMF6D6znvxMNcrY77zJGxvy/T/Wl3vLL31efljtdRb4oMqQHtvrKjH0vFDiWLdZSZAQE2ynr4j8uLX+sfl7EQ1c7A\
-        fDNRDVF76u3S8XBgIyuNsciMsd+8xrKqK1PHTXjexlUuwcNpR8v9QpUrNbpefhetAHmZLLFMWHmXz1PtUtwj3+SJTucbftC1xjAaguYyEamS\
-        8WHcTFhv+Y61gMW0VlSmtVh6cd+58Q8ep6QBVOLasYA33Ok0omRFzAVYjcQkXJE//8QAIRABAAICAwADAAMAAAAAAAAAAQARITFBUWFxgZGh\
-        sfD/2gAIAQEAAT8htNRDGtV+i5nUFvz9zUheBjy3HKrtfTVyfqh7gbHUalWa8eR6M1FA8eQbFctrTuohxSbF+E8OpNj9RdlbPwwEqFO7WayE\
-        tz/CiRWp1/DMPUuFZr5hFEOyDg8X0xlVxKpWTPc4nAX1Kq7CvG9vQmai5OIiPPqUCi0F8Sd/GMj6I3fgDiXGC/wYhkbWIqYEDbiElemK5lhD\
-        2zVEcXE5dgAxHiBvSfqHaQwKP7grh3nQP+5hfFwX+iWBWCmS+ZYouphrkmUiLqyx4k+o1EGl4jYmuSGvBVcz/9oADAMBAAIAAwAAABDkuYY6\
-        +juchm7/xAAbEQEBAQACAwAAAAAAAAAAAAABABEhMRBBUf/aAAgBAwEBPxAKS9rzaEcY+9WfHMbFepColUyUxKw+H//EABkRAQEBAQEBAAAA\
-        AAAAAAAAAAEAESExQf/aAAgBAgEBPxBpHAxwfpIh2dxJNE+mexhEA9nVWm7WX//EACIQAQACAgIDAAIDAAAAAAAAAAERIQAxQVFhcYGRobHB\
-        8P/aAAgBAQABPxAeqM2yXXnZilYCFgZti6PPnDSglVvRV8r7hYkGEAQG/TcY3eTmWIqBex3feDJVXhZIJTOseufEBSe3eSa/BkMyZkRA7c3h\
-        0RuDyBA13zkoE+HQQB0wFl4gsrHk9lUGNnTkXA1nIrsC/wAuG4Z2kL2DeteceA9hUHrIYgowzkCQdkI7Rpct7wMiT24n+sSboYI0w0oJomUb\
-        jNkKjBhYg7a7ywzYXQtD/Ll0UuoZs5AyZpV5nAK6ISZ0IesLmpMZTAYQA/2jJK6wfSlRjfTBz41GUo1MRL5D07xf1ATt6POcG1fXHvjB1yYW\
-        D3jlL+ZJvKIe/W8bEItz6eMLEraHQMC/1jEUy8CQ0QPgYNB4MBDBLUZFazf3dhSKKOMg3KQreTjKuUF4mqSBfOWVusIUYsmoNmOAEmYY+ekF\
-        L6dYTAwLDjlWHUsHef/Z
+        /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAoHBwgHBgoICAgLCgoLDhgQDg0NDh0VFhEYIx8lJCIfIiEmKzcvJik0KSEiMEExNDk7Pj4+JS5ESU\
+        M8SDc9Pjv/2wBDAQoLCw4NDhwQEBw7KCIoOzs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozs7Ozv/wgARCAAY\
+        ACADASIAAhEBAxEB/8QAGgAAAgIDAAAAAAAAAAAAAAAAAAQDBQECBv/EABgBAAIDAAAAAAAAAAAAAAAAAAMFAgQG/9oADAMBAAIQAxAAAAHmWX\
+        HojrZ7TIHWjILMaxOFZ1//xAAcEAADAAEFAAAAAAAAAAAAAAAAAQMCERITISL/2gAIAQEAAQUCUzGYpimKZOfXH5UxTMcNDY2KZ//EABkRAAID\
+        AQAAAAAAAAAAAAAAAAADAQIEEf/aAAgBAwEBPwFWjhn09E3kReT/xAAbEQABBQEBAAAAAAAAAAAAAAABAAIDERIjBP/aAAgBAgEBPwGHq/Nr18\
+        X5tGRwNhSSOcbJX//EABQQAQAAAAAAAAAAAAAAAAAAADD/2gAIAQEABj8CT//EABoQAAIDAQEAAAAAAAAAAAAAAAABEDFhUUH/2gAIAQEAAT8h\
+        yGukNVoyi5vR8osh1BWDI//aAAwDAQACAAMAAAAQvICj/8QAFhEBAQEAAAAAAAAAAAAAAAAAEQAB/9oACAEDAQE/EDMTNttgC//EABoRAQEBAQ\
+        ADAAAAAAAAAAAAAAERAGEhsdH/2gAIAQIBAT8QQbjEkoS+/mpmPNWJe+d//8QAHBAAAgIDAQEAAAAAAAAAAAAAAREAYRAhUTGx/9oACAEBAAE/\
+        EIiiKTQixofRhUwTn1Am4X2V4RZ6uoIA3ArC/9k=
         """
 }

@@ -6,6 +6,8 @@ import Testing
 
 @Suite("Typed values", .timeLimit(.minutes(2)))
 struct TypedValueTests {
+    private let test = TestCache()
+
     @Test("a value in memory is not decoded again, as long as there is room for it")
     func memory() async throws {
         let limit = 1 << 20
@@ -21,7 +23,6 @@ struct TypedValueTests {
         #expect(response.value == large && response.source == .memory && decoder.decodes.value == 40)
         test.cache.clearMemory()
         #expect(test.cache.valueMemorySize == 0)
-        await test.cache.shutdown()
     }
 
     @Test("bytes on disk are decoded without a request, for a call and for a look without the network")
@@ -47,7 +48,6 @@ struct TypedValueTests {
 
     @Test("a task for a value has what other tasks have: the result, the attempts, identity, a description, hooks")
     func task() async throws {
-        let test = TestCache()
         test.transport.script(url("a"), [.body(Feed.sample.bytes)])
         test.transport.script(url("b"), [.status(404)])
         let good = test.cache.getValue(Feed.self, from: url("a"))
@@ -61,27 +61,23 @@ struct TypedValueTests {
         good.then { feed in heard.update { $0.append(feed) } }
         await test.cache.idle()
         #expect(heard.value == [.sample])
-        await test.cache.shutdown()
     }
 
     @Test("property lists, and JSON with options, are decoded")
     func formats() async throws {
         struct Entry: Codable, Equatable { var firstName: String }
-        let test = TestCache()
         let entry = Entry(firstName: "Ada")
         test.transport.script(url("a"), [.body(try PropertyListEncoder().encode(entry))])
         test.transport.script(url("b"), [.body(Data(#"{"first_name":"Ada"}"#.utf8))])
         let snake = JSONValueDecoder("snake case") { $0.keyDecodingStrategy = .convertFromSnakeCase }
         #expect(try await test.cache.getValue(Entry.self, from: url("a"), decoder: .propertyList).value == entry)
         #expect(try await test.cache.getValue(Entry.self, from: url("b"), decoder: snake).value == entry)
-        await test.cache.shutdown()
     }
 
     // MARK: Bytes that cannot be decoded
 
     @Test("an answer that cannot be decoded ends the call with the path of the failing key, and stays for other calls")
     func failingKey() async throws {
-        let test = TestCache()
         test.transport.script(url("a"), [.body(Data(#"{"items":[{"name":"one"},{"title":"two"}]}"#.utf8))])
         let error = await test.cache.getValue(Feed.self, from: url("a")).error
         #expect(error == .undecodable)
@@ -89,14 +85,12 @@ struct TypedValueTests {
         #expect(test.transport.transfers.count == 1)
         #expect(try await test.cache.getData(url("a")).value.count == 42)
         #expect(test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test(
         "stored bytes that cannot be decoded are fetched again once, unless the call may only read the cache",
         arguments: [Feed.sample.bytes, Feed.broken, nil])
     func brokenEntry(answer: Data?) async throws {
-        let test = TestCache()
         try test.cache.addData(Feed.broken, for: url("a"))
         var request = DataRequest(url("a"))
         if let answer { test.transport.script(url("a"), [.body(answer)]) } else { request.cachePolicy = .cacheOnly }
@@ -104,14 +98,12 @@ struct TypedValueTests {
         #expect(result == (answer == Feed.sample.bytes ? .success(.sample) : .failure(.undecodable)))
         #expect(test.transport.transfers.count == (answer == nil ? 0 : 1))
         if answer == Feed.sample.bytes { #expect(test.cache.data(for: url("a")) == answer) }
-        await test.cache.shutdown()
     }
 
     // MARK: Newer bytes
 
     @Test("a value that is out of date is answered at once, and its task tells of the newer one")
     func newer() async throws {
-        let test = TestCache()
         let old: HTTPHeaders = ["Cache-Control": "max-age=1, stale-while-revalidate=100"]
         test.transport.script(
             url("a"), [Feed.sample, .empty].map { .response(TransferResponse(headers: old, body: $0.bytes)) })
@@ -127,12 +119,10 @@ struct TypedValueTests {
         await test.cache.idle()
         #expect(heard.value == [.empty])
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("newer bytes take the place of a value in memory", arguments: ["added", "fetched by another call"])
     func replaced(how: String) async throws {
-        let test = TestCache()
         test.transport.script(url("a"), [.body(Feed.sample.bytes), .body(Feed.empty.bytes)])
         _ = try await test.cache.getValue(Feed.self, from: url("a")).value
         if how == "added" {
@@ -141,12 +131,10 @@ struct TypedValueTests {
             _ = try await test.cache.getRemoteData(url("a")).value
         }
         #expect(try await test.cache.getValue(Feed.self, from: url("a")).value == .empty)
-        await test.cache.shutdown()
     }
 
     @Test("a removed value is fetched again, and takes no memory")
     func removal() async throws {
-        let test = TestCache()
         test.transport.script(url("a"), [.body(Feed.sample.bytes)])
         for count in 1...2 {
             _ = try await test.cache.getValue(Feed.self, from: url("a")).value
@@ -156,7 +144,6 @@ struct TypedValueTests {
             #expect(test.cache.valueMemorySize == 0)
             #expect(test.cache.value(Feed.self, for: url("a")) == nil)
         }
-        await test.cache.shutdown()
     }
 
     // MARK: Queues, failures, the end
@@ -188,12 +175,10 @@ struct TypedValueTests {
             let expected = ["connection lost false", "retry", "\(end)"].map { "\(name): \($0)" }
             #expect(heard.value.filter { $0.hasPrefix(name) } == expected)
         }
-        await test.cache.shutdown()
     }
 
     @Test("calls end when the cache is shut down")
     func shutdown() async throws {
-        let test = TestCache()
         let task = test.cache.getValue(Feed.self, from: url("a"))
         await test.cache.shutdown()
         #expect(await task.error == .cancelled)
