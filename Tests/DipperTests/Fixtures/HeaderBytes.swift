@@ -65,6 +65,14 @@ enum HeaderBytes {
     /// A GIF frame of one pixel.
     static let gifFrame: [UInt8] = [0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 0, 0, 255, 255, 255, 2, 2, 0x44, 1, 0]
 
+    static func riff(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
+        Array(type.utf8) + little32(length ?? content.count) + content
+    }
+
+    static func webP(_ chunks: [UInt8], length: Int? = nil) -> [UInt8] {
+        riff("RIFF", Array("WEBP".utf8) + chunks, length: length ?? chunks.count + 4)
+    }
+
     /// Returns the boxes of an AVIF or HEIC file up to the properties of item 1.
     static func heif(brand: String = "avif", properties: [[UInt8]], own: [UInt8]? = nil) -> [UInt8] {
         let own = own ?? properties.indices.map { UInt8($0 + 1) }
