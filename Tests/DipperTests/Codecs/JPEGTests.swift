@@ -1,7 +1,8 @@
-import Dipper
 import Foundation
 import TestSupport
 import Testing
+
+@testable import Dipper
 
 @Suite("JPEG files that are unusual, lie, are broken, or end too early", .timeLimit(.minutes(2))) struct JPEGTests {
     private let decoder = JPEGDecoder()
@@ -118,46 +119,15 @@ import Testing
     // MARK: Files that end too early
 
     @Test(
-        "are an error at every byte, until all data is there",
-        arguments: [
-            "17x33", "420", "progressive", "progressive-grey", "restart-blocks", "scans", "arithmetic", "ycck",
-        ])
-    func errors(_ name: String) throws {
+        "of several scans give the whole picture, coarse, where that is allowed",
+        arguments: ["progressive", "progressive-grey", "scans", "arithmetic-progressive"])
+    func coarse(_ name: String) throws {
         let data = try Pictures.data("jpeg/\(name).jpg")
         let whole = try decoder.decode(data, .init()).pixels
-        var needed: Int?
-        for count in 0...data.count {
-            do throws(DipperError) {
-                let image = try decoder.decode(data.prefix(count), .init())
-                #expect(image.pixels == whole, "\(count) bytes")
-                needed = needed ?? count
-            } catch {
-                #expect(error == .undecodable && needed == nil, "\(count) bytes: \(error)")
-                if count > 700 { #expect(error.detail == "truncated") }
-            }
+        let images = (Array(stride(from: 0, to: data.count, by: 11)) + [data.count]).compactMap {
+            try? decoder.decode(data.prefix($0), .partial)
         }
-        // The marker at the end is not needed, nor may be a last byte that only fills; but arithmetic code cannot
-        // tell where it ends.
-        let missing = data.count - (try #require(needed))
-        #expect((name == "arithmetic" ? 0...0 : 2...4).contains(missing), "\(missing) bytes may be missing")
-    }
-
-    @Test(
-        "of several scans give the whole picture, coarse, wherever they end after the first, where that is allowed",
-        arguments: [("progressive", 1), ("scans", 1), ("progressive-grey", 11), ("arithmetic-progressive", 11)])
-    func coarse(_ name: String, step: Int) throws {
-        let data = try Pictures.data("jpeg/\(name).jpg")
-        let whole = try decoder.decode(data, .init()).pixels
-        var (errors, isThere): ([Double], Bool) = ([], false)
-        for count in Array(stride(from: 0, to: data.count, by: step)) + [data.count] {
-            guard let image = try? decoder.decode(data.prefix(count), .partial) else {
-                #expect(!isThere, "\(count) bytes")
-                continue
-            }
-            isThere = true
-            guard image.isOpaque, count % 11 == 0 || count == data.count else { continue }
-            errors.append(Difference(image.pixels, whole).mean)
-        }
+        let errors = images.filter(\.isOpaque).map { Difference($0.pixels, whole).mean }
         let first = try #require(errors.first)
         #expect(first > 1 && first < 40, "\(first)")
         #expect(errors.last == 0)
@@ -203,6 +173,70 @@ import Testing
             [(1, 2, start), (2, 3, end)], [(1, 1, Data())], [(1, 1, Data(repeating: 9, count: 500))],
         ] {
             #expect(try decoded(wrong) == plain)
+        }
+    }
+}
+
+@Suite("Previews of progressive JPEG while bytes arrive", .timeLimit(.minutes(2))) struct JPEGPreviewTests {
+    private func previews(of data: Data, step: Int) -> (lengths: [Int], state: ProgressiveJPEG) {
+        var state = ProgressiveJPEG()
+        var lengths: [Int] = []
+        for count in stride(from: 0, to: data.count + step, by: step) {
+            if let length = state.preview(in: data.prefix(count)) { lengths.append(length) }
+        }
+        return (lengths, state)
+    }
+
+    @Test("come after scans and get better; the first has all colours, and the last is all of it")
+    func better() throws {
+        let data = try Pictures.data("jpeg/large-progressive.jpg")
+        let (lengths, state) = previews(of: data, step: 256)
+        #expect(state.isProgressive == true && state.completeScans == JPEGFile(data).scans.count)
+        #expect((3...8).contains(lengths.count) && state.usableLength == data.count - 2, "\(lengths)")
+        let whole = try JPEGDecoder().decode(data, DecodeOptions()).pixels
+        var options = DecodeOptions.partial
+        var errors = [Double.infinity]
+        for length in lengths {
+            let image = try JPEGDecoder().decode(data.prefix(length), options)
+            errors.append(Difference(image.pixels, whole).mean)
+            #expect(image.isOpaque && errors[errors.count - 1] < errors[errors.count - 2], "\(length) bytes")
+        }
+        #expect(errors.last == 0)
+        // At an eighth of the size little is missing but the finest steps.
+        options.target = TargetSize(PixelSize(width: 40, height: 30))
+        let first = try JPEGDecoder().decode(
+            data.prefix(try #require(previews(of: data, step: 64).lengths.first)), options)
+        #expect(try Difference(first.pixels, JPEGDecoder().decode(data, options).pixels).mean < 5)
+    }
+
+    @Test("are the same however the bytes are split")
+    func splits() throws {
+        let data = try Pictures.data("jpeg/progressive.jpg")
+        let (byOne, state) = previews(of: data, step: 1)
+        var atOnce = ProgressiveJPEG()
+        #expect(atOnce.preview(in: data) == byOne.last && atOnce.completeScans == state.completeScans)
+        #expect(atOnce.preview(in: data) == nil)
+    }
+
+    @Test("there are none of baseline files, other formats and broken ones")
+    func none() throws {
+        for name in ["large", "scans", "arithmetic", "cmyk-profile"] {
+            let (lengths, state) = previews(of: try Pictures.data("jpeg/\(name).jpg"), step: 100)
+            #expect(lengths.isEmpty && state.isProgressive == false)
+        }
+        for data in [Data(repeating: 0xFF, count: 1000), Data("GIF89a, and so on".utf8)] {
+            #expect(previews(of: data, step: 1).lengths.isEmpty)
+        }
+        // Files that lie.
+        let data = try Pictures.data("jpeg/progressive.jpg")
+        var random = SteadyNumbers(7)
+        for _ in 0..<200 {
+            var changed = data
+            for _ in 0...Int(random.next() % 6) {
+                changed[Int(random.next() % UInt64(data.count))] = UInt8(truncatingIfNeeded: random.next())
+            }
+            var state = ProgressiveJPEG()
+            #expect(state.preview(in: changed) ?? 0 <= changed.count)
         }
     }
 }

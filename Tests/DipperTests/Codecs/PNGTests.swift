@@ -9,19 +9,6 @@ struct PNGTests {
         try CodecRegistry.standard.decode(data, options)
     }
 
-    @Test("Bytes that end anywhere are an error, unless only the end mark is missing", arguments: PictureTests.png)
-    func truncated(_ test: PictureCase) throws {
-        let data = try Pictures.data(test.path)
-        let whole = try decode(data).pixels
-        // The end mark is twelve bytes.
-        for length in stride(
-            from: 8, to: data.count - 12, by: data.count < 200 || test.path == "png/rgba8.png" ? 1 : 13)
-        {
-            #expect(throws: DipperError.undecodable) { _ = try decode(data.prefix(length)) }
-        }
-        for length in data.count - 12...data.count { #expect(try decode(data.prefix(length)).pixels == whole) }
-    }
-
     @Test("An interlaced picture that ends early is coarse")
     func coarse() throws {
         let data = try Pictures.data("png/rgb8-interlaced.png")

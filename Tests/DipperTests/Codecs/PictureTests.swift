@@ -194,6 +194,49 @@ struct PictureCase: CustomTestStringConvertible {
         for count in 0..<asked.value { expectError(.cancelled) { _ = try decode(path, .cancelled(after: count)) } }
     }
 
+    #if GIF
+        /// A screen with a frame of one black pixel, changed, that comes several times.
+        private func gif(_ width: Int, _ height: Int, frames: Int, _ change: (inout [UInt8]) -> Void = { _ in }) -> Data
+        {
+            var frame = HeaderBytes.gifFrame
+            change(&frame)
+            return Data(HeaderBytes.gif(width, height, Array(repeatElement(frame, count: frames).joined()) + [0x3B]))
+        }
+
+        @Test("of GIF with a hundred thousand frames are refused, but the first can be had")
+        func manyFrames() throws {
+            let data = gif(1, 1, frames: 100_000)
+            expectError(.imageTooLarge) { _ = try GIFDecoder().decode(data, .init()) }
+            var options = DecodeOptions()
+            options.firstFrameOnly = true
+            #expect(try GIFDecoder().decode(data, options).size == PixelSize(width: 1, height: 1))
+            options = DecodeOptions()
+            options.limits.frames = 100_000
+            #expect(try GIFDecoder().decode(data, options).animation?.frameCount == 100_000)
+        }
+
+        @Test("of GIF have nothing of frames of no size, and only the whole rows of one whose pixels end early")
+        func shortFrames() throws {
+            let empty = gif(3, 2, frames: 2) { $0.replaceSubrange(5..<9, with: [0, 0, 0, 0]) }
+            let frames = try GIFDecoder().allFrames(of: empty)
+            #expect(frames.count == 2 && frames[0].image.pixels == TestPicture.plain(3, 2).pixels)
+            let short = gif(2, 4, frames: 3) {
+                $0.replaceSubrange(5..<9, with: [2, 0, 4, 0])
+                // Five pixels in codes of three bits, with one to begin anew before every second.
+                $0.replaceSubrange(17..., with: [4, 0x04, 0x08, 0x10, 0x05, 0])
+            }
+            let all = try GIFDecoder().allFrames(of: short)
+            let pixels = TestPicture.plain(2, 2, [0, 0, 0, 255]).pixels + TestPicture.plain(2, 2).pixels
+            #expect(all.count == 3 && all.allSatisfy { $0.image.pixels == pixels })
+        }
+
+        @Test("of GIF are not decoded further in the middle of a frame either")
+        func cancelledFrame() throws {
+            let tall = try GIFEncoder().encode(TestPicture.plain(1, 3000).image(), .init())
+            expectError(.cancelled) { _ = try GIFDecoder().decode(tall, .cancelled(after: 3)) }
+        }
+    #endif
+
     #if WebP
         @Test("of WebP without loss whose header denies their transparency are not opaque")
         func deniedAlpha() throws {

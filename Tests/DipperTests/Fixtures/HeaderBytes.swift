@@ -1,3 +1,4 @@
+import CZlib
 import Foundation
 
 /// Headers of picture files, built byte by byte.
@@ -16,19 +17,10 @@ enum HeaderBytes {
         box(type, big32(version << 24 | flags) + content)
     }
 
+    /// Returns a chunk of PNG.
     static func chunk(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
         let named = Array(type.utf8) + content
-        return big32(length ?? content.count) + named + big32(Int(checksum(named)))
-    }
-
-    /// Returns the CRC-32 of a chunk of PNG (W3C PNG, annex D).
-    private static func checksum(_ bytes: [UInt8]) -> UInt32 {
-        var value = UInt32.max
-        for byte in bytes {
-            value ^= UInt32(byte)
-            for _ in 0..<8 { value = value & 1 == 0 ? value >> 1 : value >> 1 ^ 0xEDB8_8320 }
-        }
-        return ~value
+        return big32(length ?? content.count) + named + big32(Int(crc32(0, named, uInt(named.count))))
     }
 
     static let pngSignature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
