@@ -1,8 +1,8 @@
-"""Makes Pictures/headers: a small file of every format and kind, and `expected.txt` with what Pillow reads.
+"""Makes Pictures/headers: a small file of every format and kind, and `expected.json` with what Pillow reads.
 
 Needs Pillow, pillow-heif and pillow-jxl-plugin.
 """
-import io, pathlib, struct
+import io, json, pathlib, struct
 import numpy
 import pillow_heif
 import pillow_jxl  # noqa: F401
@@ -84,23 +84,22 @@ old = struct.pack("<2sIHHI", b"BM", 26 + len(pixels), 0, 0, 26) + struct.pack("<
 save("sizes.ico", picture("RGBA", size=(256, 256)).resize((256, 256)), sizes=[(16, 16), (48, 48)])
 save("large.ico", Image.new("RGBA", (256, 256), (1, 2, 3, 4)), sizes=[(32, 32), (256, 256)])
 
-lines = []
+headers = []
 for path in sorted(folder.iterdir()):
-    if path.suffix in (".txt", ".md"):
+    if path.suffix in (".json", ".md"):
         continue
-    data = path.read_bytes()
-    image = Image.open(io.BytesIO(data))
+    image = Image.open(io.BytesIO(path.read_bytes()))
     # Before the pixels are loaded: Pillow turns those of TIFF at once.
     orientation = image.getexif().get(0x0112, 1)
     turned = ImageOps.exif_transpose(image)
     frames = getattr(image, "n_frames", 1)
-    alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-    progressive = int(bool(image.info.get("progressive") or image.info.get("interlace")))
+    progressive = bool(image.info.get("progressive") or image.info.get("interlace"))
     if image.format == "GIF":
         # Pillow does not say, but interlaces what has one frame.
-        progressive = int(frames == 1 and path.name != "plain-rows.gif")
-    loop = image.info.get("loop", "-")
-    lines.append(
-        f"{path.name} {turned.width} {turned.height} {orientation} {frames} {loop} {int(alpha)} {progressive} "
-        f"{int('icc_profile' in image.info)}")
-(folder / "expected.txt").write_text("\n".join(lines) + "\n")
+        progressive = frames == 1 and path.name != "plain-rows.gif"
+    headers.append(json.dumps({
+        "name": path.name, "width": turned.width, "height": turned.height, "turn": orientation, "frameCount": frames,
+        "loopCount": image.info.get("loop"),
+        "hasAlpha": image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info,
+        "isProgressive": progressive, "hasColorProfile": "icc_profile" in image.info}))
+(folder / "expected.json").write_text("[\n" + ",\n".join(headers) + "\n]\n")
