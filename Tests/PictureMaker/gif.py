@@ -1,70 +1,34 @@
-"""Makes Pictures/gif: files written record by record, and what their frames look like, checked against Pillow."""
+"""Makes Pictures/gif: frames placed one by one, and what they look like, checked against Pillow."""
 import io, os, struct
 import numpy
-from PIL import Image
+from PIL import GifImagePlugin, Image
 from golden import folder, photo, save_golden
 
 OUT = folder("gif")
 KEEP, CLEAR, RESTORE = 1, 2, 3
 
 
-def lzw(indices, bits):
-    """Compresses indices (GIF 89a, appendix F) into blocks."""
-    clear, stop = 1 << bits, (1 << bits) + 1
-    out, held, count = bytearray(), 0, 0
-    table, size = {bytes([i]): i for i in range(clear)}, bits + 1
-
-    def put(code):
-        nonlocal held, count
-        held |= code << count
-        count += size
-        while count >= 8:
-            out.append(held & 255)
-            held >>= 8
-            count -= 8
-
-    put(clear)
-    known = b""
-    for index in indices:
-        longer = known + bytes([index])
-        if longer in table:
-            known = longer
-            continue
-        put(table[known])
-        table[longer] = len(table) + 2
-        if len(table) + 2 > 1 << size:
-            size += 1
-        if len(table) + 2 >= 4095:
-            put(clear)
-            table, size = {bytes([i]): i for i in range(clear)}, bits + 1
-        known = bytes([index])
-    put(table[known])
-    put(stop)
-    out.append(held & 255)
-    blocks = [out[i:i + 255] for i in range(0, len(out), 255)]
-    return bytes([bits]) + b"".join(bytes([len(b)]) + b for b in blocks) + b"\0"
-
-
 class Frame:
-    """Indices at a place; `local` gives it a palette of its own."""
+    """Indices at a place; `palette` gives it one of its own. The delay is in 1/100 s."""
     def __init__(self, indices, palette=None, left=0, top=0, disposal=0, delay=10, transparent=None, interlaced=False):
         self.indices, self.palette, self.left, self.top = indices, palette, left, top
         self.disposal, self.delay, self.transparent, self.interlaced = disposal, delay, transparent, interlaced
 
     def data(self):
-        height, width = self.indices.shape
-        flags = 0x40 if self.interlaced else 0
-        local = b""
-        if self.palette is not None:
-            flags |= 0x80 | (len(self.palette).bit_length() - 2)
-            local = self.palette.astype(numpy.uint8).tobytes()
-        rows = list(range(height))
+        rows = list(range(len(self.indices)))
         if self.interlaced:
             rows = rows[0::8] + rows[4::8] + rows[2::4] + rows[1::2]
-        control = struct.pack("<BBBBHBB", 0x21, 0xF9, 4, self.disposal << 2 | (self.transparent is not None),
-                              self.delay, self.transparent or 0, 0)
-        place = struct.pack("<BHHHHB", 0x2C, self.left, self.top, width, height, flags)
-        return control + place + local + lzw(self.indices[rows].astype(numpy.uint8).tobytes(), 8)
+        picture = Image.fromarray(self.indices[rows].astype(numpy.uint8))
+        options = {"disposal": self.disposal, "duration": self.delay * 10}
+        if self.transparent is not None:
+            options["transparency"] = self.transparent
+        if self.palette is not None:
+            picture.putpalette(self.palette.astype(numpy.uint8).tobytes())
+            options["include_color_table"] = True
+        data = bytearray(b"".join(GifImagePlugin.getdata(picture, (self.left, self.top), **options)))
+        # Behind the control of eight bytes, a comma, and the place and size.
+        data[17] |= 0x40 if self.interlaced else 0
+        return bytes(data)
 
 
 def gif(size, palette, frames, loops=None):
@@ -158,6 +122,7 @@ save("outside", size, palette, [
     Frame(disc, other_palette, 8, 8, KEEP, 10, HOLE)], as_pillow=False)
 save("no-screen", (0, 0), palette, [Frame(base), Frame(disc, other_palette, 4, 3, KEEP, 10, HOLE)], as_pillow=False)
 
+# For damage.
 few = numpy.arange(48, dtype=numpy.uint8).reshape(6, 8) % 4
 four = numpy.array([[0, 0, 0], [255, 0, 0], [0, 255, 0], [0, 0, 255]])
 with open(os.path.join(OUT, "tiny.gif"), "wb") as file:

@@ -1,25 +1,21 @@
-"""Makes a small file of every format and kind for the tests of headers, and `expected.txt` with what Pillow reads.
+"""Makes Pictures/headers: a small file of every format and kind, and `expected.json` with what Pillow reads.
 
-Needs Pillow, pillow-heif and pillow-jxl-plugin. Usage: headers.py FOLDER
+Needs Pillow, pillow-heif and pillow-jxl-plugin.
 """
-
-import io
-import pathlib
-import struct
-import sys
-import zlib
-
+import io, json, pathlib, struct
+import numpy
 import pillow_heif
 import pillow_jxl  # noqa: F401
 from PIL import Image, ImageCms, ImageOps
+from golden import SRGB, exif, folder as in_pictures
+from png_file import png
 
 pillow_heif.register_heif_opener()
-SIZE = (40, 24)
-folder = pathlib.Path(sys.argv[1])
-profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+folder = pathlib.Path(in_pictures("headers"))
+profile = ImageCms.ImageCmsProfile(SRGB).tobytes()
 
 
-def picture(mode="RGB", shift=0, size=SIZE):
+def picture(mode="RGB", shift=0, size=(40, 24)):
     image = Image.new("RGBA", size)
     image.putdata(
         [((x * 6 + shift) % 256, y * 9 % 256, (x + y) * 3 % 256, 255 - x * 4 % 256)
@@ -27,30 +23,8 @@ def picture(mode="RGB", shift=0, size=SIZE):
     return image.convert(mode)
 
 
-def exif(orientation):
-    data = Image.Exif()
-    data[0x0112] = orientation
-    return data
-
-
 def save(name, image, **options):
     image.save(folder / name, **options)
-
-
-def interlaced_png():
-    """Adam7, which Pillow does not write."""
-    width, height = 10, 6
-    rows = b""
-    for x0, y0, dx, dy in [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]:
-        for y in range(y0, height, dy):
-            row = bytes(v for x in range(x0, width, dx) for v in (x * 20, y * 30, 99))
-            rows += b"\0" + row if row else b""
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 1)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 for turn in range(1, 9):
@@ -68,7 +42,7 @@ for mode in ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"]:
 save("key.png", picture("L"), transparency=7)
 save("profile-turned6.png", picture(), icc_profile=profile, exif=exif(6))
 save("moving.png", picture(), save_all=True, append_images=[picture(shift=90)], duration=100)
-(folder / "interlaced.png").write_bytes(interlaced_png())
+(folder / "interlaced.png").write_bytes(png(numpy.asarray(picture(size=(10, 6))), 8, 2, interlaced=True))
 
 frames = [picture("P", shift) for shift in (0, 60, 120)]
 save("still.gif", picture("P"))
@@ -110,23 +84,22 @@ old = struct.pack("<2sIHHI", b"BM", 26 + len(pixels), 0, 0, 26) + struct.pack("<
 save("sizes.ico", picture("RGBA", size=(256, 256)).resize((256, 256)), sizes=[(16, 16), (48, 48)])
 save("large.ico", Image.new("RGBA", (256, 256), (1, 2, 3, 4)), sizes=[(32, 32), (256, 256)])
 
-lines = []
+headers = []
 for path in sorted(folder.iterdir()):
-    if path.suffix in (".txt", ".md"):
+    if path.suffix in (".json", ".md"):
         continue
-    data = path.read_bytes()
-    image = Image.open(io.BytesIO(data))
+    image = Image.open(io.BytesIO(path.read_bytes()))
     # Before the pixels are loaded: Pillow turns those of TIFF at once.
     orientation = image.getexif().get(0x0112, 1)
     turned = ImageOps.exif_transpose(image)
     frames = getattr(image, "n_frames", 1)
-    alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-    progressive = int(bool(image.info.get("progressive") or image.info.get("interlace")))
+    progressive = bool(image.info.get("progressive") or image.info.get("interlace"))
     if image.format == "GIF":
         # Pillow does not say, but interlaces what has one frame.
-        progressive = int(frames == 1 and path.name != "plain-rows.gif")
-    loop = image.info.get("loop", "-")
-    lines.append(
-        f"{path.name} {turned.width} {turned.height} {orientation} {frames} {loop} {int(alpha)} {progressive} "
-        f"{int('icc_profile' in image.info)}")
-(folder / "expected.txt").write_text("\n".join(lines) + "\n")
+        progressive = frames == 1 and path.name != "plain-rows.gif"
+    headers.append(json.dumps({
+        "name": path.name, "width": turned.width, "height": turned.height, "turn": orientation, "frameCount": frames,
+        "loopCount": image.info.get("loop"),
+        "hasAlpha": image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info,
+        "isProgressive": progressive, "hasColorProfile": "icc_profile" in image.info}))
+(folder / "expected.json").write_text("[\n" + ",\n".join(headers) + "\n]\n")

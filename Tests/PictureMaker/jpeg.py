@@ -1,62 +1,38 @@
-"""Makes the pictures for the tests of JPEG, and beside each what Pillow decodes it to.
-
-Needs Pillow, numpy and libjpeg-turbo's cjpeg. Usage: jpeg.py PHOTOS FOLDER
-"""
-
-import io
-import pathlib
-import struct
-import subprocess
-import sys
-
+"""Makes Pictures/jpeg, and beside each what Pillow decodes it to. Needs libjpeg-turbo's cjpeg."""
+import io, os, subprocess, tempfile
 import numpy
 from PIL import Image, ImageCms, ImageOps
-
 import profiles
+from golden import PHOTOS, SRGB, exif, folder, save_golden, shown
 
-photos, folder = map(pathlib.Path, sys.argv[1:])
-folder.mkdir(parents=True, exist_ok=True)
-srgb = ImageCms.createProfile("sRGB")
+OUT = folder("jpeg")
 
 
 def photo(name, size):
-    return ImageOps.fit(Image.open(photos / name).convert("RGB"), size, Image.LANCZOS)
-
-
-def cmyk_to_rgb(image, inverted):
-    """What each ink and black let through, multiplied, with Pillow's rounding left out."""
-    light = numpy.asarray(image).astype(float)
-    if not inverted:
-        light = 255 - light
-    return Image.fromarray((light[..., :3] * light[..., 3:] / 255).round().astype(numpy.uint8))
+    return ImageOps.fit(Image.open(os.path.join(PHOTOS, name)).convert("RGB"), size, Image.LANCZOS)
 
 
 def decoded(data):
     image = Image.open(io.BytesIO(data))
     icc = image.info.get("icc_profile")
-    if image.mode == "CMYK":
-        # Pillow takes all CMYK for inverted and turns it round; undone, it is as it is stored.
-        stored = Image.fromarray(255 - numpy.asarray(image), "CMYK")
-        inverted = "adobe" in image.info
-        ink = Image.fromarray(255 - numpy.asarray(stored), "CMYK") if inverted else stored
-        if icc:
-            image = ImageCms.profileToProfile(ink, ImageCms.ImageCmsProfile(io.BytesIO(icc)), srgb, outputMode="RGB")
-        else:
-            image = cmyk_to_rgb(stored, inverted)
-    elif icc:
-        source = ImageCms.ImageCmsProfile(io.BytesIO(icc))
-        image = ImageCms.profileToProfile(image, source, srgb, outputMode="RGB")
-    return ImageOps.exif_transpose(image).convert("RGBA")
+    if image.mode == "CMYK" and not icc:
+        # What each ink and black let through, multiplied, with Pillow's rounding left out. Pillow takes all CMYK for
+        # inverted, as Adobe writes it, and turns it round.
+        light = 255 - numpy.asarray(image)
+        light = (light if "adobe" in image.info else 255 - light).astype(float)
+        return Image.fromarray((light[..., :3] * light[..., 3:] / 255).round().astype(numpy.uint8))
+    return shown(image, icc)
 
 
-def write_golden(name, image):
-    (folder / f"{name}.rgba").write_bytes(struct.pack("<II", *image.size) + image.tobytes())
+def golden(name, image):
+    save_golden(os.path.join(OUT, name + ".rgba"), image)
 
 
 def write(name, data, has_golden=True):
-    (folder / f"{name}.jpg").write_bytes(data)
+    with open(os.path.join(OUT, name + ".jpg"), "wb") as file:
+        file.write(data)
     if has_golden:
-        write_golden(name, decoded(data))
+        golden(name, decoded(data))
 
 
 def encode(image, **options):
@@ -75,23 +51,17 @@ def segments(data):
     """Marker segments before the first scan, then the rest."""
     position = 2
     while data[position + 1] != 0xDA:
-        length = struct.unpack_from(">H", data, position + 2)[0] + 2
+        length = int.from_bytes(data[position + 2:position + 4], "big") + 2
         yield data[position:position + length]
         position += length
     yield data[position:]
-
-
-def orientation(value):
-    data = Image.Exif()
-    data[0x0112] = value
-    return data
 
 
 cup = photo("coffee-cup.jpg", (61, 43))
 cat = photo("tabby-cat.jpg", (61, 43))
 
 for value in range(1, 9):
-    write(f"orientation-{value}", encode(photo("coffee-cup.jpg", (29, 20)), exif=orientation(value)))
+    write(f"orientation-{value}", encode(photo("coffee-cup.jpg", (29, 20)), exif=exif(value)))
 
 write("grey", encode(cat.convert("L")))
 write("444", encode(cup, subsampling="4:4:4"))
@@ -111,10 +81,9 @@ write("column", encode(cup.crop((20, 0, 21, 43))))
 write("17x33", encode(photo("tabby-cat.jpg", (17, 33))))
 
 # One scan for each component, not progressive.
-script = folder / "scans.txt"
-script.write_text("0;\n1;\n2;\n")
-write("scans", cjpeg(cat, "-scans", str(script)))
-script.unlink()
+with tempfile.NamedTemporaryFile("w") as script:
+    print("0;\n1;\n2;", file=script, flush=True)
+    write("scans", cjpeg(cat, "-scans", script.name))
 
 inks = cup.convert("CMYK")
 # Black for the dark parts, as printers use it.
@@ -136,10 +105,9 @@ write("profile-wide", encode(cup, icc_profile=profiles.rgb("Wide", profiles.WIDE
 adobe = profiles.rgb("Like Adobe RGB", profiles.ADOBE, profiles.gamma(563 / 256))
 write("profile-adobe", encode(cat, icc_profile=adobe))
 write("profile-grey", encode(cat.convert("L"), icc_profile=profiles.grey("Grey 1.8", profiles.gamma(1.8))))
-same = ImageCms.ImageCmsProfile(srgb).tobytes()
-plain = encode(cat, icc_profile=same)
-(folder / "profile-srgb.jpg").write_bytes(plain)
-write_golden("profile-srgb", Image.open(io.BytesIO(plain)).convert("RGBA"))
+plain = encode(cat, icc_profile=ImageCms.ImageCmsProfile(SRGB).tobytes())
+write("profile-srgb", plain, has_golden=False)
+golden("profile-srgb", Image.open(io.BytesIO(plain)))
 
 # To be made smaller: each with the whole picture reduced.
 for name, options in (("large", {}), ("large-progressive", {"progressive": True})):
@@ -148,4 +116,4 @@ for name, options in (("large", {}), ("large-progressive", {"progressive": True}
     if not options:
         whole = Image.open(io.BytesIO(data))
         for width, height in ((200, 150), (100, 75), (80, 60), (50, 38), (40, 30)):
-            write_golden(f"large-{width}", whole.resize((width, height), Image.LANCZOS).convert("RGBA"))
+            golden(f"large-{width}", whole.resize((width, height), Image.LANCZOS))

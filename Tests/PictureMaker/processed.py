@@ -4,6 +4,7 @@ import os
 import numpy as np
 from PIL import Image
 from golden import folder, photo, save_golden, soft_alpha
+from profiles import srgb
 
 OUT = folder("processed")
 SIZE = (40, 30)
@@ -38,8 +39,7 @@ backdrop = soft[6:24, 8:32]
 
 
 def color(hex, alpha=1.0):
-    parts = [(hex >> shift & 255) / 255 for shift in (16, 8, 0)]
-    return np.round(np.array([part * alpha for part in parts] + [alpha]) * 255) / 255
+    return np.round(np.array([(hex >> shift & 255) * alpha for shift in (16, 8, 0)] + [alpha * 255])) / 255
 
 
 def over(source, below):
@@ -59,10 +59,9 @@ def resized(pixels, width, height):
 
 def framed(pixels, width, height, x, y, background):
     frame = np.zeros((height, width, 4)) + background
-    for row in range(height):
-        for column in range(width):
-            if 0 <= row - y < pixels.shape[0] and 0 <= column - x < pixels.shape[1]:
-                frame[row, column] = over(pixels[row - y, column - x][None], background[None])[0]
+    part = pixels[max(0, -y):height - y, max(0, -x):width - x]
+    area = np.s_[max(0, y):max(0, y) + part.shape[0], max(0, x):max(0, x) + part.shape[1]]
+    frame[area] = over(part, frame[area])
     return frame
 
 
@@ -115,24 +114,6 @@ outer, inner = coverage(40, 30, 12, ALL), coverage(40, 30, 12, ALL, 3)
 save("border-round", photograph * inner + color(0xffffff) * (outer - inner))
 
 
-# Blur: every weight up to eight standard deviations, the picture going on as it ends.
-
-def blurred(pixels, sigma):
-    reach = int(8 * sigma) + 2
-    weights = np.exp(-np.arange(-reach, reach + 1) ** 2 / (2 * sigma ** 2))
-    weights /= weights.sum()
-    for axis in (0, 1):
-        pad = [(0, 0)] * 3
-        pad[axis] = (reach, reach)
-        wide = np.pad(pixels, pad, mode="edge")
-        pixels = np.apply_along_axis(lambda line: np.convolve(line, weights, mode="valid"), axis, wide)
-    return pixels
-
-
-for sigma in (0.6, 2, 4, 8, 25):
-    save(f"blur-{sigma}", blurred(soft, sigma))
-
-
 # Colours.
 
 def straight(pixels):
@@ -149,9 +130,7 @@ def luma(colors):
 
 def controlled(pixels, brightness=0.0, contrast=1.0, saturation=1.0, exposure=0.0):
     c = straight(pixels)
-    light = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) * 2 ** exposure
-    light = np.clip(light, 0, 1)
-    c = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
+    c = srgb(np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) * 2 ** exposure)
     grey = luma(c)
     c = grey + (c - grey) * saturation
     c = (c - 0.5) * contrast + 0.5

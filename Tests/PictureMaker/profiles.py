@@ -1,14 +1,27 @@
 """Builds small colour profiles (ICC.1:2001-04) from figures: matrix and gamma, grey, and ink by a table."""
-
-import itertools
-import struct
-
+import itertools, struct
 import numpy
 
 D50 = (0.9642, 1.0, 0.8249)
 # Red, green and blue in XYZ, adapted to D50.
 WIDE = ((0.51512, 0.24120, -0.00105), (0.29198, 0.69225, 0.04189), (0.15710, 0.06657, 0.78407))
 ADOBE = ((0.60974, 0.31111, 0.01947), (0.20528, 0.62567, 0.06087), (0.14919, 0.06322, 0.74457))
+# x and y of red, green and blue; white is D65.
+BT709 = ((0.64, 0.33), (0.3, 0.6), (0.15, 0.06))
+BT2020 = ((0.708, 0.292), (0.17, 0.797), (0.131, 0.046))
+P3 = ((0.68, 0.32), (0.265, 0.69), (0.15, 0.06))
+D65 = (0.3127, 0.329)
+
+
+def to_xyz(primaries):
+    """Of linear red, green and blue."""
+    columns = numpy.array([[x / y, 1, (1 - x - y) / y] for x, y in (*primaries, D65)]).T
+    return columns[:, :3] * numpy.linalg.solve(columns[:, :3], columns[:, 3])
+
+
+def srgb(linear):
+    linear = numpy.clip(linear, 0, 1)
+    return numpy.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
 def fixed(*values):
@@ -65,8 +78,7 @@ def cmyk(name, grid=5):
         light = [(0.04 + 0.96 * (1 - ink[index]) ** 1.6) * (0.03 + 0.97 * (1 - ink[3]) ** 1.5) for index in range(3)]
         color = [sum(light[index] * ADOBE[index][axis] for index in range(3)) for axis in range(3)]
         lightness, a, b = lab(color)
-        values = (lightness * 2.55, a + 128, b + 128)
-        nodes += bytes(int(min(255, max(0, round(value)))) for value in values)
+        nodes += bytes(int(min(255, max(0, round(value)))) for value in (lightness * 2.55, a + 128, b + 128))
     ramp = bytes(range(256))
     table = b"mft1\0\0\0\0" + bytes([4, 3, grid, 0]) + fixed(1, 0, 0, 0, 1, 0, 0, 0, 1)
     return profile(name, b"prtr", b"CMYK", b"Lab ", {b"A2B0": table + ramp * 4 + nodes + ramp * 3})

@@ -3,35 +3,26 @@ import Foundation
 import Testing
 
 @Suite("Formats by their first bytes", .timeLimit(.minutes(2))) struct ImageFormatTests {
-    static func box(_ brands: [String]) -> Data {
-        var data = Data([0, 0, 0, UInt8(8 + brands.count * 4 + 4)] + Array("ftyp".utf8))
-        for (index, brand) in brands.enumerated() {
-            data += Array(brand.utf8)
-            if index == 0 { data += [0, 0, 0, 0] }
-        }
-        return data
+    private func box(_ brands: [String]) -> Data {
+        let content = brands[0] + "\0\0\0\0" + brands.dropFirst().joined()
+        return Data(HeaderBytes.box("ftyp", Array(content.utf8)))
     }
 
-    @Test("the brands of a file tell AVIF, HEIC and films apart, the first known one before those after it")
-    func brands() {
-        func format(_ brands: String...) -> ImageFormat? { ImageFormat(sniffing: Self.box(brands)) }
-        #expect(format("avif", "mif1", "miaf") == .avif)
-        #expect(format("avis", "avif", "msf1", "iso8") == .avif)
-        #expect(format("mif1", "heic") == .heic)
-        #expect(format("mif1", "miaf", "avif") == .avif)
-        #expect(format("msf1", "hevc", "iso8") == .heic)
-        #expect(format("heix", "mif1") == .heic)
-        #expect(format("isom", "iso2", "avc1", "mp41") == .mp4)
-        #expect(format("isom", "avif") == .mp4)
-        #expect(format("XYZ ", "isom", "avif") == .avif)
-        #expect(format("XYZ ", "mp42") == .mp4)
-        #expect(format("qt  ", "qt  ") == nil)
-        #expect(format("mif1", "mif1") == nil)
+    @Test(
+        "the brands of a file tell AVIF, HEIC and films apart, the first known one before those after it",
+        arguments: [
+            (["avif", "mif1", "miaf"], .avif), (["avis", "avif", "msf1", "iso8"], .avif), (["mif1", "heic"], .heic),
+            (["mif1", "miaf", "avif"], .avif), (["msf1", "hevc", "iso8"], .heic), (["heix", "mif1"], .heic),
+            (["isom", "iso2", "avc1", "mp41"], .mp4), (["isom", "avif"], .mp4), (["XYZ ", "isom", "avif"], .avif),
+            (["XYZ ", "mp42"], .mp4), (["qt  ", "qt  "], nil), (["mif1", "mif1"], nil),
+        ] as [([String], ImageFormat?)])
+    func brands(_ brands: [String], _ format: ImageFormat?) {
+        #expect(ImageFormat(sniffing: box(brands)) == format)
     }
 
     @Test("brands outside the box, or past the bytes, do not count")
     func brandBounds() {
-        var data = Self.box(["mif1", "avif"])
+        var data = box(["mif1", "avif"])
         data[3] = 16
         #expect(ImageFormat(sniffing: data) == nil)
         data[3] = 255

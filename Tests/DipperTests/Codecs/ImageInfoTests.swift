@@ -3,40 +3,20 @@ import Foundation
 import Testing
 
 /// The header of a test picture as Pillow reads it.
-struct ExpectedHeader: CustomTestStringConvertible {
+struct ExpectedHeader: Decodable, CustomTestStringConvertible {
     let name: String
-    let size: PixelSize
-    let orientation: Orientation
-    let frameCount: Int
+    let width, height, turn, frameCount: Int
     /// The loop count; `nil` if Pillow does not report one.
     let loopCount: Int?
-    let hasAlpha: Bool
-    let isProgressive: Bool
-    let hasColorProfile: Bool
+    let hasAlpha, isProgressive, hasColorProfile: Bool
 
+    var size: PixelSize { PixelSize(width: width, height: height) }
+    var orientation: Orientation? { Orientation(rawValue: turn) }
     var testDescription: String { name }
     var fileExtension: String { String(name.split(separator: ".").last ?? "") }
 
-    /// One line: name, width, height, orientation, frames, loops, transparency, progressive, profile.
-    init?(_ line: Substring) {
-        let fields = line.split(separator: " ")
-        guard fields.count == 9, let width = Int(fields[1]), let height = Int(fields[2]),
-            let orientation = Int(fields[3]).flatMap(Orientation.init), let frameCount = Int(fields[4])
-        else { return nil }
-        name = String(fields[0])
-        size = PixelSize(width: width, height: height)
-        self.orientation = orientation
-        self.frameCount = frameCount
-        loopCount = Int(fields[5])
-        hasAlpha = fields[6] == "1"
-        isProgressive = fields[7] == "1"
-        hasColorProfile = fields[8] == "1"
-    }
-
-    static let all: [ExpectedHeader] = {
-        let text = (try? Pictures.data("headers/expected.txt")).map { String(decoding: $0, as: UTF8.self) } ?? ""
-        return text.split(separator: "\n").compactMap(ExpectedHeader.init)
-    }()
+    static let all =
+        (try? JSONDecoder().decode([ExpectedHeader].self, from: Pictures.data("headers/expected.json"))) ?? []
 
     func data() throws -> Data { try Pictures.data("headers/\(name)") }
 }

@@ -1,36 +1,156 @@
-import Dipper
 import Foundation
 import TestSupport
 import Testing
 
-@Suite("JPEG pictures", .timeLimit(.minutes(2))) struct JPEGTests {
-    private func decode(_ name: String, _ options: DecodeOptions = .init()) throws -> Image {
-        try JPEGDecoder().decode(Pictures.data("jpeg/\(name).jpg"), options)
+@testable import Dipper
+
+@Suite("JPEG files that are unusual, lie, are broken, or end too early", .timeLimit(.minutes(2))) struct JPEGTests {
+    private let decoder = JPEGDecoder()
+
+    private func file(_ name: String) throws -> JPEGFile { JPEGFile(try Pictures.data("jpeg/\(name).jpg")) }
+
+    private func decode(_ file: JPEGFile, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {
+        try decoder.decode(file.data, options)
     }
 
-    // No step: both are libjpeg-turbo, whose transforms and upsampling are exact on all machines. One step for profiles:
-    // versions of Little CMS round the tables they make of a profile differently.
-    @Test(
-        "of every kind look as Pillow shows them",
-        arguments: [
-            "grey", "444", "422", "420", "440", "411", "rgb", "progressive", "progressive-grey", "restart",
-            "restart-blocks", "scans", "arithmetic", "arithmetic-progressive", "pixel", "column", "17x33",
-            "orientation-1", "orientation-2", "orientation-3", "orientation-4", "orientation-5", "orientation-6",
-            "orientation-7", "orientation-8", "cmyk", "cmyk-adobe", "ycck", "profile-srgb", "profile-wide",
-            "profile-adobe", "profile-grey", "cmyk-profile",
-        ])
-    func golden(_ name: String) throws {
-        let image = try decode(name)
+    @Test("coefficients count as memory, also where the result is small")
+    func coefficients() throws {
+        var file = try file("progressive-grey")
+        file.claim(width: 8000, height: 8000)
+        var options = DecodeOptions(target: TargetSize(PixelSize(width: 10, height: 10)))
+        options.limits.bytes = 8000 * 8000 * 2
+        #expect(throws: DipperError.imageTooLarge) { try decode(file, options) }
+        var baseline = try self.file("grey")
+        baseline.claim(width: 8000, height: 8000)
+        #expect(try decode(baseline, options).size == PixelSize(width: 10, height: 10))
+    }
+
+    @Test("an empty size, a size libjpeg cannot, and twelve bits are undecodable")
+    func frame() throws {
+        for (index, values) in [(1, [0, 0]), (3, [0, 0]), (1, [255, 255]), (0, [12]), (5, [9])] as [(Int, [UInt8])] {
+            var file = try file("420")
+            file.changeFrame(index, to: values)
+            #expect(throws: DipperError.undecodable) { try decode(file) }
+        }
+    }
+
+    @Test("data that ends with a proper end before the last row gives a picture, as in browsers")
+    func shortData() throws {
+        var file = try file("420")
+        let whole = try decode(file)
+        file.claim(width: 61, height: 90)
+        let image = try decode(file)
+        #expect(image.isOpaque && image.size == PixelSize(width: 61, height: 90))
+        #expect(image.pixels.prefix(61 * 4 * 40) == whole.pixels.prefix(61 * 4 * 40))
+    }
+
+    @Test("bad codes inside give a picture")
+    func badCodes() throws {
+        for name in ["420", "progressive", "restart"] {
+            var file = try file(name)
+            let end = file.scans[0].count
+            file.scans[0].replaceSubrange(end - 40..<end - 28, with: Data(repeating: 0x55, count: 12))
+            #expect(try decode(file).isOpaque)
+        }
+    }
+
+    @Test("an error after a complete scan leaves what came")
+    func errorBetweenScans() throws {
+        var file = try file("progressive")
+        // A Huffman table that defines more codes than there are.
+        file.scans[3] = Data([0xFF, 0xC4, 0, 19, 0] + Array(repeating: 255, count: 16)) + file.scans[3]
+        let image = try decode(file)
+        let whole = try decode(try self.file("progressive"))
         #expect(image.isOpaque)
-        let difference = try Difference(image, Golden("jpeg/\(name).rgba"))
-        #expect(difference.largest <= (name.contains("profile") && name != "profile-srgb" ? 1 : 0), "\(difference)")
+        #expect(Difference(image.pixels, whole.pixels).mean < 20)
     }
 
-    // MARK: Profiles
+    // libjpeg takes the second frame's size before it refuses it: the reader must not go on with it.
+    @Test("a second frame after a scan leaves what came")
+    func secondFrame() throws {
+        for name in ["progressive", "progressive-grey"] {
+            var file = try file(name)
+            let frame = try #require(file.header.first { $0[1] == 0xC2 })
+            var other = frame
+            other.replaceSubrange(5..<10, with: [0x20, 0, 0x20, 0, 4])
+            file.scans[2] = other + file.scans[2]
+            let image = try decode(file)
+            #expect(image.isOpaque && image.size == PixelSize(width: 61, height: 43))
+            let small = DecodeOptions(target: TargetSize(PixelSize(width: 30, height: 20)))
+            #expect(try decode(file, small).isOpaque)
+        }
+    }
+
+    @Test("more than 100 scans in arithmetic codes are refused")
+    func arithmeticScans() throws {
+        var file = try file("arithmetic-progressive")
+        file.scans += Array(repeating: file.scans[1], count: 90 - file.scans.count)
+        #expect(try decode(file).isOpaque)
+        file.scans += Array(repeating: file.scans[1], count: 11)
+        #expect(throws: DipperError.imageTooLarge) { try decode(file) }
+    }
+
+    @Test("more than 500 scans are refused, and fewer for large pictures")
+    func scans() throws {
+        var file = try file("progressive")
+        let (first, last) = (file.scans[0], file.scans[1])
+        file.scans = [first] + Array(repeating: last, count: 480)
+        #expect(try decode(file).isOpaque)
+        file.scans += Array(repeating: last, count: 40)
+        #expect(throws: DipperError.imageTooLarge) { try decode(file) }
+
+        file.scans = [first] + Array(repeating: last, count: 30)
+        var options = DecodeOptions()
+        options.limits.pixels = 61 * 43
+        #expect(try decode(file, options).isOpaque)
+        file.scans += [last, last]
+        #expect(throws: DipperError.imageTooLarge) { try decode(file, options) }
+    }
+
+    @Test("bytes that are not JPEG are not recognized, and undecodable")
+    func foreign() {
+        #expect(!decoder.recognizes(Data("GIF89a".utf8)))
+        #expect(decoder.recognizes(Data([0xFF, 0xD8, 0xFF, 0xE0])))
+        for data in [Data(), Data("GIF89a".utf8), Data([0xFF, 0xD8, 0xFF, 0xD9]), Data(repeating: 0xFF, count: 1000)] {
+            #expect(throws: DipperError.undecodable) { try decoder.decode(data, DecodeOptions()) }
+        }
+    }
+
+    // MARK: Files that end too early
+
+    @Test(
+        "of several scans give the whole picture, coarse, where that is allowed",
+        arguments: ["progressive", "progressive-grey", "scans", "arithmetic-progressive"])
+    func coarse(_ name: String) throws {
+        let data = try Pictures.data("jpeg/\(name).jpg")
+        let whole = try decoder.decode(data, .init()).pixels
+        let images = (Array(stride(from: 0, to: data.count, by: 11)) + [data.count]).compactMap {
+            try? decoder.decode(data.prefix($0), .partial)
+        }
+        let errors = images.filter(\.isOpaque).map { Difference($0.pixels, whole).mean }
+        let first = try #require(errors.first)
+        #expect(first > 1 && first < 40, "\(first)")
+        #expect(errors.last == 0)
+        #expect(try #require(errors.last { $0 > 0 }) < first)
+    }
+
+    @Test("of one scan keep their rows when they are made smaller; of no rows at all there is no picture")
+    func partialReduced() throws {
+        let data = try Pictures.data("jpeg/large.jpg")
+        var options = DecodeOptions.partial
+        options.target = TargetSize(PixelSize(width: 50, height: 50))
+        let image = try decoder.decode(data.prefix(data.count / 2), options)
+        #expect(image.size == PixelSize(width: 50, height: 38) && !image.isOpaque)
+        #expect(image[25, 2].w == 255 && image[25, 37] == .zero)
+        let other = try Pictures.data("jpeg/420.jpg")
+        for count in [0, 1, 2, 3, 100, 640] {
+            #expect(throws: DipperError.undecodable) { try decoder.decode(other.prefix(count), .partial) }
+        }
+    }
 
     @Test("have a profile in parts, in whatever order they come; parts that are wrong make none")
     func profileParts() throws {
-        let source = JPEGFile(try Pictures.data("jpeg/profile-wide.jpg"))
+        let source = try file("profile-wide")
         let isProfile: (Data) -> Bool = { $0.dropFirst(4).starts(with: Data("ICC_PROFILE\0".utf8)) }
         let profile = try #require(source.header.first(where: isProfile)).dropFirst(18)
         func decoded(_ parts: [(number: UInt8, of: UInt8, content: Data)]) throws -> [UInt8] {
@@ -40,9 +160,9 @@ import Testing
                 file.insert(application: 2, Data("ICC_PROFILE\0".utf8) + [part.number, part.of] + part.content)
             }
             file.insert(application: 2, Data("MPF\0 and more of it".utf8))
-            return try JPEGDecoder().decode(file.data, .init()).pixels
+            return try decode(file).pixels
         }
-        let (wide, plain) = (try decode("profile-wide").pixels, try decoded([]))
+        let (wide, plain) = (try decode(source).pixels, try decoded([]))
         #expect(wide != plain)
         let (start, end) = (Data(profile.prefix(100)), Data(profile.dropFirst(100)))
         #expect(try decoded([(1, 2, start), (2, 2, end)]) == wide)
@@ -55,96 +175,68 @@ import Testing
             #expect(try decoded(wrong) == plain)
         }
     }
+}
 
-    // MARK: Smaller ones
-
-    // Beside Pillow's picture, made whole and then reduced by Lanczos: a reduced transform leaves out other detail. At
-    // 1/8 it gives the mean of each block, which is softer.
-    @Test(
-        "made smaller look like the whole, reduced", arguments: [(200, 1.5), (100, 1.8), (80, 1.5), (50, 4.5), (40, 4)])
-    func reduced(_ width: Int, _ most: Double) throws {
-        let golden = try Golden("jpeg/large-\(width).rgba")
-        for name in ["large", "large-progressive"] {
-            let image = try decode(name, DecodeOptions(target: TargetSize(golden.size, .stretch)))
-            let difference = try Difference(image, golden)
-            #expect(difference.mean < most, "\(name): \(difference)")
+@Suite("Previews of progressive JPEG while bytes arrive", .timeLimit(.minutes(2))) struct JPEGPreviewTests {
+    private func previews(of data: Data, step: Int) -> (lengths: [Int], state: ProgressiveJPEG) {
+        var state = ProgressiveJPEG()
+        var lengths: [Int] = []
+        for count in stride(from: 0, to: data.count + step, by: step) {
+            if let length = state.preview(in: data.prefix(count)) { lengths.append(length) }
         }
+        return (lengths, state)
     }
 
-    @Test("of several scans have the same pixels as those of one, in every size", arguments: [400, 200, 80, 50, 40, 7])
-    func progressive(_ width: Int) throws {
-        let options = DecodeOptions(target: TargetSize(PixelSize(width: width, height: width)))
-        #expect(try decode("large", options).pixels == decode("large-progressive", options).pixels)
-    }
-
-    @Test("are fitted as displayed, and need memory for the result alone")
-    func target() throws {
-        let turned = DecodeOptions(target: TargetSize(PixelSize(width: 10, height: 100)))
-        #expect(try decode("orientation-6", turned).size == PixelSize(width: 10, height: 15))
-        var options = DecodeOptions(target: TargetSize(PixelSize(width: 40, height: 30)))
-        options.limits.bytes = 100_000
-        #expect(try decode("large", options).size == PixelSize(width: 40, height: 30))
-        options.target = nil
-        expectError(.imageTooLarge) { _ = try decode("large", options) }
-    }
-
-    // MARK: Writing
-
-    private func roundTrip(_ image: Image, _ options: EncodeOptions) throws -> (data: Data, image: Image) {
-        let data = try CodecRegistry.standard.encode(image, as: .jpeg, options)
-        return (data, try CodecRegistry.standard.decode(data))
-    }
-
-    @Test("are written nearer and larger with a higher quality, with halved colours below 0.9")
-    func quality() throws {
-        let image = try decode("444")
-        var last = (error: Double.infinity, count: 0)
-        for quality in [0, 0.3, 0.6, 0.89, 0.9, 1] {
-            let (data, result) = try roundTrip(image, EncodeOptions(quality: quality))
-            let error = Difference(result.pixels, image.pixels).mean
-            #expect(error < last.error && data.count > last.count, "\(quality): \(error)")
-            last = (error, data.count)
-            let frame = try #require(JPEGFile(data).header.first { $0[1] == 0xC0 })
-            #expect(frame[11] == (quality < 0.9 ? 0x22 : 0x11))
+    @Test("come after scans and get better; the first has all colours, and the last is all of it")
+    func better() throws {
+        let data = try Pictures.data("jpeg/large-progressive.jpg")
+        let (lengths, state) = previews(of: data, step: 256)
+        #expect(state.isProgressive == true && state.completeScans == JPEGFile(data).scans.count)
+        #expect((3...8).contains(lengths.count) && state.usableLength == data.count - 2, "\(lengths)")
+        let whole = try JPEGDecoder().decode(data, DecodeOptions()).pixels
+        var options = DecodeOptions.partial
+        var errors = [Double.infinity]
+        for length in lengths {
+            let image = try JPEGDecoder().decode(data.prefix(length), options)
+            errors.append(Difference(image.pixels, whole).mean)
+            #expect(image.isOpaque && errors[errors.count - 1] < errors[errors.count - 2], "\(length) bytes")
         }
-        #expect(last.error < 0.5)
-        func encoded(_ quality: Double) throws -> Data { try roundTrip(image, EncodeOptions(quality: quality)).data }
-        #expect(try encoded(-3) == encoded(0) && encoded(7) == encoded(1))
-        #expect(try encoded(.nan) == encoded(EncodeOptions().quality))
+        #expect(errors.last == 0)
+        // At an eighth of the size little is missing but the finest steps.
+        options.target = TargetSize(PixelSize(width: 40, height: 30))
+        let first = try JPEGDecoder().decode(
+            data.prefix(try #require(previews(of: data, step: 64).lengths.first)), options)
+        #expect(try Difference(first.pixels, JPEGDecoder().decode(data, options).pixels).mean < 5)
     }
 
-    @Test("are written with the background where they are transparent")
-    func background() throws {
-        let pixels: [UInt8] = (0..<32 * 20).flatMap { index -> [UInt8] in
-            switch index % 32 / 8 {
-            case 0: [0, 0, 0, 0]
-            case 1: [128, 0, 0, 128]
-            case 2: [0, 0, 255, 255]
-            default: [10, 10, 10, 20]
+    @Test("are the same however the bytes are split")
+    func splits() throws {
+        let data = try Pictures.data("jpeg/progressive.jpg")
+        let (byOne, state) = previews(of: data, step: 1)
+        var atOnce = ProgressiveJPEG()
+        #expect(atOnce.preview(in: data) == byOne.last && atOnce.completeScans == state.completeScans)
+        #expect(atOnce.preview(in: data) == nil)
+    }
+
+    @Test("there are none of baseline files, other formats and broken ones")
+    func none() throws {
+        for name in ["large", "scans", "arithmetic", "cmyk-profile"] {
+            let (lengths, state) = previews(of: try Pictures.data("jpeg/\(name).jpg"), step: 100)
+            #expect(lengths.isEmpty && state.isProgressive == false)
+        }
+        for data in [Data(repeating: 0xFF, count: 1000), Data("GIF89a, and so on".utf8)] {
+            #expect(previews(of: data, step: 1).lengths.isEmpty)
+        }
+        // Files that lie.
+        let data = try Pictures.data("jpeg/progressive.jpg")
+        var random = SteadyNumbers(7)
+        for _ in 0..<200 {
+            var changed = data
+            for _ in 0...Int(random.next() % 6) {
+                changed[Int(random.next() % UInt64(data.count))] = UInt8(truncatingIfNeeded: random.next())
             }
+            var state = ProgressiveJPEG()
+            #expect(state.preview(in: changed) ?? 0 <= changed.count)
         }
-        let image = try #require(Image(size: PixelSize(width: 32, height: 20), premultiplied: pixels))
-        var options = EncodeOptions(quality: 1)
-        options.background = [0, 200, 100]
-        let result = try roundTrip(image, options).image
-        #expect(result.isOpaque)
-        for (x, color) in [(4, [0, 200, 100]), (12, [128, 100, 50]), (20, [0, 0, 255]), (28, [10, 194, 102])] {
-            #expect((0..<3).allSatisfy { abs(Int(result[x, 10][$0]) - color[$0]) <= 3 }, "\(x)")
-        }
-    }
-
-    @Test("are written with sides of up to 65,500 pixels, and without frames")
-    func refused() throws {
-        func image(_ width: Int, _ height: Int) throws -> Image {
-            let size = PixelSize(width: width, height: height)
-            return try #require(Image(size: size, premultiplied: [UInt8](repeating: 255, count: width * height * 4)))
-        }
-        #expect(try roundTrip(image(65_500, 1), .init()).image.size == PixelSize(width: 65_500, height: 1))
-        #expect(try roundTrip(image(1, 1), .init()).image.pixels == [255, 255, 255, 255])
-        for (width, height) in [(65_501, 1), (1, 65_501)] {
-            expectError(.unencodable) { _ = try JPEGEncoder().encode(image(width, height), .init()) }
-        }
-        let frame = AnimationFrame(image: try image(1, 1), duration: .milliseconds(40))
-        expectError(.unencodable) { _ = try JPEGEncoder().encode([frame], loopCount: 0, .init()) }
     }
 }

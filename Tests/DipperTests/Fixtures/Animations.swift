@@ -14,10 +14,9 @@ extension ImageDecoder {
 
     /// Decodes hostile bytes in every way, and checks that a failure is one of the expected errors.
     func survives(_ data: Data) {
-        var options = DecodeOptions()
+        var options = DecodeOptions.partial
         options.limits.pixels = 1 << 16
         options.limits.bytes = 1 << 20
-        options.allowsPartial = true
         options.preloadsFrames = true
         var small = options
         small.target = TargetSize(PixelSize(width: 5, height: 5))
@@ -56,6 +55,12 @@ extension FrameDecoder {
 }
 
 extension DecodeOptions {
+    static let partial = {
+        var options = DecodeOptions()
+        options.allowsPartial = true
+        return options
+    }()
+
     /// Returns options whose `isCancelled` is `false` for the first `count` calls and `true` afterwards.
     static func cancelled(after count: Int) -> DecodeOptions {
         let calls = Box(0)

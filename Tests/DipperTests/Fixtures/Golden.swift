@@ -12,6 +12,11 @@ enum Pictures {
     static func data(_ path: String) throws -> Data {
         try Data(contentsOf: folder.appendingPathComponent(path))
     }
+
+    /// Whether the build decodes the format that the extension of a path names.
+    static func isReadable(_ path: String) -> Bool {
+        CodecRegistry.standard.readable.contains { path.hasSuffix("." + $0.fileExtension) }
+    }
 }
 
 /// A decoded picture to compare with, from a file `NAME.rgba`: width and height as 32-bit little-endian numbers, then
@@ -31,6 +36,8 @@ struct Golden {
         pixels = Array(data.dropFirst(8))
         try #require(pixels.count == size.width * size.height * 4)
     }
+
+    var isOpaque: Bool { stride(from: 3, to: pixels.count, by: 4).allSatisfy { pixels[$0] == 255 } }
 
     /// The pixels with colours multiplied by alpha.
     var premultiplied: [UInt8] {

@@ -1,3 +1,4 @@
+import CZlib
 import Foundation
 
 /// Headers of picture files, built byte by byte.
@@ -16,19 +17,10 @@ enum HeaderBytes {
         box(type, big32(version << 24 | flags) + content)
     }
 
+    /// Returns a chunk of PNG.
     static func chunk(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
         let named = Array(type.utf8) + content
-        return big32(length ?? content.count) + named + big32(Int(checksum(named)))
-    }
-
-    /// Returns the CRC-32 of a chunk of PNG (W3C PNG, annex D).
-    private static func checksum(_ bytes: [UInt8]) -> UInt32 {
-        var value = UInt32.max
-        for byte in bytes {
-            value ^= UInt32(byte)
-            for _ in 0..<8 { value = value & 1 == 0 ? value >> 1 : value >> 1 ^ 0xEDB8_8320 }
-        }
-        return ~value
+        return big32(length ?? content.count) + named + big32(Int(crc32(0, named, uInt(named.count))))
     }
 
     static let pngSignature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
@@ -64,6 +56,14 @@ enum HeaderBytes {
 
     /// A GIF frame of one pixel.
     static let gifFrame: [UInt8] = [0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 0, 0, 255, 255, 255, 2, 2, 0x44, 1, 0]
+
+    static func riff(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
+        Array(type.utf8) + little32(length ?? content.count) + content
+    }
+
+    static func webP(_ chunks: [UInt8], length: Int? = nil) -> [UInt8] {
+        riff("RIFF", Array("WEBP".utf8) + chunks, length: length ?? chunks.count + 4)
+    }
 
     /// Returns the boxes of an AVIF or HEIC file up to the properties of item 1.
     static func heif(brand: String = "avif", properties: [[UInt8]], own: [UInt8]? = nil) -> [UInt8] {

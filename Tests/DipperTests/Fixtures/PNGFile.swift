@@ -7,19 +7,14 @@ import Testing
 struct PNGFile {
     var chunks: [(kind: String, body: [UInt8])]
 
-    private static let signature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
-
     init(_ data: Data) {
         let bytes = [UInt8](data)
         chunks = []
         var offset = 8
         while offset + 12 <= bytes.count {
             let length = bytes[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) }
-            chunks.append(
-                (
-                    String(decoding: bytes[offset + 4..<offset + 8], as: UTF8.self),
-                    Array(bytes[offset + 8..<offset + 8 + length])
-                ))
+            let kind = String(decoding: bytes[offset + 4..<offset + 8], as: UTF8.self)
+            chunks.append((kind, Array(bytes[offset + 8..<offset + 8 + length])))
             offset += 12 + length
         }
     }
@@ -31,26 +26,18 @@ struct PNGFile {
         var count = compressBound(uLong(rows.count))
         var body = [UInt8](repeating: 0, count: Int(count))
         try #require(compress(&body, &count, rows, uLong(rows.count)) == Z_OK)
-        let header = Self.number(UInt32(size.width)) + Self.number(UInt32(size.height)) + [8, 6, 0, 0, 0]
+        let header = HeaderBytes.big32(size.width) + HeaderBytes.big32(size.height) + [8, 6, 0, 0, 0]
         chunks = [("IHDR", header), ("IDAT", Array(body.prefix(Int(count)))), ("IEND", [])]
     }
 
     var data: Data {
-        var bytes = Self.signature
-        for chunk in chunks {
-            let checked = Array(chunk.kind.utf8) + chunk.body
-            let checksum = UInt32(crc32(0, checked, uInt(checked.count)))
-            bytes += Self.number(UInt32(chunk.body.count)) + checked + Self.number(checksum)
-        }
-        return Data(bytes)
+        Data(HeaderBytes.pngSignature + chunks.flatMap { HeaderBytes.chunk($0.kind, $0.body) })
     }
 
     /// Returns the file with another size in its header, and no other change.
     func claiming(width: UInt32, height: UInt32) -> Data {
         var copy = self
-        copy.chunks[0].body.replaceSubrange(0..<8, with: Self.number(width) + Self.number(height))
+        copy.chunks[0].body.replaceSubrange(0..<8, with: [width, height].flatMap { HeaderBytes.big32(Int($0)) })
         return copy.data
     }
-
-    static func number(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
 }

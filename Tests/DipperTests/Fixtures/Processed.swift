@@ -10,28 +10,16 @@ enum Processed {
         return try #require(Image(size: golden.size, premultiplied: golden.premultiplied))
     }
 
-    /// Returns the difference between the result of a processor and the expected picture.
-    static func difference(
-        _ processor: some ImageProcessor, on name: String, _ golden: String
-    ) throws -> Difference {
-        try Difference(processor.process(picture(name), .init()), Golden("processed/\(golden).rgba"))
-    }
-
     /// Returns a picture of pseudo-random colours and alpha values, in which many pixels are transparent and many are
     /// opaque. The same seed gives the same picture.
     static func noise(_ width: Int, _ height: Int, seed: UInt64 = 1) throws -> Image {
-        var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
-        func random() -> UInt8 {
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return UInt8(truncatingIfNeeded: state >> 33)
+        var random = SteadyNumbers(seed)
+        let pixels = (0..<width * height).flatMap { _ -> [UInt8] in
+            let noise = random.next()
+            let alpha = noise & 3 == 0 ? 0 : noise & 3 == 1 ? 255 : noise >> 8 & 255
+            return [16, 24, 32].map { UInt8((noise >> $0 & 255) * alpha / 255) } + [UInt8(alpha)]
         }
-        var pixels: [UInt8] = []
-        for _ in 0..<width * height {
-            let kind = random() % 4
-            let alpha: UInt8 = kind == 0 ? 0 : kind == 1 ? 255 : random()
-            pixels += (0..<3).map { _ in UInt8(Int(random()) * Int(alpha) / 255) } + [alpha]
-        }
-        return try #require(Image(size: PixelSize(width: width, height: height), premultiplied: pixels))
+        return try TestPicture(size: PixelSize(width: width, height: height), pixels: pixels).image()
     }
 
     /// Returns processors of every kind, with ordinary settings.
@@ -39,7 +27,9 @@ enum Processed {
         let mark = try noise(9, 7, seed: 5)
         let color = Color(hex: 0xff8040, alpha: 0.6)
         var all: [any ImageProcessor] = [
-            .resize(width: 17, height: 11), .scale(by: 1.7), .crop(width: 20, height: 9, anchor: .topRight),
+            .resize(width: 17, height: 11), .resize(width: 6, height: 6, .stretch),
+            .resize(width: 97, height: 97, .stretch, allowsUpscaling: true), .scale(by: 1.7),
+            .crop(width: 20, height: 9, anchor: .topRight),
             .fitting(width: 30, height: 44, .aspectFit, background: color), .fitting(width: 9, height: 8, .topRight),
             .roundedCorners(radius: 7.3), .roundedCorners(radius: 9, corners: .left, background: color), .circle,
             .border(color, width: 2.4), .border(.white, width: 3, radius: 8, corners: .top), .blur(1.3), .blur(5),

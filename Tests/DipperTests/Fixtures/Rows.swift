@@ -1,5 +1,6 @@
 import Dipper
 import Foundation
+import Testing
 
 /// Pseudo-random numbers that are the same in every run (SplitMix64).
 struct SteadyNumbers: RandomNumberGenerator {
@@ -21,8 +22,16 @@ struct TestPicture {
     let size: PixelSize
     var pixels: [UInt8]
 
+    func image() throws -> Image { try #require(Image(size: size, premultiplied: pixels)) }
+
     /// Returns the four bytes of a pixel.
     func pixel(_ x: Int, _ y: Int) -> [UInt8] { Array(pixels[(y * size.width + x) * 4..<(y * size.width + x) * 4 + 4]) }
+
+    /// Returns a picture of one colour, premultiplied.
+    static func plain(_ width: Int, _ height: Int, _ color: [UInt8] = [0, 0, 0, 0]) -> TestPicture {
+        TestPicture(
+            size: PixelSize(width: width, height: height), pixels: (0..<width * height).flatMap { _ in color })
+    }
 
     /// Returns smooth gradients with noise and a hard edge; every pixel differs from its neighbours.
     static func waves(_ width: Int, _ height: Int, opaque: Bool = true, seed: UInt64 = 1) -> TestPicture {
@@ -46,52 +55,66 @@ struct TestPicture {
     }
 }
 
-/// A Lanczos resampler with three lobes in double precision: the reference for the resampling tests.
-struct ReferenceResampler {
-    static func weights(_ source: Int, _ target: Int, _ pixel: Int) -> [(Int, Double)] {
+/// Filters of rows, then of columns, in double precision: the reference for tests of resampling and blurring.
+enum ReferenceFilter {
+    /// The source pixels that a target pixel takes, each with its weight.
+    typealias Weights = [(index: Int, weight: Double)]
+
+    /// Returns the weights of Lanczos with three lobes.
+    static func lanczos(_ source: Int, _ target: Int) -> [Weights] {
         let scale = Double(source) / Double(target)
         let width = max(1, scale)
-        let middle = (Double(pixel) + 0.5) * scale
-        var found: [(Int, Double)] = []
-        for index in max(0, Int(middle - 3 * width) - 1)..<min(source, Int(middle + 3 * width) + 2) {
-            let x = (Double(index) + 0.5 - middle) / width
-            let weight = abs(x) < 1e-12 ? 1 : abs(x) >= 3 ? 0 : 3 * sine(x) * sine(x / 3) / (x * x)
-            found.append((index, weight))
+        return (0..<target).map { pixel in
+            let middle = (Double(pixel) + 0.5) * scale
+            let near = max(0, Int(middle - 3 * width) - 1)..<min(source, Int(middle + 3 * width) + 2)
+            return normalized(near) { index in
+                let x = (Double(index) + 0.5 - middle) / width
+                return abs(x) < 1e-12 ? 1 : abs(x) >= 3 ? 0 : 3 * sin(x * .pi) * sin(x * .pi / 3) / (x * x * .pi * .pi)
+            }
         }
-        let total = found.reduce(0) { $0 + $1.1 }
-        return found.map { ($0.0, $0.1 / total) }
     }
 
-    private static func sine(_ x: Double) -> Double { sin(x * .pi) / .pi }
+    /// Returns the weights of a Gaussian up to seven standard deviations, with the edges repeated outside.
+    static func gauss(_ count: Int, _ sigma: Double) -> [Weights] {
+        let reach = Int(sigma * 7) + 2
+        return (0..<count).map { pixel in
+            var shares = [Double](repeating: 0, count: count)
+            for (offset, weight) in normalized(-reach..<reach + 1, { exp(-Double($0 * $0) / (2 * sigma * sigma)) }) {
+                shares[min(max(pixel + offset, 0), count - 1)] += weight
+            }
+            return shares.enumerated().map { ($0.offset, $0.element) }
+        }
+    }
 
-    static func resample(_ picture: TestPicture, to target: PixelSize) -> [UInt8] {
-        let (width, height) = (picture.size.width, picture.size.height)
-        var middle = [Double](repeating: 0, count: target.width * height * 4)
-        for x in 0..<target.width {
-            let weights = weights(width, target.width, x)
-            for y in 0..<height {
+    private static func normalized(_ indices: Range<Int>, _ weight: (Int) -> Double) -> Weights {
+        let weights = indices.map(weight)
+        let total = weights.reduce(0, +)
+        return zip(indices, weights).map { ($0, $1 / total) }
+    }
+
+    /// Returns the filtered bytes, with colours and alpha as they come out of the weights.
+    static func apply(_ pixels: [UInt8], _ size: PixelSize, columns: [Weights], rows: [Weights]) -> [Double] {
+        var across: [Double] = []
+        for start in stride(from: 0, to: pixels.count, by: size.width * 4) {
+            for weights in columns {
                 for color in 0..<4 {
-                    var sum = 0.0
-                    for (index, weight) in weights {
-                        sum += weight * Double(picture.pixels[(y * width + index) * 4 + color])
-                    }
-                    middle[(y * target.width + x) * 4 + color] = sum
+                    across.append(weights.reduce(0) { $0 + $1.weight * Double(pixels[start + $1.index * 4 + color]) })
                 }
             }
         }
-        var result: [UInt8] = []
-        result.reserveCapacity(target.width * target.height * 4)
-        for y in 0..<target.height {
-            let weights = weights(height, target.height, y)
-            for x in 0..<target.width {
-                let sums = (0..<4).map { color in
-                    weights.reduce(0.0) { $0 + $1.1 * middle[($1.0 * target.width + x) * 4 + color] }
-                }
-                let alpha = min(255, max(0, sums[3].rounded()))
-                for color in 0..<3 { result.append(UInt8(min(alpha, max(0, sums[color].rounded())))) }
-                result.append(UInt8(alpha))
-            }
+        let stride = columns.count * 4
+        return rows.flatMap { weights in
+            (0..<stride).map { column in weights.reduce(0) { $0 + $1.weight * across[$1.index * stride + column] } }
         }
-        return result
+    }
+
+    /// Returns the picture resampled by Lanczos, with no colour above its alpha.
+    static func resample(_ picture: TestPicture, to target: PixelSize) -> [UInt8] {
+        var values = apply(
+            picture.pixels, picture.size, columns: lanczos(picture.size.width, target.width),
+            rows: lanczos(picture.size.height, target.height)
+        ).map { min(255, max(0, $0.rounded())) }
+        for index in values.indices { values[index] = min(values[index], values[index | 3]) }
+        return values.map { UInt8($0) }
     }
 }

@@ -1,4 +1,5 @@
 import Dipper
+import DipperTesting
 import TestSupport
 import Testing
 
@@ -93,9 +94,10 @@ struct ProcessorRuleTests {
         let pixels = (0..<40 * 30).flatMap { (index: Int) -> [UInt8] in
             (10..<30).contains(index % 40) && (8..<22).contains(index / 40) ? [255, 0, 0, 255] : [0, 0, 0, 0]
         }
-        let image = try #require(Image(size: PixelSize(width: 40, height: 30), premultiplied: pixels))
+        let image = try TestPicture(size: PixelSize(width: 40, height: 30), pixels: pixels).image()
         let processors: [any ImageProcessor] = [
             .blur(0.8), .blur(3), .blur(9), .rotate(degrees: 17), .resize(width: 13, height: 13), .scale(by: 1.3),
+            .resize(width: 6, height: 6, .stretch), .resize(width: 97, height: 97, .stretch, allowsUpscaling: true),
             .roundedCorners(radius: 14.5), .circle, .colorControls(saturation: 1, exposure: 0.4),
             .border(.clear, width: 2),
         ]
@@ -106,6 +108,26 @@ struct ProcessorRuleTests {
                     let pixel = result[x, y]
                     #expect(pixel.x == pixel.w && pixel.y == 0 && pixel.z == 0, "\(processor.identifier)")
                 }
+            }
+        }
+    }
+
+    /// Blurs and sizes, the last of them one that is averaged over boxes.
+    private static let smoothing: [any ImageProcessor] =
+        [0.3, 1, 3, 5, 12, 80, 5000, 1e12].map { .blur($0) }
+        + [1, 9, 64, 500].map { .resize(width: $0, height: 3, .stretch, allowsUpscaling: true) }
+
+    @Test("an even colour stays what it is", arguments: [(1, 1), (2, 17), (40, 3), (7, 2), (100, 2), (333, 2)])
+    func even(width: Int, height: Int) throws {
+        let colors = [
+            Color(hex: 0xc803ff), Color(hex: 0xe400fc, alpha: 0.4), .clear, Color(hex: 0xffffff, alpha: 1 / 255.0),
+        ]
+        for color in colors {
+            let image = Image.filled(with: color, width, height)
+            for processor in Self.smoothing {
+                let result = try processor.process(image, .init())
+                let same = Image.filled(with: color, result.width, result.height)
+                #expect(result.pixels == same.pixels, "\(processor.identifier)")
             }
         }
     }
@@ -146,12 +168,12 @@ struct ProcessorRuleTests {
     @Test("work that nobody waits for ends, and limits are held before memory is taken")
     func limits() throws {
         let image = try Processed.noise(37, 29)
+        var limits = DecodeLimits()
+        limits.bytes = 100
         for processor in try Processed.all() {
             #expect(throws: DipperError.cancelled, "\(processor.identifier)") {
                 _ = try processor.process(image, ProcessingContext(isCancelled: { true }))
             }
-            var limits = DecodeLimits()
-            limits.bytes = 100
             #expect(throws: DipperError.imageTooLarge, "\(processor.identifier)") {
                 _ = try processor.process(image, ProcessingContext(limits: limits))
             }
@@ -209,15 +231,12 @@ struct ProcessorRuleTests {
                 }
             }
         }
-        #expect(throws: DipperError.processingFailed) {
-            _ = try ImageProcessors.Crop(width: 0, height: 4).process(image, .init())
-        }
-        #expect(throws: DipperError.processingFailed) { _ = try ImageProcessors.Blur(.nan).process(image, .init()) }
-        #expect(throws: DipperError.processingFailed) {
-            _ = try ImageProcessors.RoundedCorners(radius: -3).process(image, .init())
-        }
-        #expect(throws: DipperError.processingFailed) {
-            _ = try ImageProcessors.Crop(to: PixelRect(x: 13, y: 0, width: 5, height: 5)).process(image, .init())
+        let refused: [any ImageProcessor] = [
+            .crop(width: 0, height: 4), .blur(.nan), .roundedCorners(radius: -3),
+            .crop(to: PixelRect(x: 13, y: 0, width: 5, height: 5)),
+        ]
+        for processor in refused {
+            expectError(.processingFailed) { _ = try processor.process(image, .init()) }
         }
     }
 }

@@ -69,7 +69,7 @@
                 return
             case .clear:
                 for y in area.top..<area.top + area.height {
-                    // mutant GIF: `count: area.width)` => `count: 0)`
+                    // mutant PictureTests: `count: area.width)` => `count: 0)`
                     (row(y) + area.left).update(repeating: 0, count: area.width)
                 }
             case .restore:

@@ -51,7 +51,7 @@ extension ImageFormat {
         default: break
         }
         if bytes.holds("GIF87a") || bytes.holds("GIF89a") { return .gif }
-        // mutant ImageFormat|WebP: `", at: 8) { ret` => `", at: 9) { ret`
+        // mutant ImageFormat: `", at: 8) { ret` => `", at: 9) { ret`
         if bytes.holds("RIFF"), bytes.holds("WEBP", at: 8) { return .webp }
         if bytes.holds("ftyp", at: 4) { return FileTypeBox.format(bytes) }
         if bytes.holds("%PDF-") { return .pdf }
