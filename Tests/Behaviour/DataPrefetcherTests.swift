@@ -37,7 +37,6 @@ struct DataPrefetcherTests {
         #expect(told.value.first?.finished == 0 && told.value.first?.total == 6)
         #expect(told.value.map(\.finished) == told.value.map(\.finished).sorted())
         #expect(told.value.last?.completed == 6 && told.value.last?.fraction == 1)
-        await test.cache.shutdown()
     }
 
     @Test("the result has what was fetched, what failed and what the cache had; entries out of date are asked for")
@@ -85,7 +84,6 @@ struct DataPrefetcherTests {
         let late = Box(0)
         prefetcher?.onEnd { _ in late.update { $0 += 1 } }
         #expect(late.value == (byRelease ? 0 : 1), "a closure that is added late is called, too")
-        await test.cache.shutdown()
     }
 
     @Test("a stop does not end what others wait for")
@@ -99,7 +97,6 @@ struct DataPrefetcherTests {
         transfer.finish(with: bytes)
         #expect(try await task.value == bytes)
         #expect(!transfer.isCancelled && test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("while it pauses no call begins; what runs goes on to its end; what is added comes last")
@@ -125,7 +122,6 @@ struct DataPrefetcherTests {
         for _ in 0..<3 { try await test.transport.nextTransfer().finish(with: bytes) }
         #expect(await prefetcher.value.completed.map(\.url) == urls(3) + [url("more")])
         #expect(!prefetcher.isPaused && test.transport.transfers.count == 5)
-        await test.cache.shutdown()
     }
 
     @Test("calls that wait for their next attempt hold no place, and end like others")
@@ -141,7 +137,6 @@ struct DataPrefetcherTests {
         test.clock.advance(by: .seconds(5))
         try await test.transport.nextTransfer().finish(with: bytes)
         #expect(await prefetcher.value.completed.map(\.url) == [url("1"), url("0")])
-        await test.cache.shutdown()
     }
 
     @Test("awaiting the end does not wait for the closures, which then get the latest progress, and the end last")
@@ -158,7 +153,6 @@ struct DataPrefetcherTests {
         queue.resume()
         try await told.wait { $0.last == "end 50" }
         #expect(told.value.contains("50 of 50") && told.value.count < 20, "\(told.value)")
-        await test.cache.shutdown()
     }
 
     @Test("nothing to do ends at once, and so does a cache that is shut down")

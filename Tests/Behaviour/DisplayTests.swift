@@ -28,7 +28,6 @@ struct DisplayTests {
         #expect(told == ["placeholder 000000ff", "activity", "no activity", "image 16x12, fade"])
         await test.cache.idle()
         #expect(screen.ends.value == ["16x12"])
-        await test.cache.shutdown()
     }
 
     @Test("a picture in memory is shown before the call returns, without placeholder or transition")
@@ -44,7 +43,6 @@ struct DisplayTests {
         }
         screen.set(ImageRequest(a), options: fade.with(\.transitionsAlways, true))
         #expect(screen.told.last == "image 16x12, fade" && screen.ends.value == ["16x12"])
-        await test.cache.shutdown()
     }
 
     @Test("a picture on disk is shown before the call returns, if that is asked for")
@@ -68,7 +66,6 @@ struct DisplayTests {
         screen.set(nil)
         screen.set(nil, placeholder: nil)
         #expect(screen.told == ["placeholder 000000ff", "nothing"] && screen.ends.value == ["no source", "no source"])
-        await test.cache.shutdown()
     }
 
     @Test("progress is told, and that the call waits for another attempt")
@@ -88,7 +85,6 @@ struct DisplayTests {
         again.finish(with: try picture.png)
         try await screen.waits(for: "no activity")
         try await screen.waits(for: "image 16x12")
-        await test.cache.shutdown()
     }
 
     @Test("a failure shows its own placeholder; without one, what was shown stays")
@@ -106,7 +102,6 @@ struct DisplayTests {
         // An end that is known at once.
         screen.set(ImageRequest(string: "no address"))
         #expect(screen.ends.value.last == "invalid URL" && screen.told.last == "placeholder 000000ff")
-        await test.cache.shutdown()
     }
 
     @Test("what is shown stays until the next picture is there, if that is asked for")
@@ -122,7 +117,6 @@ struct DisplayTests {
         try await test.transport.nextTransfer().finish(with: try small.png)
         try await screen.waits(for: "image 3x2")
         #expect(!screen.told.contains { $0.hasPrefix("placeholder") })
-        await test.cache.shutdown()
     }
 
     @Test("previews are shown while the bytes arrive")
@@ -138,7 +132,6 @@ struct DisplayTests {
         transfer.finish(with: ProgressivePhoto.file)
         try await screen.waits(for: "image")
         try await screen.waits(forEnds: 1)
-        await test.cache.shutdown()
     }
 
     #if GIF
@@ -170,7 +163,6 @@ struct DisplayTests {
             screen.set(ImageRequest(a), options: options.with(\.playsAnimations, false))
             try await screen.waits(for: "image")
             #expect(screen.binding.animatedImage == nil)
-            await test.cache.shutdown()
         }
     #endif
 
@@ -193,7 +185,6 @@ struct DisplayTests {
         await test.cache.idle()
         #expect(test.cache.hasImage(for: a))
         #expect(screen.told.last == "image 3x2" && screen.ends.value == ["replaced", "3x2"])
-        await test.cache.shutdown()
     }
 
     @Test("what is replaced is cancelled, if that is asked for; the same picture set again is not fetched anew")
@@ -213,7 +204,6 @@ struct DisplayTests {
         #expect(screen.told.last == "placeholder an empty frame")
         await test.cache.idle()
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("an answer that comes while another picture is being set is not taken for that picture's")
@@ -237,7 +227,6 @@ struct DisplayTests {
         await test.cache.idle()
         #expect(ends.value.isEmpty)
         withExtendedLifetime(binding) {}
-        await test.cache.shutdown()
     }
 
     @Test("a display that sets another picture as it is shown one gets that one, and each call ends once")
@@ -255,7 +244,6 @@ struct DisplayTests {
         try await screen.waits(for: "image 3x2")
         await test.cache.idle()
         #expect(screen.told.last == "image 3x2" && screen.ends.value == ["replaced"])
-        await test.cache.shutdown()
     }
 
     // MARK: On screen and off
@@ -279,7 +267,6 @@ struct DisplayTests {
         _ = try await urgent.value
         try await screen.waits(forEnds: 1)
         #expect(screen.ends.value == ["16x12"] && test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("what is set off screen is prefetched, or left until the display appears")
@@ -296,7 +283,6 @@ struct DisplayTests {
         screen.perform { $0.willAppear() }
         let wanted = try await test.transport.nextTransfer()
         #expect(wanted.request.url == b && wanted.queue == .fast)
-        await test.cache.shutdown()
     }
 
     @Test("short of memory, a display that nobody sees lets go of its picture, and gets it back from where it is kept")
@@ -351,7 +337,6 @@ struct DisplayTests {
         }
         screen.set(ImageRequest(b))
         #expect(screen.told.last == "no activity" && screen.ends.value == ["cancelled", "cancelled"])
-        await test.cache.shutdown()
     }
 
     @Test("setting and waiting from a task gives the picture, or says that another was set or the task cancelled")
@@ -403,6 +388,5 @@ struct DisplayTests {
         next.finish(with: try picture.png)
         try await ends.wait { $0 == ["cancelled", "cancelled"] }
         withExtendedLifetime(binding) {}
-        await test.cache.shutdown()
     }
 }

@@ -42,7 +42,6 @@ struct FakesTests {
         #expect(image.size == plain.size && difference <= (format == .png ? 0 : 3))
         let headers = try await test.cache.data.getData(a).response.headers
         #expect(headers["Content-Type"] == "image/\(format)" && headers["ETag"] == "\"1\"")
-        await test.cache.shutdown()
     }
 
     @Test("a media type that is given stays; a format that cannot be written is an error")
@@ -72,7 +71,6 @@ struct FakesTests {
                 #expect(shown.image.pixels == frame.image.pixels && shown.duration == frame.duration)
             }
             #expect(try decoder.next() == nil)
-            await test.cache.shutdown()
         }
     #endif
 
@@ -87,7 +85,6 @@ struct FakesTests {
         test.cache.clearMemory()
         _ = try await test.cache.getImage(a).value
         #expect(test.decoder.decodes == 2)
-        await test.cache.shutdown()
     }
 
     @Test("holds each decode until the test releases it, or all, also those that come later")
@@ -109,7 +106,6 @@ struct FakesTests {
         test.decoder.releaseAll()
         for task in tasks + urls[10...].map({ test.cache.getImage($0) }) { _ = try await task.value }
         #expect(test.decoder.decodes == 20)
-        await test.cache.shutdown()
     }
 
     @Test("fails as often as the test asks for, with the error that it asks for")
@@ -125,7 +121,6 @@ struct FakesTests {
         #expect(await test.cache.getImage(a).error == .imageTooLarge)
         #expect(try await test.cache.getImage(a).value.pixels == picture.pixels)
         #expect(test.decoder.decodes == 3)
-        await test.cache.shutdown()
     }
 
     @Test("makes pictures of a size of any bytes, in the size that the request asks for, within the limits")
@@ -142,7 +137,6 @@ struct FakesTests {
         options.limits.pixels = 1_199
         let limited = options
         #expect(throws: DipperError.imageTooLarge) { try decoder.decode(Data(), limited) }
-        await test.cache.shutdown()
     }
 
     // MARK: A display that records

@@ -92,7 +92,6 @@ struct ImagePrefetcherTests {
         transfer.finish(with: try Image.sample().png)
         #expect(try await image.value.pixels == Image.sample().pixels)
         #expect(await prefetcher.value.completed.count == 1 && test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("what is never on disk is prefetched once, also in a cache with a folder", arguments: [false, true])

@@ -39,7 +39,6 @@ struct ListLoaderTests {
         #expect(Set(rows.prefix(4)) == Set(10..<14) && Array(rows.dropFirst(4).prefix(4)) == [14, 9, 15, 8])
         #expect(rows.count == 12 && Set(rows) == Set(6..<18))
         withExtendedLifetime(list) {}
-        await test.cache.shutdown()
     }
 
     @Test("scrolling on demotes what left the screen, cancels what is far away, and fetches nothing twice")
@@ -60,7 +59,6 @@ struct ListLoaderTests {
         test.clock.advance(by: .seconds(1))
         list.update(visible: 0..<1)
         try await test.transport.waitForTransfers(2, of: Self.address(0))
-        await test.cache.shutdown()
     }
 
     @Test("a prefetched row that comes on screen is promoted in place; one that failed is asked for again")
@@ -82,7 +80,6 @@ struct ListLoaderTests {
         try await prefetch.wait { $0.queue == .fast }
         try await test.transport.waitForTransfers(2, of: Self.address(1))
         #expect(!prefetch.isCancelled && test.transport.transfers(of: Self.address(2)).count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("nothing is fetched while the list rushes by; what it comes to rest at is, and at once")
@@ -103,7 +100,6 @@ struct ListLoaderTests {
             try await transfer.wait { $0.isCancelled }
         }
         withExtendedLifetime(list) {}
-        await test.cache.shutdown()
     }
 
     @Test("displays follow their rows: a glimpse of what the cache has, the rest once the list stays")
@@ -144,7 +140,6 @@ struct ListLoaderTests {
         list.update(visible: 900..<910)
         try await test.transport.waitForTransfers(1, of: Self.address(900))
         #expect(!other.binding.isOnScreen)
-        await test.cache.shutdown()
     }
 
     @Test("what an attached display waits for is cancelled when its row is far away")
@@ -162,7 +157,6 @@ struct ListLoaderTests {
         try await test.transport.waitForTransfers(1, of: Self.address(501))
         screen.perform { list.detach($0) }
         #expect(!screen.binding.isOnScreen)
-        await test.cache.shutdown()
     }
 
     @Test("a reload makes the calls anew, also while calls are being arranged; letting go of the loader ends them")
@@ -204,7 +198,6 @@ struct ListLoaderTests {
         // Returns when all calls have been cancelled.
         await test.cache.idle()
         #expect(test.transport.transfers.allSatisfy { $0.isCancelled })
-        await test.cache.shutdown()
     }
 
     @Test("rows without pictures take no place among the prefetches")
@@ -215,6 +208,5 @@ struct ListLoaderTests {
         let transfer = try await test.transport.nextTransfer()
         #expect(row(transfer) == 9 && transfer.queue == .slow)
         withExtendedLifetime(list) {}
-        await test.cache.shutdown()
     }
 }

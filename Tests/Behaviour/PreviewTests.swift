@@ -41,7 +41,6 @@ struct PreviewTests {
         let errors = seen.map { zip($0.pixels, whole.pixels).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) } }
         #expect(errors == errors.sorted(by: >) && errors[0] > 0, "\(errors)")
         #expect(test.cache.image(for: a)?.pixels == whole.pixels, "previews are not kept")
-        await test.cache.shutdown()
     }
 
     @Test("who begins to look while nothing comes sees what has come before")
@@ -55,7 +54,6 @@ struct PreviewTests {
         try await previews.wait { $0 == 1 }
         transfer.finish(with: file)
         _ = try await (first.value, second.value)
-        await test.cache.shutdown()
     }
 
     @Test("what comes while a preview is being made is previewed afterwards, even if nothing more comes")
@@ -77,7 +75,6 @@ struct PreviewTests {
         decoder.releaseAll()
         transfer.finish(with: file)
         _ = try await task.value
-        await test.cache.shutdown()
     }
 
     @Test("previews are processed, and come over a real connection that stands still")
@@ -95,7 +92,6 @@ struct PreviewTests {
         task.cancel()
         #expect(await task.error == .cancelled)
         await cache.shutdown()
-        await server.stop()
     }
 
     @Test("who wants the same made of the same bytes shares the decoding; a latecomer sees the last preview at once")
@@ -143,7 +139,6 @@ struct PreviewTests {
         try await seen.wait { $0["again"]?.count == 1 }
         #expect(test.decoder.decodes == count + 1)
         again.cancel()
-        await test.cache.shutdown()
     }
 
     @Test("baseline pictures, and requests that want none, have no previews")
@@ -162,7 +157,6 @@ struct PreviewTests {
         }
         await test.cache.idle()
         #expect(previews.value == 0)
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -186,7 +180,6 @@ struct PreviewTests {
         try await previews.wait { $0 == 1 }
         task.cancel()
         #expect(await task.error == .cancelled)
-        await test.cache.shutdown()
     }
 
     @Test("a hook that is added after the end hears the picture last")
@@ -205,6 +198,5 @@ struct PreviewTests {
             .onPreview { _ in told.update { $0.append("preview") } }
         await test.cache.idle()
         #expect(told.value.last == "picture")
-        await test.cache.shutdown()
     }
 }

@@ -92,7 +92,6 @@ struct GuideTests {
         let second = SGImageCacheGuide.binding(other, a, test.cache, .sample(seed: 7), Loop())
         SGImageCacheGuide.onScreen(second)
         #expect(other.image?.pixels == picture.pixels && second.isOnScreen)
-        await test.cache.shutdown()
     }
 
     @Test("a request has what it was given")
@@ -129,7 +128,6 @@ struct GuideTests {
         try await transfer.wait { $0.isCancelled && $0.queue == .slow }
         await test.cache.idle()
         #expect(test.cache.data.queueCounts == QueueCounts() && test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("there is each of the calls that are mapped")
@@ -183,7 +181,6 @@ struct GuideTests {
         try await TestingGuide.decoders(a)
         let test = TestImageCache()
         try await TestingGuide.displays(a, test.transport, test.cache, picture)
-        await test.cache.shutdown()
     }
 
     @Test("displays, bindings and lists do what they say")
@@ -202,7 +199,6 @@ struct GuideTests {
         try await told.wait { $0.last == "000000ff" }
         try await test.transport.waitForTransfers(1, of: url("3"))
         withExtendedLifetime((view, list)) {}
-        await test.cache.shutdown()
     }
 
     @Test("settings are taken")
@@ -268,7 +264,6 @@ struct GuideTests {
         try await test.transport.nextTransfer().finish(with: bytes)
         await test.cache.idle()
         #expect(view.images.last?.pixels == (try JPEGDecoder().decode(bytes, DecodeOptions()).pixels))
-        await test.cache.shutdown()
     }
 
     #if GIF

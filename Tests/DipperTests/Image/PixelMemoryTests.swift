@@ -30,7 +30,6 @@ struct PixelMemoryTests {
         let image = try PixelBuffer(PixelSize(width: 1025, height: 1024)).image(isOpaque: false)
         try test.cache.addImage(image, for: url("a"))
         #expect(test.cache.memoryCount == 1 && test.cache.memorySize >= 6 << 20)
-        await test.cache.shutdown()
     }
 
     @Test("Memory that the system does not have is an error, and nothing worse")

@@ -126,7 +126,6 @@ struct VideoFrameTests {
         #expect(image.size == PixelSize(width: 160, height: 90) && image.mainColor == 2)
         test.transport.script(url("video.mp4"), [.body(await VideoFile.colors)])
         #expect(try await DecodingGuide.remoteVideo(test.cache, url("video.mp4")).mainColor == 2)
-        await test.cache.shutdown()
     }
 
     @Test(

@@ -168,7 +168,6 @@ struct VideoProgramTests {
         if shutsDown { await test.cache.shutdown() } else { task.cancel() }
         #expect(await task.error?.isCancelled == true)
         #expect(await news.next() == nil)
-        await test.cache.shutdown()
     }
 
     @Test("runs leave no open file and no process behind, however they end")
