@@ -12,16 +12,22 @@ struct DisplayTests {
     private let small = Image.sample(3, 2)
     private let fade = DisplayOptions().with(\.transition, .fade(.milliseconds(200)))
 
+    /// A cache and a screen that loads a picture from it.
+    private func loading(
+        _ options: DisplayOptions = DisplayOptions()
+    ) async throws -> (TestImageCache, Screen, ScriptedTransfer) {
+        let test = TestImageCache { $0.data.progressInterval = .zero }
+        let screen = Screen(test.cache, options: options)
+        screen.set(ImageRequest(a))
+        return (test, screen, try await test.transport.nextTransfer())
+    }
+
     // MARK: What is shown
 
     @Test("placeholder and activity come first, the picture with its transition; the end is told once")
     func load() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache, options: fade)
-        screen.set(ImageRequest(a))
-        #expect(screen.told == ["placeholder 000000ff", "activity"])
-        let transfer = try await test.transport.nextTransfer()
-        #expect(transfer.queue == .fast)
+        let (test, screen, transfer) = try await loading(fade)
+        #expect(screen.told == ["placeholder 000000ff", "activity"] && transfer.queue == .fast)
         transfer.finish(with: try picture.png)
         try await screen.waits(forEnds: 1)
         let told = screen.told.filter { !$0.hasSuffix("%") }
@@ -35,10 +41,9 @@ struct DisplayTests {
         let test = TestImageCache()
         try test.script(a, picture)
         _ = try await test.cache.getImage(a).value
-        let screen = Screen(test.cache, options: fade)
-        let address = a
-        screen.queue.sync {
-            screen.binding.setImage(address)
+        let (screen, address) = (Screen(test.cache, options: fade), a)
+        screen.perform { binding in
+            binding.setImage(address)
             #expect(screen.display.descriptions == ["image 16x12"])
         }
         screen.set(ImageRequest(a), options: fade.with(\.transitionsAlways, true))
@@ -70,10 +75,7 @@ struct DisplayTests {
 
     @Test("progress is told, and that the call waits for another attempt")
     func activity() async throws {
-        let test = TestImageCache { $0.data.progressInterval = .zero }
-        let screen = Screen(test.cache)
-        screen.set(ImageRequest(a))
-        let transfer = try await test.transport.nextTransfer()
+        let (test, screen, transfer) = try await loading()
         transfer.send(progress: 25, of: 100)
         try await screen.waits(for: "activity 25 %")
         transfer.fail(with: .connectionLost)
@@ -83,8 +85,7 @@ struct DisplayTests {
         let again = try await test.transport.nextTransfer()
         #expect(try await !screen.display.nextEvent().description.hasSuffix("waiting"))
         again.finish(with: try picture.png)
-        try await screen.waits(for: "no activity")
-        try await screen.waits(for: "image 16x12")
+        for text in ["no activity", "image 16x12"] { try await screen.waits(for: text) }
     }
 
     @Test("a failure shows its own placeholder; without one, what was shown stays")
@@ -106,10 +107,8 @@ struct DisplayTests {
 
     @Test("what is shown stays until the next picture is there, if that is asked for")
     func keepsCurrent() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache, options: DisplayOptions().with(\.keepsCurrentImage, true))
-        try test.script(a, picture)
-        screen.set(ImageRequest(a))
+        let (test, screen, first) = try await loading(DisplayOptions().with(\.keepsCurrentImage, true))
+        first.finish(with: try picture.png)
         try await screen.waits(forEnds: 1)
         screen.display.forget()
         screen.set(ImageRequest(b))
@@ -131,7 +130,6 @@ struct DisplayTests {
         try await screen.waits(for: "preview")
         transfer.finish(with: ProgressivePhoto.file)
         try await screen.waits(for: "image")
-        try await screen.waits(forEnds: 1)
     }
 
     #if GIF
@@ -170,10 +168,7 @@ struct DisplayTests {
 
     @Test("the newest picture wins, whichever comes first; the older call goes on as a prefetch")
     func newest() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache)
-        screen.set(ImageRequest(a))
-        let first = try await test.transport.nextTransfer()
+        let (test, screen, first) = try await loading()
         screen.set(ImageRequest(b))
         let second = try await test.transport.nextTransfer()
         #expect(screen.ends.value == ["replaced"])
@@ -189,10 +184,7 @@ struct DisplayTests {
 
     @Test("what is replaced is cancelled, if that is asked for; the same picture set again is not fetched anew")
     func abandonment() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache, options: DisplayOptions().with(\.abandonment, .cancel))
-        screen.set(ImageRequest(a))
-        let first = try await test.transport.nextTransfer()
+        let (test, screen, first) = try await loading(DisplayOptions().with(\.abandonment, .cancel))
         screen.set(ImageRequest(a))
         screen.set(ImageRequest(b))
         try await first.wait { $0.isCancelled }
@@ -219,13 +211,11 @@ struct DisplayTests {
             guard case .placeholder(.color(.black)) = content else { return }
             transfer.finish(with: Data(), status: 404)
         }
-        binding.setImage(new, placeholder: .color(.black)) { result in
-            if case .failure(let error) = result { ends.update { $0.append(error.shortDescription) } }
-        }
+        binding.setImage(new, placeholder: .color(.black)) { result in ends.update { $0.append(result.text) } }
         try await test.transport.nextTransfer().finish(with: try small.png)
         #expect(try await display.nextImage().size == small.size)
         await test.cache.idle()
-        #expect(ends.value.isEmpty)
+        #expect(ends.value == ["3x2"])
         withExtendedLifetime(binding) {}
     }
 
@@ -250,10 +240,7 @@ struct DisplayTests {
 
     @Test("off screen, what is waited for goes on as a prefetch; back on screen it is urgent again, in one transfer")
     func presence() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache)
-        screen.set(ImageRequest(a))
-        let transfer = try await test.transport.nextTransfer()
+        let (test, screen, transfer) = try await loading()
         screen.perform { $0.didDisappear() }
         try await transfer.wait { $0.queue == .slow }
         #expect(!screen.binding.isOnScreen)
@@ -316,10 +303,7 @@ struct DisplayTests {
 
     @Test("cancelling leaves what is shown, and later appearances alone")
     func cancel() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache)
-        screen.set(ImageRequest(a))
-        let transfer = try await test.transport.nextTransfer()
+        let (test, screen, transfer) = try await loading()
         screen.perform { $0.cancel() }
         try await transfer.wait { $0.isCancelled }
         #expect(screen.ends.value == ["cancelled"] && screen.told.last == "no activity")
@@ -332,9 +316,7 @@ struct DisplayTests {
         #expect(test.transport.transfers.count == 1 && screen.ends.value == ["cancelled"])
         // A display that cancels as it is shown something is left in order.
         let binding = screen.binding
-        screen.display.onShow { content in
-            if case .placeholder = content { binding.cancel() }
-        }
+        screen.display.onShow { content in if case .placeholder = content { binding.cancel() } }
         screen.set(ImageRequest(b))
         #expect(screen.told.last == "no activity" && screen.ends.value == ["cancelled", "cancelled"])
     }
@@ -347,23 +329,18 @@ struct DisplayTests {
         let response = try await screen.binding.setImageAndWait(ImageRequest(a))
         #expect(response.image.size == picture.size && screen.told.last == "image 16x12")
         let (binding, address) = (screen.binding, b)
-        func waiting() -> Task<DipperError?, Never> {
-            Task {
-                do throws(DipperError) {
-                    _ = try await binding.setImageAndWait(ImageRequest(address))
-                    return nil
-                } catch { return error }
-            }
+        func waiting() -> Task<Void, any Error> {
+            Task { _ = try await binding.setImageAndWait(ImageRequest(address)) }
         }
         let replaced = waiting()
         _ = try await test.transport.nextTransfer()
         screen.set(nil)
-        #expect(await replaced.value == .replaced)
+        await #expect(throws: DipperError.replaced) { try await replaced.value }
         screen.perform { $0.didDisappear() }
         let cancelled = waiting()
         try await screen.waits(for: "nothing")
         cancelled.cancel()
-        #expect(await cancelled.value == .cancelled)
+        await #expect(throws: DipperError.cancelled) { try await cancelled.value }
         await test.cache.shutdown()
     }
 
@@ -371,9 +348,7 @@ struct DisplayTests {
     func release() async throws {
         let test = TestImageCache()
         let ends = Box<[String]>([])
-        let note: ImageBinding.Completion = { result in
-            if case .failure(let error) = result { ends.update { $0.append(error.shortDescription) } }
-        }
+        let note: ImageBinding.Completion = { result in ends.update { $0.append(result.text) } }
         var display: RecordingDisplay? = RecordingDisplay()
         var binding: ImageBinding? = ImageBinding(try #require(display), cache: test.cache, queue: .inPlace)
         binding?.setImage(a, then: note)

@@ -97,27 +97,23 @@ struct ImagePrefetcherTests {
     @Test("what is never on disk is prefetched once, also in a cache with a folder", arguments: [false, true])
     func neverOnDisk(isProvided: Bool) async throws {
         struct Provider: DataProvider {
-            let asked: Box<Int>
-            let bytes: Data
+            let asked = Box(0)
             let cacheKey = CacheKey("provided")
             let isLocal = true
             func data() async throws -> Data {
                 asked.update { $0 += 1 }
-                return bytes
+                return try Image.sample().png
             }
         }
         let test = TestImageCache(folder: TemporaryFolder())
         try test.script(a, .sample())
-        let asked = Box(0)
-        let request =
-            isProvided
-            ? ImageRequest(Provider(asked: asked, bytes: try Image.sample().png))
-            : ImageRequest(a).with(\.cachePolicy, .memoryOnly)
+        let provider = Provider()
+        let request = isProvided ? ImageRequest(provider) : ImageRequest(a).with(\.cachePolicy, .memoryOnly)
         for round in 0..<3 {
             let result = await ImagePrefetcher(test.cache, [request]).value
             #expect(result.failed.isEmpty && result.skipped.count == (round == 0 ? 0 : 1), "\(round): \(result)")
         }
-        #expect(asked.value + test.transport.transfers.count == 1 && test.cache.hasImage(for: request))
+        #expect(provider.asked.value + test.transport.transfers.count == 1 && test.cache.hasImage(for: request))
         await test.cache.shutdown()
     }
 }

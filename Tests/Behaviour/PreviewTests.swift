@@ -16,6 +16,13 @@ struct PreviewTests {
 
     init() throws { whole = try CodecRegistry.standard.decode(ProgressivePhoto.file) }
 
+    /// Asks for the picture, counts its previews, and returns when the request is sent.
+    private func asked(_ test: TestImageCache) async throws -> (ImageTask, Box<Int>, ScriptedTransfer) {
+        let previews = Box(0)
+        let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
+        return (task, previews, try await test.transport.nextTransfer())
+    }
+
     /// Shows the cache the first bytes of the file.
     private func show(_ length: Int, _ transfer: ScriptedTransfer) {
         transfer.hold(TransferResponse(body: file.prefix(length)))
@@ -60,9 +67,7 @@ struct PreviewTests {
     func meanwhile() async throws {
         let decoder = CountingDecoder(JPEGDecoder(), isHeld: true)
         let test = TestImageCache(decoder: decoder)
-        let previews = Box(0)
-        let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
-        let transfer = try await test.transport.nextTransfer()
+        let (task, previews, transfer) = try await asked(test)
         show(lengths[0], transfer)
         try await decoder.waitForDecodes(1)
         test.clock.advance(by: .seconds(1))
@@ -92,6 +97,7 @@ struct PreviewTests {
         task.cancel()
         #expect(await task.error == .cancelled)
         await cache.shutdown()
+        await server.stop()
     }
 
     @Test("who wants the same made of the same bytes shares the decoding; a latecomer sees the last preview at once")
@@ -114,18 +120,15 @@ struct PreviewTests {
         #expect(seen.value["processed"]?.first?.pixels != first.pixels)
 
         let late = ask("late", previewed)
-        transfer.hold(TransferResponse(body: file.prefix(lengths[0])))
         test.clock.advance(by: .seconds(1))
-        transfer.send(progress: lengths[0], of: file.count)
+        show(lengths[0], transfer)
         try await seen.wait { $0["late"]?.count == 1 }
         #expect(seen.value["late"]?.first?.storage === first.storage && test.decoder.decodes == 2)
 
         // To leave takes nothing from the others.
         tasks[0].cancel()
-        let end = try #require(lengths.last)
-        transfer.hold(TransferResponse(body: file.prefix(end)))
         test.clock.advance(by: .seconds(1))
-        transfer.send(progress: end, of: file.count)
+        show(try #require(lengths.last), transfer)
         try await seen.wait { $0["second"]?.count == 2 && $0["late"]?.count == 2 }
         transfer.finish(with: file)
         for task in tasks[1...] + [late] { _ = try await task.value }
@@ -165,10 +168,8 @@ struct PreviewTests {
     func continued(status: Int) async throws {
         let first = lengths[0] / 2
         let test = TestImageCache()
-        let previews = Box(0)
-        let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
+        let (task, previews, broken) = try await asked(test)
         let headers: HTTPHeaders = ["ETag": "\"1\"", "Content-Length": "\(file.count)"]
-        let broken = try await test.transport.nextTransfer()
         broken.interrupt(with: TransferResponse(headers: headers, body: file.prefix(first)))
         try await test.clock.waitForSleepers(1)
         while test.clock.advanceToNextSleeper() {}
@@ -185,10 +186,7 @@ struct PreviewTests {
     @Test("a hook that is added after the end hears the picture last")
     func lateHook() async throws {
         let test = TestImageCache()
-        let task = test.cache.getImage(previewed)
-        let transfer = try await test.transport.nextTransfer()
-        let previews = Box(0)
-        task.onPreview { _ in previews.update { $0 += 1 } }
+        let (task, previews, transfer) = try await asked(test)
         show(lengths[0], transfer)
         try await previews.wait { $0 == 1 }
         transfer.finish(with: file)
