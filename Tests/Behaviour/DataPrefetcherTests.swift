@@ -7,6 +7,7 @@ import Testing
 
 @Suite("A prefetcher", .timeLimit(.minutes(2)))
 struct DataPrefetcherTests {
+    private let test = TestCache()
     private let bytes = Data("here".utf8)
 
     private func urls(_ count: Int) -> [URL] { (0..<count).map { url("\($0)") } }
@@ -46,10 +47,17 @@ struct DataPrefetcherTests {
         test.transport.script(url("0"), [.response(answer)])
         test.transport.script(url("1"), [.status(404)])
         try test.cache.addData(bytes, for: url("2"))
-        let result = await DataPrefetcher(test.cache, urls: urls(3)).value
+        let ends = Box(0)
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(3)).onEnd { _ in ends.update { $0 += 1 } }
+        let result = await prefetcher.value
         #expect(result.completed.map(\.url) == [url("0")] && result.skipped.map(\.url) == [url("2")])
         #expect(result.failed.map(\.request.url) == [url("1")] && result.failed.map(\.error) == [.status(404)])
         #expect(result.remaining.isEmpty)
+        prefetcher.start()
+        prefetcher.stop()
+        #expect(!prefetcher.add([DataRequest(url("late"))]))
+        await test.cache.idle()
+        try await ends.wait { $0 == 1 }
         await test.cache.synchronize()
         #expect(await DataPrefetcher(test.cache, urls: urls(1)).value.skipped.count == 1)
         test.date.advance(by: 11)
@@ -61,7 +69,6 @@ struct DataPrefetcherTests {
     @Test(
         "a stop cancels the calls under way, and tells once what was done and what was not", arguments: [false, true])
     func stop(byRelease: Bool) async throws {
-        let test = TestCache()
         let results = Box<[PrefetchResult<DataRequest>]>([])
         var prefetcher: DataPrefetcher? = DataPrefetcher(test.cache, urls: urls(5), maxOutstanding: 2)
             .onEnd { result in results.update { $0.append(result) } }
@@ -88,7 +95,6 @@ struct DataPrefetcherTests {
 
     @Test("a stop does not end what others wait for")
     func shared() async throws {
-        let test = TestCache()
         let prefetcher = DataPrefetcher(test.cache, urls: urls(1)).start()
         let transfer = try await test.transport.nextTransfer()
         let task = test.cache.getData(url("0"))
@@ -101,7 +107,6 @@ struct DataPrefetcherTests {
 
     @Test("while it pauses no call begins; what runs goes on to its end; what is added comes last")
     func pause() async throws {
-        let test = TestCache()
         let completed = Box(0)
         let prefetcher = DataPrefetcher(test.cache, urls: urls(3), maxOutstanding: 1)
             .onProgress { progress in completed.update { $0 = progress.completed } }
@@ -126,7 +131,6 @@ struct DataPrefetcherTests {
 
     @Test("calls that wait for their next attempt hold no place, and end like others")
     func parked() async throws {
-        let test = TestCache()
         let requests = urls(2).map { DataRequest($0).with(\.retryPolicy, .fixed(.seconds(5))) }
         let prefetcher = DataPrefetcher(test.cache, requests, maxOutstanding: 1).start()
         try await test.transport.nextTransfer().fail(with: .connectionLost)
@@ -157,7 +161,6 @@ struct DataPrefetcherTests {
 
     @Test("nothing to do ends at once, and so does a cache that is shut down")
     func nothing() async throws {
-        let test = TestCache()
         let prefetcher = DataPrefetcher(test.cache, urls: [])
         #expect(await prefetcher.value.completed.isEmpty && prefetcher.progress.fraction == 1)
         await test.cache.shutdown()

@@ -7,26 +7,26 @@ import Testing
 
 @Suite("A display and its binding", .timeLimit(.minutes(2)))
 struct DisplayTests {
+    private let test = TestImageCache { $0.data.progressInterval = .zero }
     private let a = url("a.png"), b = url("b.png")
     private let picture = Image.sample()
     private let small = Image.sample(3, 2)
     private let fade = DisplayOptions().with(\.transition, .fade(.milliseconds(200)))
 
-    /// A cache and a screen that loads a picture from it.
+    /// Returns a screen that loads a picture, and the transfer.
     private func loading(
         _ options: DisplayOptions = DisplayOptions()
-    ) async throws -> (TestImageCache, Screen, ScriptedTransfer) {
-        let test = TestImageCache { $0.data.progressInterval = .zero }
+    ) async throws -> (Screen, ScriptedTransfer) {
         let screen = Screen(test.cache, options: options)
         screen.set(ImageRequest(a))
-        return (test, screen, try await test.transport.nextTransfer())
+        return (screen, try await test.transport.nextTransfer())
     }
 
     // MARK: What is shown
 
     @Test("placeholder and activity come first, the picture with its transition; the end is told once")
     func load() async throws {
-        let (test, screen, transfer) = try await loading(fade)
+        let (screen, transfer) = try await loading(fade)
         #expect(screen.told == ["placeholder 000000ff", "activity"] && transfer.queue == .fast)
         transfer.finish(with: try picture.png)
         try await screen.waits(forEnds: 1)
@@ -38,7 +38,6 @@ struct DisplayTests {
 
     @Test("a picture in memory is shown before the call returns, without placeholder or transition")
     func memory() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         _ = try await test.cache.getImage(a).value
         let (screen, address) = (Screen(test.cache, options: fade), a)
@@ -66,7 +65,6 @@ struct DisplayTests {
 
     @Test("without a request the placeholder is shown; without a placeholder, nothing")
     func noSource() async {
-        let test = TestImageCache()
         let screen = Screen(test.cache)
         screen.set(nil)
         screen.set(nil, placeholder: nil)
@@ -75,7 +73,7 @@ struct DisplayTests {
 
     @Test("progress is told, and that the call waits for another attempt")
     func activity() async throws {
-        let (test, screen, transfer) = try await loading()
+        let (screen, transfer) = try await loading()
         transfer.send(progress: 25, of: 100)
         try await screen.waits(for: "activity 25 %")
         transfer.fail(with: .connectionLost)
@@ -90,7 +88,6 @@ struct DisplayTests {
 
     @Test("a failure shows its own placeholder; without one, what was shown stays")
     func failure() async throws {
-        let test = TestImageCache()
         test.transport.script(a, [.status(404)])
         let screen = Screen(test.cache)
         screen.set(ImageRequest(a), options: DisplayOptions().with(\.failure, .color(.white)))
@@ -107,7 +104,7 @@ struct DisplayTests {
 
     @Test("what is shown stays until the next picture is there, if that is asked for")
     func keepsCurrent() async throws {
-        let (test, screen, first) = try await loading(DisplayOptions().with(\.keepsCurrentImage, true))
+        let (screen, first) = try await loading(DisplayOptions().with(\.keepsCurrentImage, true))
         first.finish(with: try picture.png)
         try await screen.waits(forEnds: 1)
         screen.display.forget()
@@ -120,7 +117,6 @@ struct DisplayTests {
 
     @Test("previews are shown while the bytes arrive")
     func previews() async throws {
-        let test = TestImageCache()
         let screen = Screen(test.cache)
         screen.set(ImageRequest(a).with(\.showsPreviews, true))
         let transfer = try await test.transport.nextTransfer()
@@ -168,7 +164,7 @@ struct DisplayTests {
 
     @Test("the newest picture wins, whichever comes first; the older call goes on as a prefetch")
     func newest() async throws {
-        let (test, screen, first) = try await loading()
+        let (screen, first) = try await loading()
         screen.set(ImageRequest(b))
         let second = try await test.transport.nextTransfer()
         #expect(screen.ends.value == ["replaced"])
@@ -184,7 +180,7 @@ struct DisplayTests {
 
     @Test("what is replaced is cancelled, if that is asked for; the same picture set again is not fetched anew")
     func abandonment() async throws {
-        let (test, screen, first) = try await loading(DisplayOptions().with(\.abandonment, .cancel))
+        let (screen, first) = try await loading(DisplayOptions().with(\.abandonment, .cancel))
         screen.set(ImageRequest(a))
         screen.set(ImageRequest(b))
         try await first.wait { $0.isCancelled }
@@ -200,7 +196,6 @@ struct DisplayTests {
 
     @Test("an answer that comes while another picture is being set is not taken for that picture's")
     func lateAnswer() async throws {
-        let test = TestImageCache()
         let display = RecordingDisplay(), ends = Box<[String]>([])
         let binding = ImageBinding(display, cache: test.cache, queue: .inPlace)
         let (old, new) = (a, b)
@@ -221,7 +216,6 @@ struct DisplayTests {
 
     @Test("a display that sets another picture as it is shown one gets that one, and each call ends once")
     func reentrantSet() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         try test.cache.addImage(small, for: b)
         let screen = Screen(test.cache)
@@ -240,7 +234,7 @@ struct DisplayTests {
 
     @Test("off screen, what is waited for goes on as a prefetch; back on screen it is urgent again, in one transfer")
     func presence() async throws {
-        let (test, screen, transfer) = try await loading()
+        let (screen, transfer) = try await loading()
         screen.perform { $0.didDisappear() }
         try await transfer.wait { $0.queue == .slow }
         #expect(!screen.binding.isOnScreen)
@@ -258,7 +252,6 @@ struct DisplayTests {
 
     @Test("what is set off screen is prefetched, or left until the display appears")
     func setOffScreen() async throws {
-        let test = TestImageCache()
         let screen = Screen(test.cache)
         screen.perform { $0.didDisappear() }
         screen.set(ImageRequest(a))
@@ -303,7 +296,7 @@ struct DisplayTests {
 
     @Test("cancelling leaves what is shown, and later appearances alone")
     func cancel() async throws {
-        let (test, screen, transfer) = try await loading()
+        let (screen, transfer) = try await loading()
         screen.perform { $0.cancel() }
         try await transfer.wait { $0.isCancelled }
         #expect(screen.ends.value == ["cancelled"] && screen.told.last == "no activity")
@@ -323,7 +316,6 @@ struct DisplayTests {
 
     @Test("setting and waiting from a task gives the picture, or says that another was set or the task cancelled")
     func wait() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         let screen = Screen(test.cache, options: DisplayOptions().with(\.loadsOffScreen, false))
         let response = try await screen.binding.setImageAndWait(ImageRequest(a))
@@ -346,7 +338,6 @@ struct DisplayTests {
 
     @Test("letting go of the binding ends what it waits for; letting go of the display, too")
     func release() async throws {
-        let test = TestImageCache()
         let ends = Box<[String]>([])
         let note: ImageBinding.Completion = { result in ends.update { $0.append(result.text) } }
         var display: RecordingDisplay? = RecordingDisplay()

@@ -7,6 +7,8 @@ import Testing
 
 @Suite("A list and its loader", .timeLimit(.minutes(2)))
 struct ListLoaderTests {
+    private let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 100 }
+
     private func list(
         _ test: TestImageCache, count: Int = 1000, _ change: (inout ListOptions) -> Void = { _ in }
     ) -> ListLoader {
@@ -43,7 +45,6 @@ struct ListLoaderTests {
 
     @Test("scrolling on demotes what left the screen, cancels what is far away, and fetches nothing twice")
     func scrolling() async throws {
-        let test = TestImageCache()
         let list = list(test)
         list.update(visible: 0..<2)
         let zero = try #require(try await transfers(test, 0..<2)[0])
@@ -63,7 +64,6 @@ struct ListLoaderTests {
 
     @Test("a prefetched row that comes on screen is promoted in place; one that failed is asked for again")
     func promotion() async throws {
-        let test = TestImageCache()
         let list = list(test) {
             $0.maxPrefetches = 1
             $0.screensAhead = 6
@@ -84,7 +84,6 @@ struct ListLoaderTests {
 
     @Test("nothing is fetched while the list rushes by; what it comes to rest at is, and at once")
     func rushing() async throws {
-        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 20 }
         let list = list(test)
         for step in 1..<20 {
             test.clock.advance(by: .milliseconds(16))
@@ -104,7 +103,6 @@ struct ListLoaderTests {
 
     @Test("displays follow their rows: a glimpse of what the cache has, the rest once the list stays")
     func displays() async throws {
-        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 100 }
         try test.cache.addImage(.sample(), for: Self.address(50))
         let list = list(test) { $0.maxPrefetches = 0 }
         let known = Screen(test.cache), other = Screen(test.cache)
@@ -144,7 +142,6 @@ struct ListLoaderTests {
 
     @Test("what an attached display waits for is cancelled when its row is far away")
     func farDisplay() async throws {
-        let test = TestImageCache()
         let list = list(test) { $0.maxPrefetches = 0 }
         let screen = Screen(test.cache)
         list.update(visible: 0..<2)
@@ -179,7 +176,6 @@ struct ListLoaderTests {
 
     @Test("many updates from many threads leave no call behind for rows that nobody sees")
     func manyUpdates() async throws {
-        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 100 }
         let list = list(test)
         await withTaskGroup(of: Void.self) { group in
             for thread in 0..<8 {
@@ -202,7 +198,6 @@ struct ListLoaderTests {
 
     @Test("rows without pictures take no place among the prefetches")
     func emptyRows() async throws {
-        let test = TestImageCache()
         let list = ListLoader(test.cache, count: 100, clock: test.clock) { $0 % 10 == 9 ? [Self.request($0)] : [] }
         list.update(visible: 0..<5)
         let transfer = try await test.transport.nextTransfer()

@@ -8,6 +8,7 @@ import Testing
 
 @Suite("Previews of progressive pictures", .timeLimit(.minutes(2)))
 struct PreviewTests {
+    private let test = TestImageCache()
     private let a = url("photo.jpg")
     private let file = ProgressivePhoto.file
     private let lengths = ProgressivePhoto.previewLengths
@@ -31,7 +32,6 @@ struct PreviewTests {
 
     @Test("a progressive picture is shown coarse while its bytes arrive, finer with each, then whole")
     func previews() async throws {
-        let test = TestImageCache()
         let previews = Box<[Image]>([])
         let task = test.cache.getImage(previewed)
         task.onPreview { preview in previews.update { $0.append(preview) } }
@@ -52,7 +52,6 @@ struct PreviewTests {
 
     @Test("who begins to look while nothing comes sees what has come before")
     func latecomer() async throws {
-        let test = TestImageCache()
         let first = test.cache.getImage(a)
         let transfer = try await test.transport.nextTransfer()
         show(lengths[0], transfer)
@@ -146,7 +145,6 @@ struct PreviewTests {
 
     @Test("baseline pictures, and requests that want none, have no previews")
     func none() async throws {
-        let test = TestImageCache()
         let previews = Box(0)
         for (body, shows) in [(try whole.jpeg, true), (file, false)] {
             let task = test.cache.getImage(ImageRequest(url("\(shows)")).with(\.showsPreviews, shows))
@@ -167,7 +165,6 @@ struct PreviewTests {
         arguments: [206, 200])
     func continued(status: Int) async throws {
         let first = lengths[0] / 2
-        let test = TestImageCache()
         let (task, previews, broken) = try await asked(test)
         let headers: HTTPHeaders = ["ETag": "\"1\"", "Content-Length": "\(file.count)"]
         broken.interrupt(with: TransferResponse(headers: headers, body: file.prefix(first)))
@@ -185,7 +182,6 @@ struct PreviewTests {
 
     @Test("a hook that is added after the end hears the picture last")
     func lateHook() async throws {
-        let test = TestImageCache()
         let (task, previews, transfer) = try await asked(test)
         show(lengths[0], transfer)
         try await previews.wait { $0 == 1 }

@@ -5,9 +5,12 @@ import Testing
 
 @Suite("The command line against a real server", .timeLimit(.minutes(2)))
 struct CommandLineTests {
+    private let dipper: Dipper
+
+    init() async throws { dipper = try await Dipper() }
+
     @Test("three urgent gets of one url and slow gets of it together make one request")
     func oneRequest() async throws {
-        let dipper = try await Dipper()
         let url = dipper.url("/bytes/3000/a?delay=50")
         let output = try await dipper.run("get", url, url, url, "--slow", url, "--slow", url, "--json")
         #expect(output.status == 0 && dipper.server.requests.count == 1)
@@ -24,7 +27,6 @@ struct CommandLineTests {
 
     @Test("no slow request starts before the last urgent one ended, and slow ones never overlap")
     func queues() async throws {
-        let dipper = try await Dipper()
         let urgentURLs = (0..<8).map { dipper.url("/bytes/1000/u\($0)?delay=300") }
         let slowURLs = (0..<5).flatMap { ["--slow", dipper.url("/bytes/1000/s\($0)?delay=20")] }
         let arguments = ["get", "--json", "--timeline", dipper.path + "/t.svg"] + urgentURLs + slowURLs
@@ -40,7 +42,6 @@ struct CommandLineTests {
 
     @Test("a second run with the same cache folder makes no request, and bodies go to files")
     func secondRun() async throws {
-        let dipper = try await Dipper()
         let urls = (0..<6).map { dipper.url("/bytes/\($0 * 1_500)/file.bin?n=\($0)") }
         for run in 0..<2 {
             let output = try await dipper.run(["get"] + urls + ["--json", "--out", dipper.path + "/out\(run)"])
@@ -59,7 +60,6 @@ struct CommandLineTests {
 
     @Test("failures: a 404 once with exit status 1, a 503 twice with three attempts, a cut body whole, a timeout kept")
     func failures() async throws {
-        let dipper = try await Dipper()
         func get(_ target: String, _ more: String...) async throws -> (status: Int32, call: [String: JSON]) {
             let output = try await dipper.run(["get", dipper.url(target), "--json"] + more)
             return (output.status, output.calls[0])
@@ -80,7 +80,6 @@ struct CommandLineTests {
 
     @Test("batch: queues are driven by a script, and a bad line is told")
     func batch() async throws {
-        let dipper = try await Dipper()
         func url(_ name: String, _ delay: Int = 30) -> String { dipper.url("/bytes/100/\(name)?delay=\(delay)") }
         let script = """
             # a script
@@ -108,7 +107,6 @@ struct CommandLineTests {
         "an interrupt ends the run cleanly, and a killed run leaves a cache that verify calls sound",
         arguments: [SIGINT, SIGTERM, SIGKILL])
     func interrupted(signal: Int32) async throws {
-        let dipper = try await Dipper()
         let urls = (0..<400).map { dipper.url("/bytes/4000/n\($0)?delay=\($0 < 100 ? 1 : 2_000)") }
         #expect(try await dipper.run(["prefetch"] + urls.prefix(30)).status == 0)
         let running = try dipper.start(["get"] + urls + ["--json", "--out", dipper.path + "/out"])
@@ -136,7 +134,6 @@ struct CommandLineTests {
         "an interrupt ends a batch that waits for its next line, or sleeps, and calls for pictures",
         arguments: [("", []), ("sleep 1000\n", ["--resize", "9x9"])])
     func interruptedBatch(script: String, options: [String]) async throws {
-        let dipper = try await Dipper()
         let script = "get \(dipper.url("/bytes/10/a?noanswer=1"))\n" + script
         let running = try dipper.start(["batch", "--json"] + options, input: script, keepsInputOpen: true)
         await dipper.server.waitForRequests(1)
@@ -147,7 +144,6 @@ struct CommandLineTests {
 
     @Test("the store's commands: stats, list, show, export, trim, remove, clear")
     func store() async throws {
-        let dipper = try await Dipper()
         let (small, large) = (dipper.url("/bytes/100/small"), dipper.url("/bytes/90000/large"))
         _ = try await dipper.run("prefetch", small, large)
         #expect(try await dipper.run("stats", "--json").calls[0]["entries"] == 2)
@@ -220,7 +216,6 @@ struct CommandLineTests {
 
     @Test("a download that was cut goes on with a range in the next run, and what has become old is revalidated")
     func again() async throws {
-        let dipper = try await Dipper()
         func get(_ target: String) async throws -> [String: JSON] {
             try await dipper.run("get", dipper.url(target), "--json", "--retries", "0").calls[0]
         }

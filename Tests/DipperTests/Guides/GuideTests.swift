@@ -6,6 +6,7 @@ import Testing
 
 @Suite("The guides' code", .timeLimit(.minutes(2)))
 struct GuideTests {
+    private let test = TestImageCache()
     private let a = url("a.png")
     private let picture = Image.sample()
 
@@ -66,7 +67,6 @@ struct GuideTests {
 
     @Test("hooks, requests and peeks show what they say")
     func showing() async throws {
-        let test = TestImageCache()
         test.transport.script(a, [.body(try picture.png)])
         let (bar, banner, view) = (Stage(), Stage(), Stage())
         _ = GettingStartedGuide.hooks(test.cache, a, bar, banner, view)
@@ -96,7 +96,6 @@ struct GuideTests {
 
     @Test("a request has what it was given")
     func requests() async throws {
-        let test = TestImageCache()
         let view = Stage()
         let request = GettingStartedGuide.request(test.cache, a, "secret", view)
         let transfer = try await test.transport.nextTransfer()
@@ -108,18 +107,10 @@ struct GuideTests {
         test.cache.getImage(KingfisherGuide.signed(url("signed"), "secret", "me"))
         #expect(try await test.transport.nextTransfer().request.headers["Authorization"] == "secret")
         await test.cache.shutdown()
-
-        let options = KingfisherGuide.request(a, url("mirror"), url("small"))
-        #expect(options.cachePolicy == .ignoreCache && options.lowDataURL == url("small"))
-        #expect(options.alternatives.map(\.url) == [url("mirror")] && options.options.processors?.count == 1)
-        let plain = ImageXGuide.network(a, "https://example.org")
-        #expect(plain.headers["Referer"] == "https://example.org" && plain.timeout == .seconds(20))
-        #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))
     }
 
     @Test("queues are changed as it says")
     func queues() async throws {
-        let test = TestImageCache()
         // Whose fetch they share.
         let row = test.cache.slowGetImage(a)
         let transfer = try await test.transport.nextTransfer()
@@ -179,13 +170,11 @@ struct GuideTests {
         try await TestingGuide.pictures(a)
         #expect(try await TestingGuide.failures(a).pixels == picture.pixels)
         try await TestingGuide.decoders(a)
-        let test = TestImageCache()
         try await TestingGuide.displays(a, test.transport, test.cache, picture)
     }
 
     @Test("displays, bindings and lists do what they say")
     func displays() async throws {
-        let test = TestImageCache()
         test.transport.script(a, [.body(try picture.png)])
         let (view, binding) = DisplaysGuide.binding(test.cache, a, Loop())
         await test.cache.idle()
@@ -199,21 +188,6 @@ struct GuideTests {
         try await told.wait { $0.last == "000000ff" }
         try await test.transport.waitForTransfers(1, of: url("3"))
         withExtendedLifetime((view, list)) {}
-    }
-
-    @Test("settings are taken")
-    func settings() {
-        var configuration = GettingStartedGuide.callbacks(URL(fileURLWithPath: "/nowhere"), Loop())
-        GettingStartedGuide.limits(&configuration)
-        DecodingGuide.serializer(&configuration)
-        SGImageCacheGuide.immutable(&configuration)
-        #expect(configuration.memoryLimit == 200 << 20 && configuration.data.diskLimit == 1 << 30)
-        #expect(configuration.limits.pixels == 50_000_000 && configuration.data.freshness == .immutable())
-        KingfisherGuide.limits(&configuration)
-        #expect(configuration.memoryCountLimit == 500 && configuration.data.diskExpiration == .days(30))
-        ImageXGuide.cache(&configuration)
-        #expect(configuration.data.compression == .gzip && configuration.data.diskLimit == 200 << 20)
-        #expect(DecodingGuide.register(nil).codecs.readable.contains(ImageFormat(rawValue: "pixmap")))
     }
 
     // MARK: Pictures
@@ -257,7 +231,6 @@ struct GuideTests {
 
     @Test("a request for previews ends with the picture itself")
     func previews() async throws {
-        let test = TestImageCache()
         let view = Stage()
         let bytes = try Pictures.data("jpeg/large-progressive.jpg")
         DecodingGuide.previews(test.cache, a, view)
@@ -299,8 +272,6 @@ struct GuideTests {
             try await played.shown.wait { !$0.isEmpty }
             file.stop()
 
-            #expect(AnimationGuide.delays().delays == .atLeast(.milliseconds(20)))
-            #expect(AnimationGuide.processors().processors.count == 1)
             let last = try await AnimationGuide.testing(image, view)
             for await _ in last.frames where last.currentIndex > 0 { break }
             #expect(last.currentIndex > 0)
