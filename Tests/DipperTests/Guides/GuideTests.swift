@@ -106,6 +106,12 @@ struct GuideTests {
         #expect(test.cache.cachedTier(for: request) == .memory && request.priority == .high)
         test.cache.getImage(KingfisherGuide.signed(url("signed"), "secret", "me"))
         #expect(try await test.transport.nextTransfer().request.headers["Authorization"] == "secret")
+        let options = KingfisherGuide.request(a, url("mirror"), url("small"))
+        #expect(options.cachePolicy == .ignoreCache && options.lowDataURL == url("small"))
+        #expect(options.alternatives.map(\.url) == [url("mirror")] && options.options.processors?.count == 1)
+        let plain = ImageXGuide.network(a, "https://example.org")
+        #expect(plain.headers["Referer"] == "https://example.org" && plain.timeout == .seconds(20))
+        #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))
         await test.cache.shutdown()
     }
 
@@ -190,6 +196,20 @@ struct GuideTests {
         withExtendedLifetime((view, list)) {}
     }
 
+    @Test("settings are taken")
+    func settings() {
+        var configuration = GettingStartedGuide.settings(URL(fileURLWithPath: "/nowhere"), Loop())
+        DecodingGuide.serializer(&configuration)
+        SGImageCacheGuide.immutable(&configuration)
+        #expect(configuration.memoryLimit == 200 << 20 && configuration.data.diskLimit == 1 << 30)
+        #expect(configuration.limits.pixels == 50_000_000 && configuration.data.freshness == .immutable())
+        KingfisherGuide.limits(&configuration)
+        #expect(configuration.memoryCountLimit == 500 && configuration.data.diskExpiration == .days(30))
+        ImageXGuide.cache(&configuration)
+        #expect(configuration.data.compression == .gzip && configuration.data.diskLimit == 200 << 20)
+        #expect(DecodingGuide.register(nil).codecs.readable.contains(ImageFormat(rawValue: "pixmap")))
+    }
+
     // MARK: Pictures
 
     @Test("own processors and codecs work, alone and in a cache; headers are read, and pictures written again")
@@ -272,6 +292,8 @@ struct GuideTests {
             try await played.shown.wait { !$0.isEmpty }
             file.stop()
 
+            #expect(AnimationGuide.delays().delays == .atLeast(.milliseconds(20)))
+            #expect(AnimationGuide.processors().processors.count == 1)
             let last = try await AnimationGuide.testing(image, view)
             for await _ in last.frames where last.currentIndex > 0 { break }
             #expect(last.currentIndex > 0)
