@@ -7,6 +7,7 @@ import Testing
 
 @Suite("A prefetcher", .timeLimit(.minutes(2)))
 struct DataPrefetcherTests {
+    private let test = TestCache()
     private let bytes = Data("here".utf8)
 
     private func urls(_ count: Int) -> [URL] { (0..<count).map { url("\($0)") } }
@@ -37,7 +38,6 @@ struct DataPrefetcherTests {
         #expect(told.value.first?.finished == 0 && told.value.first?.total == 6)
         #expect(told.value.map(\.finished) == told.value.map(\.finished).sorted())
         #expect(told.value.last?.completed == 6 && told.value.last?.fraction == 1)
-        await test.cache.shutdown()
     }
 
     @Test("the result has what was fetched, what failed and what the cache had; entries out of date are asked for")
@@ -47,10 +47,17 @@ struct DataPrefetcherTests {
         test.transport.script(url("0"), [.response(answer)])
         test.transport.script(url("1"), [.status(404)])
         try test.cache.addData(bytes, for: url("2"))
-        let result = await DataPrefetcher(test.cache, urls: urls(3)).value
+        let ends = Box(0)
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(3)).onEnd { _ in ends.update { $0 += 1 } }
+        let result = await prefetcher.value
         #expect(result.completed.map(\.url) == [url("0")] && result.skipped.map(\.url) == [url("2")])
         #expect(result.failed.map(\.request.url) == [url("1")] && result.failed.map(\.error) == [.status(404)])
         #expect(result.remaining.isEmpty)
+        prefetcher.start()
+        prefetcher.stop()
+        #expect(!prefetcher.add([DataRequest(url("late"))]))
+        await test.cache.idle()
+        try await ends.wait { $0 == 1 }
         await test.cache.synchronize()
         #expect(await DataPrefetcher(test.cache, urls: urls(1)).value.skipped.count == 1)
         test.date.advance(by: 11)
@@ -62,7 +69,6 @@ struct DataPrefetcherTests {
     @Test(
         "a stop cancels the calls under way, and tells once what was done and what was not", arguments: [false, true])
     func stop(byRelease: Bool) async throws {
-        let test = TestCache()
         let results = Box<[PrefetchResult<DataRequest>]>([])
         var prefetcher: DataPrefetcher? = DataPrefetcher(test.cache, urls: urls(5), maxOutstanding: 2)
             .onEnd { result in results.update { $0.append(result) } }
@@ -85,12 +91,10 @@ struct DataPrefetcherTests {
         let late = Box(0)
         prefetcher?.onEnd { _ in late.update { $0 += 1 } }
         #expect(late.value == (byRelease ? 0 : 1), "a closure that is added late is called, too")
-        await test.cache.shutdown()
     }
 
     @Test("a stop does not end what others wait for")
     func shared() async throws {
-        let test = TestCache()
         let prefetcher = DataPrefetcher(test.cache, urls: urls(1)).start()
         let transfer = try await test.transport.nextTransfer()
         let task = test.cache.getData(url("0"))
@@ -99,12 +103,10 @@ struct DataPrefetcherTests {
         transfer.finish(with: bytes)
         #expect(try await task.value == bytes)
         #expect(!transfer.isCancelled && test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("while it pauses no call begins; what runs goes on to its end; what is added comes last")
     func pause() async throws {
-        let test = TestCache()
         let completed = Box(0)
         let prefetcher = DataPrefetcher(test.cache, urls: urls(3), maxOutstanding: 1)
             .onProgress { progress in completed.update { $0 = progress.completed } }
@@ -125,12 +127,10 @@ struct DataPrefetcherTests {
         for _ in 0..<3 { try await test.transport.nextTransfer().finish(with: bytes) }
         #expect(await prefetcher.value.completed.map(\.url) == urls(3) + [url("more")])
         #expect(!prefetcher.isPaused && test.transport.transfers.count == 5)
-        await test.cache.shutdown()
     }
 
     @Test("calls that wait for their next attempt hold no place, and end like others")
     func parked() async throws {
-        let test = TestCache()
         let requests = urls(2).map { DataRequest($0).with(\.retryPolicy, .fixed(.seconds(5))) }
         let prefetcher = DataPrefetcher(test.cache, requests, maxOutstanding: 1).start()
         try await test.transport.nextTransfer().fail(with: .connectionLost)
@@ -141,7 +141,6 @@ struct DataPrefetcherTests {
         test.clock.advance(by: .seconds(5))
         try await test.transport.nextTransfer().finish(with: bytes)
         #expect(await prefetcher.value.completed.map(\.url) == [url("1"), url("0")])
-        await test.cache.shutdown()
     }
 
     @Test("awaiting the end does not wait for the closures, which then get the latest progress, and the end last")
@@ -158,12 +157,10 @@ struct DataPrefetcherTests {
         queue.resume()
         try await told.wait { $0.last == "end 50" }
         #expect(told.value.contains("50 of 50") && told.value.count < 20, "\(told.value)")
-        await test.cache.shutdown()
     }
 
     @Test("nothing to do ends at once, and so does a cache that is shut down")
     func nothing() async throws {
-        let test = TestCache()
         let prefetcher = DataPrefetcher(test.cache, urls: [])
         #expect(await prefetcher.value.completed.isEmpty && prefetcher.progress.fraction == 1)
         await test.cache.shutdown()

@@ -7,44 +7,46 @@ import Testing
 
 @Suite("A display and its binding", .timeLimit(.minutes(2)))
 struct DisplayTests {
+    private let test = TestImageCache { $0.data.progressInterval = .zero }
     private let a = url("a.png"), b = url("b.png")
     private let picture = Image.sample()
     private let small = Image.sample(3, 2)
     private let fade = DisplayOptions().with(\.transition, .fade(.milliseconds(200)))
 
+    /// Returns a screen that loads a picture, and the transfer.
+    private func loading(
+        _ options: DisplayOptions = DisplayOptions()
+    ) async throws -> (Screen, ScriptedTransfer) {
+        let screen = Screen(test.cache, options: options)
+        screen.set(ImageRequest(a))
+        return (screen, try await test.transport.nextTransfer())
+    }
+
     // MARK: What is shown
 
     @Test("placeholder and activity come first, the picture with its transition; the end is told once")
     func load() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache, options: fade)
-        screen.set(ImageRequest(a))
-        #expect(screen.told == ["placeholder 000000ff", "activity"])
-        let transfer = try await test.transport.nextTransfer()
-        #expect(transfer.queue == .fast)
+        let (screen, transfer) = try await loading(fade)
+        #expect(screen.told == ["placeholder 000000ff", "activity"] && transfer.queue == .fast)
         transfer.finish(with: try picture.png)
         try await screen.waits(forEnds: 1)
         let told = screen.told.filter { !$0.hasSuffix("%") }
         #expect(told == ["placeholder 000000ff", "activity", "no activity", "image 16x12, fade"])
         await test.cache.idle()
         #expect(screen.ends.value == ["16x12"])
-        await test.cache.shutdown()
     }
 
     @Test("a picture in memory is shown before the call returns, without placeholder or transition")
     func memory() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         _ = try await test.cache.getImage(a).value
-        let screen = Screen(test.cache, options: fade)
-        let address = a
-        screen.queue.sync {
-            screen.binding.setImage(address)
+        let (screen, address) = (Screen(test.cache, options: fade), a)
+        screen.perform { binding in
+            binding.setImage(address)
             #expect(screen.display.descriptions == ["image 16x12"])
         }
         screen.set(ImageRequest(a), options: fade.with(\.transitionsAlways, true))
         #expect(screen.told.last == "image 16x12, fade" && screen.ends.value == ["16x12"])
-        await test.cache.shutdown()
     }
 
     @Test("a picture on disk is shown before the call returns, if that is asked for")
@@ -63,20 +65,15 @@ struct DisplayTests {
 
     @Test("without a request the placeholder is shown; without a placeholder, nothing")
     func noSource() async {
-        let test = TestImageCache()
         let screen = Screen(test.cache)
         screen.set(nil)
         screen.set(nil, placeholder: nil)
         #expect(screen.told == ["placeholder 000000ff", "nothing"] && screen.ends.value == ["no source", "no source"])
-        await test.cache.shutdown()
     }
 
     @Test("progress is told, and that the call waits for another attempt")
     func activity() async throws {
-        let test = TestImageCache { $0.data.progressInterval = .zero }
-        let screen = Screen(test.cache)
-        screen.set(ImageRequest(a))
-        let transfer = try await test.transport.nextTransfer()
+        let (screen, transfer) = try await loading()
         transfer.send(progress: 25, of: 100)
         try await screen.waits(for: "activity 25 %")
         transfer.fail(with: .connectionLost)
@@ -86,14 +83,11 @@ struct DisplayTests {
         let again = try await test.transport.nextTransfer()
         #expect(try await !screen.display.nextEvent().description.hasSuffix("waiting"))
         again.finish(with: try picture.png)
-        try await screen.waits(for: "no activity")
-        try await screen.waits(for: "image 16x12")
-        await test.cache.shutdown()
+        for text in ["no activity", "image 16x12"] { try await screen.waits(for: text) }
     }
 
     @Test("a failure shows its own placeholder; without one, what was shown stays")
     func failure() async throws {
-        let test = TestImageCache()
         test.transport.script(a, [.status(404)])
         let screen = Screen(test.cache)
         screen.set(ImageRequest(a), options: DisplayOptions().with(\.failure, .color(.white)))
@@ -106,15 +100,12 @@ struct DisplayTests {
         // An end that is known at once.
         screen.set(ImageRequest(string: "no address"))
         #expect(screen.ends.value.last == "invalid URL" && screen.told.last == "placeholder 000000ff")
-        await test.cache.shutdown()
     }
 
     @Test("what is shown stays until the next picture is there, if that is asked for")
     func keepsCurrent() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache, options: DisplayOptions().with(\.keepsCurrentImage, true))
-        try test.script(a, picture)
-        screen.set(ImageRequest(a))
+        let (screen, first) = try await loading(DisplayOptions().with(\.keepsCurrentImage, true))
+        first.finish(with: try picture.png)
         try await screen.waits(forEnds: 1)
         screen.display.forget()
         screen.set(ImageRequest(b))
@@ -122,12 +113,10 @@ struct DisplayTests {
         try await test.transport.nextTransfer().finish(with: try small.png)
         try await screen.waits(for: "image 3x2")
         #expect(!screen.told.contains { $0.hasPrefix("placeholder") })
-        await test.cache.shutdown()
     }
 
     @Test("previews are shown while the bytes arrive")
     func previews() async throws {
-        let test = TestImageCache()
         let screen = Screen(test.cache)
         screen.set(ImageRequest(a).with(\.showsPreviews, true))
         let transfer = try await test.transport.nextTransfer()
@@ -137,8 +126,6 @@ struct DisplayTests {
         try await screen.waits(for: "preview")
         transfer.finish(with: ProgressivePhoto.file)
         try await screen.waits(for: "image")
-        try await screen.waits(forEnds: 1)
-        await test.cache.shutdown()
     }
 
     #if GIF
@@ -170,7 +157,6 @@ struct DisplayTests {
             screen.set(ImageRequest(a), options: options.with(\.playsAnimations, false))
             try await screen.waits(for: "image")
             #expect(screen.binding.animatedImage == nil)
-            await test.cache.shutdown()
         }
     #endif
 
@@ -178,10 +164,7 @@ struct DisplayTests {
 
     @Test("the newest picture wins, whichever comes first; the older call goes on as a prefetch")
     func newest() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache)
-        screen.set(ImageRequest(a))
-        let first = try await test.transport.nextTransfer()
+        let (screen, first) = try await loading()
         screen.set(ImageRequest(b))
         let second = try await test.transport.nextTransfer()
         #expect(screen.ends.value == ["replaced"])
@@ -193,15 +176,11 @@ struct DisplayTests {
         await test.cache.idle()
         #expect(test.cache.hasImage(for: a))
         #expect(screen.told.last == "image 3x2" && screen.ends.value == ["replaced", "3x2"])
-        await test.cache.shutdown()
     }
 
     @Test("what is replaced is cancelled, if that is asked for; the same picture set again is not fetched anew")
     func abandonment() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache, options: DisplayOptions().with(\.abandonment, .cancel))
-        screen.set(ImageRequest(a))
-        let first = try await test.transport.nextTransfer()
+        let (screen, first) = try await loading(DisplayOptions().with(\.abandonment, .cancel))
         screen.set(ImageRequest(a))
         screen.set(ImageRequest(b))
         try await first.wait { $0.isCancelled }
@@ -213,12 +192,10 @@ struct DisplayTests {
         #expect(screen.told.last == "placeholder an empty frame")
         await test.cache.idle()
         #expect(test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("an answer that comes while another picture is being set is not taken for that picture's")
     func lateAnswer() async throws {
-        let test = TestImageCache()
         let display = RecordingDisplay(), ends = Box<[String]>([])
         let binding = ImageBinding(display, cache: test.cache, queue: .inPlace)
         let (old, new) = (a, b)
@@ -229,20 +206,16 @@ struct DisplayTests {
             guard case .placeholder(.color(.black)) = content else { return }
             transfer.finish(with: Data(), status: 404)
         }
-        binding.setImage(new, placeholder: .color(.black)) { result in
-            if case .failure(let error) = result { ends.update { $0.append(error.shortDescription) } }
-        }
+        binding.setImage(new, placeholder: .color(.black)) { result in ends.update { $0.append(result.text) } }
         try await test.transport.nextTransfer().finish(with: try small.png)
         #expect(try await display.nextImage().size == small.size)
         await test.cache.idle()
-        #expect(ends.value.isEmpty)
+        #expect(ends.value == ["3x2"])
         withExtendedLifetime(binding) {}
-        await test.cache.shutdown()
     }
 
     @Test("a display that sets another picture as it is shown one gets that one, and each call ends once")
     func reentrantSet() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         try test.cache.addImage(small, for: b)
         let screen = Screen(test.cache)
@@ -255,17 +228,13 @@ struct DisplayTests {
         try await screen.waits(for: "image 3x2")
         await test.cache.idle()
         #expect(screen.told.last == "image 3x2" && screen.ends.value == ["replaced"])
-        await test.cache.shutdown()
     }
 
     // MARK: On screen and off
 
     @Test("off screen, what is waited for goes on as a prefetch; back on screen it is urgent again, in one transfer")
     func presence() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache)
-        screen.set(ImageRequest(a))
-        let transfer = try await test.transport.nextTransfer()
+        let (screen, transfer) = try await loading()
         screen.perform { $0.didDisappear() }
         try await transfer.wait { $0.queue == .slow }
         #expect(!screen.binding.isOnScreen)
@@ -279,12 +248,10 @@ struct DisplayTests {
         _ = try await urgent.value
         try await screen.waits(forEnds: 1)
         #expect(screen.ends.value == ["16x12"] && test.transport.transfers.count == 2)
-        await test.cache.shutdown()
     }
 
     @Test("what is set off screen is prefetched, or left until the display appears")
     func setOffScreen() async throws {
-        let test = TestImageCache()
         let screen = Screen(test.cache)
         screen.perform { $0.didDisappear() }
         screen.set(ImageRequest(a))
@@ -296,7 +263,6 @@ struct DisplayTests {
         screen.perform { $0.willAppear() }
         let wanted = try await test.transport.nextTransfer()
         #expect(wanted.request.url == b && wanted.queue == .fast)
-        await test.cache.shutdown()
     }
 
     @Test("short of memory, a display that nobody sees lets go of its picture, and gets it back from where it is kept")
@@ -330,10 +296,7 @@ struct DisplayTests {
 
     @Test("cancelling leaves what is shown, and later appearances alone")
     func cancel() async throws {
-        let test = TestImageCache()
-        let screen = Screen(test.cache)
-        screen.set(ImageRequest(a))
-        let transfer = try await test.transport.nextTransfer()
+        let (screen, transfer) = try await loading()
         screen.perform { $0.cancel() }
         try await transfer.wait { $0.isCancelled }
         #expect(screen.ends.value == ["cancelled"] && screen.told.last == "no activity")
@@ -346,49 +309,37 @@ struct DisplayTests {
         #expect(test.transport.transfers.count == 1 && screen.ends.value == ["cancelled"])
         // A display that cancels as it is shown something is left in order.
         let binding = screen.binding
-        screen.display.onShow { content in
-            if case .placeholder = content { binding.cancel() }
-        }
+        screen.display.onShow { content in if case .placeholder = content { binding.cancel() } }
         screen.set(ImageRequest(b))
         #expect(screen.told.last == "no activity" && screen.ends.value == ["cancelled", "cancelled"])
-        await test.cache.shutdown()
     }
 
     @Test("setting and waiting from a task gives the picture, or says that another was set or the task cancelled")
     func wait() async throws {
-        let test = TestImageCache()
         try test.script(a, picture)
         let screen = Screen(test.cache, options: DisplayOptions().with(\.loadsOffScreen, false))
         let response = try await screen.binding.setImageAndWait(ImageRequest(a))
         #expect(response.image.size == picture.size && screen.told.last == "image 16x12")
         let (binding, address) = (screen.binding, b)
-        func waiting() -> Task<DipperError?, Never> {
-            Task {
-                do throws(DipperError) {
-                    _ = try await binding.setImageAndWait(ImageRequest(address))
-                    return nil
-                } catch { return error }
-            }
+        func waiting() -> Task<Void, any Error> {
+            Task { _ = try await binding.setImageAndWait(ImageRequest(address)) }
         }
         let replaced = waiting()
         _ = try await test.transport.nextTransfer()
         screen.set(nil)
-        #expect(await replaced.value == .replaced)
+        await #expect(throws: DipperError.replaced) { try await replaced.value }
         screen.perform { $0.didDisappear() }
         let cancelled = waiting()
         try await screen.waits(for: "nothing")
         cancelled.cancel()
-        #expect(await cancelled.value == .cancelled)
+        await #expect(throws: DipperError.cancelled) { try await cancelled.value }
         await test.cache.shutdown()
     }
 
     @Test("letting go of the binding ends what it waits for; letting go of the display, too")
     func release() async throws {
-        let test = TestImageCache()
         let ends = Box<[String]>([])
-        let note: ImageBinding.Completion = { result in
-            if case .failure(let error) = result { ends.update { $0.append(error.shortDescription) } }
-        }
+        let note: ImageBinding.Completion = { result in ends.update { $0.append(result.text) } }
         var display: RecordingDisplay? = RecordingDisplay()
         var binding: ImageBinding? = ImageBinding(try #require(display), cache: test.cache, queue: .inPlace)
         binding?.setImage(a, then: note)
@@ -403,6 +354,5 @@ struct DisplayTests {
         next.finish(with: try picture.png)
         try await ends.wait { $0 == ["cancelled", "cancelled"] }
         withExtendedLifetime(binding) {}
-        await test.cache.shutdown()
     }
 }

@@ -7,6 +7,8 @@ import Testing
 
 @Suite("A list and its loader", .timeLimit(.minutes(2)))
 struct ListLoaderTests {
+    private let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 100 }
+
     private func list(
         _ test: TestImageCache, count: Int = 1000, _ change: (inout ListOptions) -> Void = { _ in }
     ) -> ListLoader {
@@ -39,12 +41,10 @@ struct ListLoaderTests {
         #expect(Set(rows.prefix(4)) == Set(10..<14) && Array(rows.dropFirst(4).prefix(4)) == [14, 9, 15, 8])
         #expect(rows.count == 12 && Set(rows) == Set(6..<18))
         withExtendedLifetime(list) {}
-        await test.cache.shutdown()
     }
 
     @Test("scrolling on demotes what left the screen, cancels what is far away, and fetches nothing twice")
     func scrolling() async throws {
-        let test = TestImageCache()
         let list = list(test)
         list.update(visible: 0..<2)
         let zero = try #require(try await transfers(test, 0..<2)[0])
@@ -60,12 +60,10 @@ struct ListLoaderTests {
         test.clock.advance(by: .seconds(1))
         list.update(visible: 0..<1)
         try await test.transport.waitForTransfers(2, of: Self.address(0))
-        await test.cache.shutdown()
     }
 
     @Test("a prefetched row that comes on screen is promoted in place; one that failed is asked for again")
     func promotion() async throws {
-        let test = TestImageCache()
         let list = list(test) {
             $0.maxPrefetches = 1
             $0.screensAhead = 6
@@ -82,12 +80,10 @@ struct ListLoaderTests {
         try await prefetch.wait { $0.queue == .fast }
         try await test.transport.waitForTransfers(2, of: Self.address(1))
         #expect(!prefetch.isCancelled && test.transport.transfers(of: Self.address(2)).count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("nothing is fetched while the list rushes by; what it comes to rest at is, and at once")
     func rushing() async throws {
-        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 20 }
         let list = list(test)
         for step in 1..<20 {
             test.clock.advance(by: .milliseconds(16))
@@ -103,12 +99,10 @@ struct ListLoaderTests {
             try await transfer.wait { $0.isCancelled }
         }
         withExtendedLifetime(list) {}
-        await test.cache.shutdown()
     }
 
     @Test("displays follow their rows: a glimpse of what the cache has, the rest once the list stays")
     func displays() async throws {
-        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 100 }
         try test.cache.addImage(.sample(), for: Self.address(50))
         let list = list(test) { $0.maxPrefetches = 0 }
         let known = Screen(test.cache), other = Screen(test.cache)
@@ -144,12 +138,10 @@ struct ListLoaderTests {
         list.update(visible: 900..<910)
         try await test.transport.waitForTransfers(1, of: Self.address(900))
         #expect(!other.binding.isOnScreen)
-        await test.cache.shutdown()
     }
 
     @Test("what an attached display waits for is cancelled when its row is far away")
     func farDisplay() async throws {
-        let test = TestImageCache()
         let list = list(test) { $0.maxPrefetches = 0 }
         let screen = Screen(test.cache)
         list.update(visible: 0..<2)
@@ -162,7 +154,6 @@ struct ListLoaderTests {
         try await test.transport.waitForTransfers(1, of: Self.address(501))
         screen.perform { list.detach($0) }
         #expect(!screen.binding.isOnScreen)
-        await test.cache.shutdown()
     }
 
     @Test("a reload makes the calls anew, also while calls are being arranged; letting go of the loader ends them")
@@ -185,7 +176,6 @@ struct ListLoaderTests {
 
     @Test("many updates from many threads leave no call behind for rows that nobody sees")
     func manyUpdates() async throws {
-        let test = TestImageCache { $0.data.fastQueue.maxConcurrent = 100 }
         let list = list(test)
         await withTaskGroup(of: Void.self) { group in
             for thread in 0..<8 {
@@ -204,17 +194,14 @@ struct ListLoaderTests {
         // Returns when all calls have been cancelled.
         await test.cache.idle()
         #expect(test.transport.transfers.allSatisfy { $0.isCancelled })
-        await test.cache.shutdown()
     }
 
     @Test("rows without pictures take no place among the prefetches")
     func emptyRows() async throws {
-        let test = TestImageCache()
         let list = ListLoader(test.cache, count: 100, clock: test.clock) { $0 % 10 == 9 ? [Self.request($0)] : [] }
         list.update(visible: 0..<5)
         let transfer = try await test.transport.nextTransfer()
         #expect(row(transfer) == 9 && transfer.queue == .slow)
         withExtendedLifetime(list) {}
-        await test.cache.shutdown()
     }
 }

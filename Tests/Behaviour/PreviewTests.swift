@@ -8,6 +8,7 @@ import Testing
 
 @Suite("Previews of progressive pictures", .timeLimit(.minutes(2)))
 struct PreviewTests {
+    private let test = TestImageCache()
     private let a = url("photo.jpg")
     private let file = ProgressivePhoto.file
     private let lengths = ProgressivePhoto.previewLengths
@@ -15,6 +16,13 @@ struct PreviewTests {
     private var previewed: ImageRequest { ImageRequest(a).with(\.showsPreviews, true) }
 
     init() throws { whole = try CodecRegistry.standard.decode(ProgressivePhoto.file) }
+
+    /// Asks for the picture, counts its previews, and returns when the request is sent.
+    private func asked(_ test: TestImageCache) async throws -> (ImageTask, Box<Int>, ScriptedTransfer) {
+        let previews = Box(0)
+        let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
+        return (task, previews, try await test.transport.nextTransfer())
+    }
 
     /// Shows the cache the first bytes of the file.
     private func show(_ length: Int, _ transfer: ScriptedTransfer) {
@@ -24,7 +32,6 @@ struct PreviewTests {
 
     @Test("a progressive picture is shown coarse while its bytes arrive, finer with each, then whole")
     func previews() async throws {
-        let test = TestImageCache()
         let previews = Box<[Image]>([])
         let task = test.cache.getImage(previewed)
         task.onPreview { preview in previews.update { $0.append(preview) } }
@@ -41,12 +48,10 @@ struct PreviewTests {
         let errors = seen.map { zip($0.pixels, whole.pixels).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) } }
         #expect(errors == errors.sorted(by: >) && errors[0] > 0, "\(errors)")
         #expect(test.cache.image(for: a)?.pixels == whole.pixels, "previews are not kept")
-        await test.cache.shutdown()
     }
 
     @Test("who begins to look while nothing comes sees what has come before")
     func latecomer() async throws {
-        let test = TestImageCache()
         let first = test.cache.getImage(a)
         let transfer = try await test.transport.nextTransfer()
         show(lengths[0], transfer)
@@ -55,16 +60,13 @@ struct PreviewTests {
         try await previews.wait { $0 == 1 }
         transfer.finish(with: file)
         _ = try await (first.value, second.value)
-        await test.cache.shutdown()
     }
 
     @Test("what comes while a preview is being made is previewed afterwards, even if nothing more comes")
     func meanwhile() async throws {
         let decoder = CountingDecoder(JPEGDecoder(), isHeld: true)
         let test = TestImageCache(decoder: decoder)
-        let previews = Box(0)
-        let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
-        let transfer = try await test.transport.nextTransfer()
+        let (task, previews, transfer) = try await asked(test)
         show(lengths[0], transfer)
         try await decoder.waitForDecodes(1)
         test.clock.advance(by: .seconds(1))
@@ -77,7 +79,6 @@ struct PreviewTests {
         decoder.releaseAll()
         transfer.finish(with: file)
         _ = try await task.value
-        await test.cache.shutdown()
     }
 
     @Test("previews are processed, and come over a real connection that stands still")
@@ -118,18 +119,15 @@ struct PreviewTests {
         #expect(seen.value["processed"]?.first?.pixels != first.pixels)
 
         let late = ask("late", previewed)
-        transfer.hold(TransferResponse(body: file.prefix(lengths[0])))
         test.clock.advance(by: .seconds(1))
-        transfer.send(progress: lengths[0], of: file.count)
+        show(lengths[0], transfer)
         try await seen.wait { $0["late"]?.count == 1 }
         #expect(seen.value["late"]?.first?.storage === first.storage && test.decoder.decodes == 2)
 
         // To leave takes nothing from the others.
         tasks[0].cancel()
-        let end = try #require(lengths.last)
-        transfer.hold(TransferResponse(body: file.prefix(end)))
         test.clock.advance(by: .seconds(1))
-        transfer.send(progress: end, of: file.count)
+        show(try #require(lengths.last), transfer)
         try await seen.wait { $0["second"]?.count == 2 && $0["late"]?.count == 2 }
         transfer.finish(with: file)
         for task in tasks[1...] + [late] { _ = try await task.value }
@@ -143,12 +141,10 @@ struct PreviewTests {
         try await seen.wait { $0["again"]?.count == 1 }
         #expect(test.decoder.decodes == count + 1)
         again.cancel()
-        await test.cache.shutdown()
     }
 
     @Test("baseline pictures, and requests that want none, have no previews")
     func none() async throws {
-        let test = TestImageCache()
         let previews = Box(0)
         for (body, shows) in [(try whole.jpeg, true), (file, false)] {
             let task = test.cache.getImage(ImageRequest(url("\(shows)")).with(\.showsPreviews, shows))
@@ -162,7 +158,6 @@ struct PreviewTests {
         }
         await test.cache.idle()
         #expect(previews.value == 0)
-        await test.cache.shutdown()
     }
 
     @Test(
@@ -170,11 +165,8 @@ struct PreviewTests {
         arguments: [206, 200])
     func continued(status: Int) async throws {
         let first = lengths[0] / 2
-        let test = TestImageCache()
-        let previews = Box(0)
-        let task = test.cache.getImage(previewed).onPreview { _ in previews.update { $0 += 1 } }
+        let (task, previews, broken) = try await asked(test)
         let headers: HTTPHeaders = ["ETag": "\"1\"", "Content-Length": "\(file.count)"]
-        let broken = try await test.transport.nextTransfer()
         broken.interrupt(with: TransferResponse(headers: headers, body: file.prefix(first)))
         try await test.clock.waitForSleepers(1)
         while test.clock.advanceToNextSleeper() {}
@@ -186,16 +178,11 @@ struct PreviewTests {
         try await previews.wait { $0 == 1 }
         task.cancel()
         #expect(await task.error == .cancelled)
-        await test.cache.shutdown()
     }
 
     @Test("a hook that is added after the end hears the picture last")
     func lateHook() async throws {
-        let test = TestImageCache()
-        let task = test.cache.getImage(previewed)
-        let transfer = try await test.transport.nextTransfer()
-        let previews = Box(0)
-        task.onPreview { _ in previews.update { $0 += 1 } }
+        let (task, previews, transfer) = try await asked(test)
         show(lengths[0], transfer)
         try await previews.wait { $0 == 1 }
         transfer.finish(with: file)
@@ -205,6 +192,5 @@ struct PreviewTests {
             .onPreview { _ in told.update { $0.append("preview") } }
         await test.cache.idle()
         #expect(told.value.last == "picture")
-        await test.cache.shutdown()
     }
 }

@@ -3,21 +3,6 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Random numbers of a fixed seed (SplitMix64).
-private struct FixedRandom: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-
-    mutating func one(of texts: [String]) -> String { texts[Int.random(in: texts.indices, using: &self)] }
-}
-
 @Suite("Redaction", .timeLimit(.minutes(2)))
 struct RedactionTests {
     @Test(
@@ -137,23 +122,24 @@ struct RedactionTests {
 
     @Test("however a URL is put together, its secrets do not appear, and its other values do", arguments: [1, 2, 3])
     func random(seed: UInt64) {
-        var random = FixedRandom(state: seed)
+        var random = SplitMix(seed)
+        func pick(_ texts: [String]) -> String { texts[Int.random(in: texts.indices, using: &random)] }
         let names = [
             "token", "Signature", "api_key", "X-Amz-Credential", "user[password]", "%74oken", "sessionId", "auth",
         ]
         let alphabet = "ab:/@?&=;#%25374+ .\\[]\"'tokenkey\u{e9}".map { "\($0)" }
         let ends = ["", "/CANARY", "%2FCANARY", ":CANARY", "@CANARY", "=CANARY", "%"]
         for _ in 0..<workload(1_000) {
-            var url = random.one(of: ["http://", "https://", "HTTPS://", "ftp://"])
-            url += random.one(of: ["", "CANARY:CANARY@", "CANARY@", "a@CANARY:CANARY@b:CANARY@", ":CANARY@"])
-            url += random.one(of: ["host", "[::1]:80", "host:8080", "xn--hst-sna"]) + "/path"
+            var url = pick(["http://", "https://", "HTTPS://", "ftp://"])
+            url += pick(["", "CANARY:CANARY@", "CANARY@", "a@CANARY:CANARY@b:CANARY@", ":CANARY@"])
+            url += pick(["host", "[::1]:80", "host:8080", "xn--hst-sna"]) + "/path"
             var marker = "?"
             var kept: [String] = []
             for number in 0..<Int.random(in: 0...6, using: &random) {
                 if Bool.random(using: &random) {
-                    url += "\(marker)\(random.one(of: names))=CANARY\(random.one(of: ends))"
+                    url += "\(marker)\(pick(names))=CANARY\(pick(ends))"
                 } else {
-                    kept.append("\(random.one(of: ["size", "page", "monkey", "w", "format"]))=kept\(number)")
+                    kept.append("\(pick(["size", "page", "monkey", "w", "format"]))=kept\(number)")
                     url += marker + kept[kept.count - 1]
                 }
                 marker = "&"
@@ -162,7 +148,7 @@ struct RedactionTests {
             #expect(!text.contains("CANARY"), "\(url)")
             #expect(Redaction.standard.text(text) == text, "redacting twice changes nothing more")
             for value in kept { #expect(text.contains(value), "\(url)") }
-            let any = (0..<Int.random(in: 0...40, using: &random)).map { _ in random.one(of: alphabet) }.joined()
+            let any = (0..<Int.random(in: 0...40, using: &random)).map { _ in pick(alphabet) }.joined()
             let once = Redaction.standard.text(any)
             #expect(Redaction.standard.text(once) == once, "\(any)")
         }

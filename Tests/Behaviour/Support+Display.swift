@@ -21,12 +21,7 @@ final class Screen: Sendable {
     func set(_ request: ImageRequest?, placeholder: Placeholder? = .color(.black), options: DisplayOptions? = nil) {
         queue.sync {
             binding.setImage(request, placeholder: placeholder, options: options) { [ends] result in
-                ends.update { list in
-                    switch result {
-                    case .success(let response): list.append("\(response.image.size)")
-                    case .failure(let error): list.append(error.shortDescription)
-                    }
-                }
+                ends.update { $0.append(result.text) }
             }
         }
     }
@@ -39,4 +34,14 @@ final class Screen: Sendable {
 
     /// Waits until `count` pictures that were set have ended.
     func waits(forEnds count: Int) async throws { try await ends.wait { $0.count >= count } }
+}
+
+extension Result<ImageResponse, DipperError> {
+    /// The size of the picture, or the short description of the error.
+    var text: String {
+        switch self {
+        case .success(let response): "\(response.image.size)"
+        case .failure(let error): error.shortDescription
+        }
+    }
 }

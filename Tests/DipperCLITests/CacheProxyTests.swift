@@ -203,7 +203,6 @@ struct CacheProxyTests {
             #expect(await proxy.stop() == 0)
         }
         #expect(sources == ["dipper; fwd=miss", "dipper; hit; detail=disk"] && server.requests.count == 1)
-        await server.stop()
     }
 
     @Test(

@@ -1,85 +1,132 @@
+import FaultServer
 import Foundation
 import TestSupport
 import Testing
 
-/// The tool as a user starts it.
+/// The tool as a user starts it, beside a server, with its cache in a folder of its own.
 struct Dipper {
     struct Output {
         var status: Int32
         /// Standard output as it is.
-        var text: String
+        var data: Data
         var errors: String
+        var text: String { String(decoding: data, as: UTF8.self) }
         var lines: [String] { text.split(separator: "\n").map(String.init) }
 
+        private var objects: [[String: JSON]] {
+            lines.compactMap { try? JSONDecoder().decode([String: JSON].self, from: Data($0.utf8)) }
+        }
         /// The calls of a run with `--json`, by URL; the last one for a URL asked for twice.
-        var calls: [[String: Any]] {
-            lines.compactMap { try? JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any] }
-                .filter { $0["summary"] == nil }
-        }
-        var summary: [String: Any] {
-            lines.compactMap { try? JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any] }
-                .compactMap { $0["summary"] as? [String: Any] }.first ?? [:]
-        }
+        var calls: [[String: JSON]] { objects.filter { $0["summary"] == nil } }
+        var summary: [String: JSON] { objects.compactMap { $0["summary"]?.fields }.first ?? [:] }
     }
 
-    static var executable: URL { Built.executable("dipper") }
+    static let executable = Built.executable("dipper")
+    let server: FaultServer
+    let folder = TemporaryFolder()
+    var path: String { folder.path }
+
+    /// - Parameter files: what the server has beside its own answers, by path.
+    init(_ files: [String: Data] = [:]) async throws { server = try await FaultServer.start(files: files) }
+
+    func url(_ target: String) -> String { server.url(target).absoluteString }
+    func file(_ name: String) throws -> Data { try Data(contentsOf: folder.url.appendingPathComponent(name)) }
 
     /// Runs the tool to its end.
+    func run(_ arguments: [String], input: String? = nil) async throws -> Output {
+        try await start(arguments, input: input).output()
+    }
+
+    func run(_ arguments: String..., input: String? = nil) async throws -> Output {
+        try await run(arguments, input: input)
+    }
+
+    func start(_ arguments: [String], input: String? = nil, keepsInputOpen: Bool = false) throws -> Running {
+        let all = arguments + ["--cache-dir", path + "/cache"]
+        return try Running(Self.executable, all, input: input, keepsInputOpen: keepsInputOpen)
+    }
+
+    /// Runs the tool without a folder for its cache.
     static func run(_ arguments: [String], input: String? = nil, environment: [String: String] = [:]) async throws
         -> Output
     {
-        try await Running(arguments, input: input, environment: environment).output()
+        try await Running(executable, arguments, input: input, environment: environment).output()
+    }
+}
+
+/// A value in the output of `--json`.
+enum JSON: Decodable, Hashable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral {
+    case text(String), number(Int), flag(Bool), object([String: JSON]), other
+
+    init(stringLiteral text: String) { self = .text(text) }
+    init(integerLiteral number: Int) { self = .number(number) }
+    init(booleanLiteral flag: Bool) { self = .flag(flag) }
+
+    init(from decoder: any Decoder) throws {
+        let value = try decoder.singleValueContainer()
+        if let flag = try? value.decode(Bool.self) {
+            self = .flag(flag)
+        } else if let number = try? value.decode(Int.self) {
+            self = .number(number)
+        } else if let text = try? value.decode(String.self) {
+            self = .text(text)
+        } else {
+            self = (try? value.decode([String: JSON].self)).map(JSON.object) ?? .other
+        }
     }
 
-    /// The tool while it runs.
-    final class Running {
-        let process = Process()
-        private let out = Pipe()
-        private let err = Pipe()
-        private var inputPipe: Pipe?
-        private let outText: Task<String, Never>
-        private let errText: Task<String, Never>
+    var text: String? { if case .text(let text) = self { text } else { nil } }
+    var number: Int? { if case .number(let number) = self { number } else { nil } }
+    var fields: [String: JSON]? { if case .object(let fields) = self { fields } else { nil } }
+}
 
-        /// - Parameter keepsInputOpen: standard input does not end with the input given.
-        init(
-            _ arguments: [String], input: String? = nil, environment: [String: String] = [:],
-            keepsInputOpen: Bool = false
-        ) throws {
-            process.executableURL = Dipper.executable
-            process.arguments = arguments
-            process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-            process.standardOutput = out
-            process.standardError = err
-            if let input {
-                let pipe = Pipe()
-                process.standardInput = pipe
-                pipe.fileHandleForWriting.write(Data(input.utf8))
-                if keepsInputOpen { inputPipe = pipe } else { try pipe.fileHandleForWriting.close() }
-            } else {
-                process.standardInput = FileHandle.nullDevice
-            }
-            try process.run()
-            // Both pipes are read at a time, each on a thread that may block.
-            outText = Self.read(out.fileHandleForReading.fileDescriptor)
-            errText = Self.read(err.fileHandleForReading.fileDescriptor)
+extension [String: JSON] {
+    /// The values of several fields.
+    subscript(_ first: String, _ rest: String...) -> [JSON?] { ([first] + rest).map { self[$0] } }
+}
+
+/// A program while it runs.
+final class Running {
+    let process = Process()
+    private var input: Pipe?
+    private let texts: [Task<Data, Never>]
+
+    /// - Parameter keepsInputOpen: standard input does not end with the input given.
+    init(
+        _ executable: URL, _ arguments: [String], input: String? = nil, keepsInputOpen: Bool = false,
+        standardInput: FileHandle = .nullDevice, standardOutput: FileHandle? = nil, environment: [String: String] = [:]
+    ) throws {
+        let (out, err) = (Pipe(), Pipe())
+        process.executableURL = executable
+        process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        process.standardOutput = standardOutput ?? out
+        process.standardError = err
+        process.standardInput = standardInput
+        if let input {
+            let pipe = Pipe()
+            process.standardInput = pipe
+            pipe.fileHandleForWriting.write(Data(input.utf8))
+            if keepsInputOpen { self.input = pipe } else { try pipe.fileHandleForWriting.close() }
         }
-
-        func output() async throws -> Output {
-            let (text, errorText) = (await outText.value, await errText.value)
-            process.waitUntilExit()
-            let status = process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
-            return Output(status: status, text: text, errors: errorText)
-        }
-
-        private static func read(_ descriptor: Int32) -> Task<String, Never> {
+        try process.run()
+        if standardOutput != nil { try out.fileHandleForWriting.close() }
+        // Both pipes are read at a time, each on a thread that may block.
+        texts = [out, err].map { pipe in
             Task {
                 await withCheckedContinuation { continuation in
                     DispatchQueue.global().async {
-                        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: false)
-                        continuation.resume(returning: String(decoding: handle.readDataToEndOfFile(), as: UTF8.self))
+                        continuation.resume(returning: pipe.fileHandleForReading.readDataToEndOfFile())
                     }
                 }
             }
         }
+    }
+
+    func output() async throws -> Dipper.Output {
+        let (data, errors) = (await texts[0].value, await texts[1].value)
+        process.waitUntilExit()
+        let status = process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
+        return Dipper.Output(status: status, data: data, errors: String(decoding: errors, as: UTF8.self))
     }
 }

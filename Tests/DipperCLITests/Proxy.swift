@@ -57,20 +57,8 @@ final class Proxy: Sendable {
     }
 
     static func curl(_ arguments: [String]) async throws -> Answer {
-        let process = Process()
-        let output = Pipe()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["curl", "--silent", "--include", "--max-time", "20", "--noproxy", "*"] + arguments
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = output
-        try process.run()
-        let bytes = await withCheckedContinuation { continuation in
-            DispatchQueue.global().async {
-                continuation.resume(returning: output.fileHandleForReading.readDataToEndOfFile())
-            }
-        }
-        process.waitUntilExit()
-        return try parse(bytes)
+        let all = ["curl", "--silent", "--include", "--max-time", "20", "--noproxy", "*"] + arguments
+        return try parse(try await Running(URL(fileURLWithPath: "/usr/bin/env"), all).output().data)
     }
 
     private static func parse(_ bytes: Data) throws -> Answer {

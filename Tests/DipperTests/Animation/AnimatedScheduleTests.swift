@@ -40,7 +40,7 @@ struct AnimatedScheduleTests {
             }
         }
 
-        mutating func start(at time: Int = 0) { take(schedule.start(.milliseconds(time)), at: time) }
+        mutating func start() { take(schedule.start(.zero), at: 0) }
         mutating func wake(at time: Int) { take(schedule.woken(.milliseconds(time)), at: time) }
 
         private mutating func note(_ action: AnimationSchedule<Int>.Action) {
@@ -119,9 +119,7 @@ struct AnimatedScheduleTests {
             let delays = (0..<count).map { _ in Int.random(in: 1...200, using: &random) }
             var desk = Desk(delays, buffer: buffer, passes: round % 3 == 0 ? nil : round % 3)
             desk.answers = false
-            var time = 0
-            var last = -1
-            var ends = 0
+            var (time, last, ends) = (0, -1, 0)
             desk.start()
             for _ in 0..<120 {
                 time += Int.random(in: 0...(Bool.random(using: &random) ? 20 : 300), using: &random)

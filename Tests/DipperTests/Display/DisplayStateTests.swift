@@ -35,21 +35,6 @@ struct DisplayStateTests {
         }
     }
 
-    @Test("how a picture is asked for depends on where the display is")
-    func fetches() {
-        let expected: [DisplayState.Presence: String] = [
-            .visible: "fetch urgent, old moveToSlowQueue", .passing: "fetch cached, old moveToSlowQueue",
-            .offScreen: "fetch slow, old moveToSlowQueue", .away: "nothing",
-        ]
-        for presence in DisplayState.Presence.allCases {
-            var state = DisplayState()
-            #expect(names(state.set(isWanted: true, nil, DisplayOptions(), presence)) == [expected[presence]])
-            if presence == .away { continue }
-            // Nobody waits for a glimpse.
-            #expect(names(state.began()) == (presence == .passing ? ["nothing"] : ["nothing", "activity"]))
-        }
-    }
-
     @Test(
         "moving about changes the call that is under way, and makes no second one",
         arguments: [

@@ -21,16 +21,25 @@ enum DataGuides {
         return data
     }
 
-    static func hooks(_ cache: DataCache, _ url: URL, _ show: @escaping @Sendable (Data) -> Void) {
+    static func calls(_ cache: DataCache, _ url: URL, _ banner: Stage, _ show: @escaping @Sendable (Data) -> Void) {
         cache.getData(url)
             .onProgress { progress in print(progress.fraction) }
             .onRetry { print("trying again") }
             .onFail { error, isFatal in print(error, isFatal ? "for good" : "for now") }
             .then { data in show(data) }
-    }
 
-    static func callbacks(_ configuration: inout DataCache.Configuration, _ loop: Loop) {
-        configuration.callbackQueue = .custom { work in loop.runWhenIdle(work) }
+        cache.slowGetData(url)  // the row is below the screen
+        cache.getData(url)  // it came into view: the same fetch, now urgent
+        cache.moveTaskToSlowQueue(url)  // it left: still the same fetch
+
+        cache.getData(url)
+            .onFail { error, isFatal in if !isFatal { banner.show("Waiting for the network") } }
+            .onRetry { banner.hide() }
+            .then { data in show(data) }
+
+        cache.getData(url).onRevalidate { result in
+            if case .success(let newer) = result { show(newer.data) }
+        }
     }
 
     static func values(
@@ -46,12 +55,6 @@ enum DataGuides {
         if let old = cache.value(Feed.self, for: url) { show(old) }  // what the cache has, without the network
         show(feed)
         show(menu)
-    }
-
-    static func urgency(_ cache: DataCache, _ url: URL) {
-        cache.slowGetData(url)  // the row is below the screen
-        cache.getData(url)  // it came into view: the same fetch, now urgent
-        cache.moveTaskToSlowQueue(url)  // it left: still the same fetch
     }
 
     static func request(_ url: URL, _ token: String) -> DataRequest {
@@ -85,38 +88,21 @@ enum DataGuides {
 
     // MARK: Being offline
 
-    static func offline(
-        _ cache: DataCache, _ url: URL, _ banner: Stage, _ show: @escaping @Sendable (Data) -> Void
-    ) {
-        cache.getData(url)
-            .onFail { error, isFatal in if !isFatal { banner.show("Waiting for the network") } }
-            .onRetry { banner.hide() }
-            .then { data in show(data) }
-    }
-
     static func constrained(_ photo: URL, _ thumbnail: URL) -> DataRequest {
         NetlinkMonitor.shared.setConditions(NetworkConditions(isConstrained: true))
         let request = DataRequest(photo).with(\.lowDataURL, thumbnail)
         return request
     }
 
-    // MARK: HTTP rules
+    // MARK: Settings
 
-    static func revalidation(_ cache: DataCache, _ url: URL, _ show: @escaping @Sendable (Data) -> Void) {
-        cache.getData(url).onRevalidate { result in
-            if case .success(let newer) = result { show(newer.data) }
-        }
-    }
+    static func settings(_ configuration: inout DataCache.Configuration, _ key: [UInt8], _ loop: Loop) {
+        configuration.callbackQueue = .custom { work in loop.runWhenIdle(work) }
 
-    static func encryption(_ configuration: inout DataCache.Configuration, _ key: [UInt8]) {
         configuration.recordCodec = AESCodec(key: key, identifier: "aes-gcm, key of 2026")
-    }
 
-    static func secrets(_ configuration: inout DataCache.Configuration) {
         configuration.redaction = Redaction(secretNames: ["ticket", "invitation"])
-    }
 
-    static func strangers(_ configuration: inout DataCache.Configuration) {
         configuration.network.addressPolicy = .publicOnly
         configuration.network.maximumBodySize = 20 << 20
     }

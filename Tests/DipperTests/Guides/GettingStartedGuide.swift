@@ -19,9 +19,13 @@ enum GettingStartedGuide {
             .then { image in view.show(image) }
     }
 
-    static func callbacks(_ folder: URL, _ loop: Loop) -> ImageCache.Configuration {
+    static func settings(_ folder: URL, _ loop: Loop) -> ImageCache.Configuration {
         var configuration = ImageCache.Configuration(directory: folder)
         configuration.data.callbackQueue = .custom { work in loop.runWhenIdle(work) }
+
+        configuration.memoryLimit = 200 << 20  // decoded pictures, in bytes
+        configuration.data.diskLimit = 1 << 30  // files, in bytes
+        configuration.limits.pixels = 50_000_000  // of one picture
         return configuration
     }
 
@@ -68,9 +72,4 @@ enum GettingStartedGuide {
         return feed
     }
 
-    static func limits(_ configuration: inout ImageCache.Configuration) {
-        configuration.memoryLimit = 200 << 20  // decoded pictures, in bytes
-        configuration.data.diskLimit = 1 << 30  // files, in bytes
-        configuration.limits.pixels = 50_000_000  // of one picture
-    }
 }

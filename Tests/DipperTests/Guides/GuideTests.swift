@@ -6,6 +6,7 @@ import Testing
 
 @Suite("The guides' code", .timeLimit(.minutes(2)))
 struct GuideTests {
+    private let test = TestImageCache()
     private let a = url("a.png")
     private let picture = Image.sample()
 
@@ -66,7 +67,6 @@ struct GuideTests {
 
     @Test("hooks, requests and peeks show what they say")
     func showing() async throws {
-        let test = TestImageCache()
         test.transport.script(a, [.body(try picture.png)])
         let (bar, banner, view) = (Stage(), Stage(), Stage())
         _ = GettingStartedGuide.hooks(test.cache, a, bar, banner, view)
@@ -92,12 +92,10 @@ struct GuideTests {
         let second = SGImageCacheGuide.binding(other, a, test.cache, .sample(seed: 7), Loop())
         SGImageCacheGuide.onScreen(second)
         #expect(other.image?.pixels == picture.pixels && second.isOnScreen)
-        await test.cache.shutdown()
     }
 
     @Test("a request has what it was given")
     func requests() async throws {
-        let test = TestImageCache()
         let view = Stage()
         let request = GettingStartedGuide.request(test.cache, a, "secret", view)
         let transfer = try await test.transport.nextTransfer()
@@ -108,19 +106,17 @@ struct GuideTests {
         #expect(test.cache.cachedTier(for: request) == .memory && request.priority == .high)
         test.cache.getImage(KingfisherGuide.signed(url("signed"), "secret", "me"))
         #expect(try await test.transport.nextTransfer().request.headers["Authorization"] == "secret")
-        await test.cache.shutdown()
-
         let options = KingfisherGuide.request(a, url("mirror"), url("small"))
         #expect(options.cachePolicy == .ignoreCache && options.lowDataURL == url("small"))
         #expect(options.alternatives.map(\.url) == [url("mirror")] && options.options.processors?.count == 1)
         let plain = ImageXGuide.network(a, "https://example.org")
         #expect(plain.headers["Referer"] == "https://example.org" && plain.timeout == .seconds(20))
         #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))
+        await test.cache.shutdown()
     }
 
     @Test("queues are changed as it says")
     func queues() async throws {
-        let test = TestImageCache()
         // Whose fetch they share.
         let row = test.cache.slowGetImage(a)
         let transfer = try await test.transport.nextTransfer()
@@ -129,7 +125,6 @@ struct GuideTests {
         try await transfer.wait { $0.isCancelled && $0.queue == .slow }
         await test.cache.idle()
         #expect(test.cache.data.queueCounts == QueueCounts() && test.transport.transfers.count == 1)
-        await test.cache.shutdown()
     }
 
     @Test("there is each of the calls that are mapped")
@@ -181,14 +176,11 @@ struct GuideTests {
         try await TestingGuide.pictures(a)
         #expect(try await TestingGuide.failures(a).pixels == picture.pixels)
         try await TestingGuide.decoders(a)
-        let test = TestImageCache()
         try await TestingGuide.displays(a, test.transport, test.cache, picture)
-        await test.cache.shutdown()
     }
 
     @Test("displays, bindings and lists do what they say")
     func displays() async throws {
-        let test = TestImageCache()
         test.transport.script(a, [.body(try picture.png)])
         let (view, binding) = DisplaysGuide.binding(test.cache, a, Loop())
         await test.cache.idle()
@@ -202,13 +194,11 @@ struct GuideTests {
         try await told.wait { $0.last == "000000ff" }
         try await test.transport.waitForTransfers(1, of: url("3"))
         withExtendedLifetime((view, list)) {}
-        await test.cache.shutdown()
     }
 
     @Test("settings are taken")
     func settings() {
-        var configuration = GettingStartedGuide.callbacks(URL(fileURLWithPath: "/nowhere"), Loop())
-        GettingStartedGuide.limits(&configuration)
+        var configuration = GettingStartedGuide.settings(URL(fileURLWithPath: "/nowhere"), Loop())
         DecodingGuide.serializer(&configuration)
         SGImageCacheGuide.immutable(&configuration)
         #expect(configuration.memoryLimit == 200 << 20 && configuration.data.diskLimit == 1 << 30)
@@ -261,14 +251,12 @@ struct GuideTests {
 
     @Test("a request for previews ends with the picture itself")
     func previews() async throws {
-        let test = TestImageCache()
         let view = Stage()
         let bytes = try Pictures.data("jpeg/large-progressive.jpg")
         DecodingGuide.previews(test.cache, a, view)
         try await test.transport.nextTransfer().finish(with: bytes)
         await test.cache.idle()
         #expect(view.images.last?.pixels == (try JPEGDecoder().decode(bytes, DecodeOptions()).pixels))
-        await test.cache.shutdown()
     }
 
     #if GIF

@@ -21,13 +21,11 @@ import Testing
     @Test("there is nothing to do for sRGB, a broken profile, or one of other colours")
     func nothing() throws {
         let wide = try profile("profile-wide")
-        #expect(ColorTransform(icc: try profile("profile-srgb")) == nil)
-        #expect(ColorTransform(icc: Data()) == nil)
-        #expect(ColorTransform(icc: Data(repeating: 7, count: 4000)) == nil)
-        #expect(ColorTransform(icc: wide.prefix(300)) == nil)
+        for (index, bytes) in [
+            try profile("profile-srgb"), Data(), Data(repeating: 7, count: 4000), wide.prefix(300),
+            try profile("cmyk-profile"), try profile("profile-grey"),
+        ].enumerated() { #expect(ColorTransform(icc: bytes) == nil, "\(index)") }
         #expect(ColorTransform(icc: wide, for: .cmyk(isInverted: true)) == nil)
-        #expect(ColorTransform(icc: try profile("cmyk-profile")) == nil)
-        #expect(ColorTransform(icc: try profile("profile-grey")) == nil)
         #expect(ColorTransform(icc: wide) != nil)
         // Greys of a profile of colours.
         #expect(ColorTransform(icc: wide, for: .grey) == nil)

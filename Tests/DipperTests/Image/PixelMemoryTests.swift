@@ -7,8 +7,8 @@ import Testing
 
 @Suite("Memory for pixels is counted, goes back to the system, and may be refused", .timeLimit(.minutes(2)))
 struct PixelMemoryTests {
-    @Test("A picture counts with all that is taken for it, its frames included")
-    func footprint() throws {
+    @Test("A picture counts with all that is taken for it, its frames included, also in a cache")
+    func footprint() async throws {
         let small = try PixelBuffer(PixelSize(width: 50, height: 50)).image(isOpaque: false)
         #expect(small.byteCount == 10_000 && small.footprint == 10_000)
         let middle = try PixelBuffer(PixelSize(width: 205, height: 205)).image(isOpaque: false)
@@ -16,6 +16,9 @@ struct PixelMemoryTests {
         #expect(middle.footprint == PixelMemory.capacity(for: 168_100))
         let huge = try PixelBuffer(PixelSize(width: 1025, height: 1024)).image(isOpaque: false)
         #expect(huge.byteCount == 4_198_400 && huge.footprint == 6 << 20)
+        let test = TestImageCache { $0.memoryLimit = 100 << 20 }
+        try test.cache.addImage(huge, for: url("a"))
+        #expect(test.cache.memoryCount == 1 && test.cache.memorySize >= 6 << 20)
         var moving = middle
         let frames = [middle, middle, huge].map { AnimationFrame(image: $0, duration: .milliseconds(10)) }
         moving.animation = ImageAnimation(
@@ -24,29 +27,15 @@ struct PixelMemoryTests {
         #expect(moving.footprint == 100 + 2 * middle.footprint + huge.footprint)
     }
 
-    @Test("A cache counts a picture in memory with all that is taken for it")
-    func cost() async throws {
-        let test = TestImageCache { $0.memoryLimit = 100 << 20 }
-        let image = try PixelBuffer(PixelSize(width: 1025, height: 1024)).image(isOpaque: false)
-        try test.cache.addImage(image, for: url("a"))
-        #expect(test.cache.memoryCount == 1 && test.cache.memorySize >= 6 << 20)
-        await test.cache.shutdown()
-    }
-
     @Test("Memory that the system does not have is an error, and nothing worse")
     func noMemory() {
-        // More than the addresses that there are.
-        #expect(throws: DipperError.imageTooLarge) { try PixelMemory.allocate(1 << 52) }
-        #expect(throws: DipperError.imageTooLarge) {
-            _ = try PixelBuffer(PixelSize(width: 1 << 25, height: 1 << 25))
+        // More than the addresses that there are, or than there are numbers, in a product or rounded up.
+        for (width, height) in [
+            (1 << 25, 1 << 25), (1 << 62, 1), (1, 1 << 61), (1 << 32, 1 << 32), (.max, .max), ((1 << 61) - 1, 1),
+        ] {
+            #expect(throws: DipperError.imageTooLarge) { try PixelBuffer(PixelSize(width: width, height: height)) }
         }
-        // More than there are numbers, in a product or rounded up.
-        for size in [(1 << 62, 1), (1, 1 << 61), (1 << 32, 1 << 32), (.max, .max), ((1 << 61) - 1, 1)] {
-            #expect(throws: DipperError.imageTooLarge) {
-                _ = try PixelBuffer(PixelSize(width: size.0, height: size.1))
-            }
-        }
-        for count in [Int.max, .max - 1, .max / 2 + 1, .max / 4 + 1, 1 << 60] {
+        for count in [1 << 52, Int.max, .max - 1, .max / 2 + 1, .max / 4 + 1, 1 << 60] {
             #expect(throws: DipperError.imageTooLarge) { try PixelMemory.allocate(count) }
         }
     }
@@ -58,10 +47,8 @@ struct PixelMemoryTests {
             guard !pixels_are_sanitized() else { return }
             var limit = rlimit()
             getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
-            let pages = try #require(
-                String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ").first.flatMap {
-                    Int($0)
-                })
+            let sizes = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")
+            let pages = try #require(Int(sizes[0]))
             var taken: [UnsafeMutableRawBufferPointer] = []
             taken.reserveCapacity(1 << 17)
             limit.rlim_cur = rlim_t(pages * PixelRegions.pageSize + (200 << 20))

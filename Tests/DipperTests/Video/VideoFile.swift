@@ -45,31 +45,19 @@ enum VideoFile {
     }
 
     /// Runs a program and waits for it on a separate thread, because the tests need Swift's few threads.
-    /// - Returns: whether the program ended with status 0.
-    @discardableResult
-    static func run(
-        _ program: String, _ arguments: [String], in folder: URL? = nil, output: FileHandle? = nil
-    ) async -> Bool {
+    static func run(_ program: String, _ arguments: [String], output: FileHandle = .nullDevice) async {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
-                continuation.resume(returning: runHere(program, arguments, in: folder, output: output))
+                let process = Process()
+                process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+                process.arguments = [program] + arguments
+                process.standardInput = FileHandle.nullDevice
+                process.standardOutput = output
+                process.standardError = FileHandle.nullDevice
+                if (try? process.run()) != nil { process.waitUntilExit() }
+                continuation.resume()
             }
         }
-    }
-
-    private static func runHere(
-        _ program: String, _ arguments: [String], in folder: URL?, output: FileHandle?
-    ) -> Bool {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = [program] + arguments
-        if let folder { process.currentDirectoryURL = folder }
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = output ?? FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        guard (try? process.run()) != nil else { return false }
-        process.waitUntilExit()
-        return process.terminationStatus == 0
     }
 }
 

@@ -96,25 +96,25 @@ struct VideoFrameTests {
         let video = try await video()
         let disk = TemporaryFolder()
         let test = TestImageCache(folder: disk)
-        let frame = VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video))
-        let small = ImageRequest(frame).processed(by: .downsample(width: 40, height: 40))
+        func frame() async -> VideoFrameProvider {
+            VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video))
+        }
+        let small = ImageRequest(await frame()).processed(by: .downsample(width: 40, height: 40))
         let image = try await test.cache.getImage(small).value
         #expect(image.size.width == 40 && image.mainColor == 1)
-        #expect(try await test.cache.getImage(ImageRequest(frame)).value.size.width == 160)
+        #expect(try await test.cache.getImage(ImageRequest(await frame())).value.size.width == 160)
         #expect(test.cache.data.statistics.networkRequests == 0)
         await test.cache.idle()
         await test.cache.shutdown()
 
         let again = TestImageCache(folder: disk)
-        let same = VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video)).with(
-            \.program, "/nowhere/ffmpeg")
-        let response = try await again.cache.getImage(ImageRequest(same)).response
+        let same = ImageRequest(await frame().with(\.program, "/nowhere/ffmpeg"))
+        let response = try await again.cache.getImage(same).response
         #expect(response.source == .disk && response.image.mainColor == 1)
         try await VideoFile.turned.write(to: video)
         try FileManager.default.setAttributes(
             [.modificationDate: Date(timeIntervalSince1970: 1)], ofItemAtPath: video.path)
-        let newer = VideoFrameProvider(video, at: .seconds(1.5), key: await VideoFrameProvider.key(of: video))
-        let changed = try await again.cache.getImage(ImageRequest(newer)).value
+        let changed = try await again.cache.getImage(ImageRequest(await frame())).value
         #expect(changed.size == PixelSize(width: 90, height: 160))
         await again.cache.shutdown()
     }
@@ -126,7 +126,6 @@ struct VideoFrameTests {
         #expect(image.size == PixelSize(width: 160, height: 90) && image.mainColor == 2)
         test.transport.script(url("video.mp4"), [.body(await VideoFile.colors)])
         #expect(try await DecodingGuide.remoteVideo(test.cache, url("video.mp4")).mainColor == 2)
-        await test.cache.shutdown()
     }
 
     @Test(
