@@ -116,8 +116,6 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
             path: "Tests/FaultServer"),
-        .executableTarget(
-            name: "FaultServerTool", dependencies: ["FaultServer"], path: "Tests/FaultServerTool"),
         // Programs that show that the store survives failures; see torture, powercut and soak in the Makefile.
         .target(name: "TortureSupport", path: "Tests/TortureSupport"),
         .executableTarget(
@@ -173,8 +171,7 @@ let package = Package(
         .testTarget(
             name: "DipperCLITests",
             dependencies: [
-                "CacheProxy", "Dipper", "DipperCLI", "DipperTesting", "FaultServer", "FaultServerTool", "Scrolling",
-                "TestSupport",
+                "CacheProxy", "Dipper", "DipperCLI", "DipperTesting", "FaultServer", "Scrolling", "TestSupport",
             ]),
     ],
     swiftLanguageModes: [.v6]

@@ -12,7 +12,7 @@ import NIOPosix
 /// let server = try await FaultServer.start()
 /// let url = server.url("/bytes/100000/picture?status=503&retryAfter=1&times=2&etag=a")
 /// // … the client under test fetches the url …
-/// await server.waitForEnds(3, to: "/bytes/100000/picture")
+/// await server.waitForEnds(3)
 /// #expect(server.requests.map(\.status) == [503, 503, 200])
 /// await server.stop()
 /// ```
@@ -20,136 +20,188 @@ import NIOPosix
 /// | path | content |
 /// |---|---|
 /// | `/bytes/SIZE/anything…` | SIZE pseudo-random bytes, ``body(of:size:)`` |
-/// | `/text/anything…` | about 10 KB of compressible text, ``text(of:)`` |
-/// | `/echo` | the headers of the request: a JSON object, names in lower case |
 /// | a path in `files` | the bytes of that file |
-/// | `/log` | ``requests`` as JSON; such requests are not recorded themselves |
+/// | `/log` | the paths and times of all other requests as JSON |
 /// | anything else | 404 |
 public final class FaultServer: Sendable {
+    /// A request that the server has received, with the state of its response.
+    public struct Request: Sendable {
+        /// The method, as sent.
+        public let method: String
+        /// The path without the query, percent-encoded as sent.
+        public let path: String
+        /// The header fields in the order and spelling they came in.
+        let headers: HTTPHeaders
+        /// The time at which the head of the request had arrived.
+        public let start = ContinuousClock.now
+        /// The time at which the response ended: the kernel had taken it completely, or either side closed the
+        /// connection. `nil` while the response is running.
+        public internal(set) var end: ContinuousClock.Instant?
+        /// The number of bytes of the response's body that the kernel has taken, without chunk framing and after
+        /// content coding, counted in pieces of at most 64 KiB or of the size that `drip` sets.
+        public internal(set) var bytesSent = 0
+        /// The status of the response; 0 until its head is sent.
+        public internal(set) var status = 0
+        /// Whether the response has reached the point where `stall` stops it.
+        var isStalled = false
+
+        /// Returns the value of a header field, with several lines of that name joined by `", "` (RFC 9110, section
+        /// 5.3); `nil` if there is none.
+        public func header(_ name: String) -> String? {
+            let values = headers[name]
+            return values.isEmpty ? nil : values.joined(separator: ", ")
+        }
+    }
+
+    /// The requests since the start or the last ``resetLog()``.
+    struct Record: Sendable {
+        var requests: [Request] = []
+        /// The id of the first of `requests`; requests before a reset have lower ones.
+        private var firstID = 0
+        /// The connections of stalled responses.
+        var stalled: [any Channel] = []
+        private var perTarget: [String: Int] = [:]
+
+        /// - Returns: the id of the request, and its number among those of its target, from 1.
+        mutating func begin(_ head: HTTPRequestHead) -> (id: Int, ordinal: Int) {
+            let path = String(head.uri.prefix { $0 != "?" })
+            requests.append(Request(method: head.method.rawValue, path: path, headers: head.headers))
+            perTarget[head.uri, default: 0] += 1
+            return (firstID + requests.count - 1, perTarget[head.uri, default: 0])
+        }
+
+        mutating func update(_ id: Int, _ change: (inout Request) -> Void) {
+            if id >= firstID { change(&requests[id - firstID]) }
+        }
+
+        mutating func end(_ id: Int) { update(id) { $0.end = $0.end ?? .now } }
+
+        mutating func reset() {
+            firstID += requests.count
+            (requests, perTarget) = ([], [:])
+        }
+    }
+
     /// The TCP port the server listens on.
     public let port: Int
-
     private let host: String
     private let group: MultiThreadedEventLoopGroup
-    private let log: RequestLog
+    private let log: ServerLog<Record>
 
-    private init(
-        host: String, port: Int, group: MultiThreadedEventLoopGroup, log: RequestLog
-    ) {
-        self.host = host
-        self.port = port
-        self.group = group
-        self.log = log
+    private init(_ host: String, _ port: Int, _ group: MultiThreadedEventLoopGroup, _ log: ServerLog<Record>) {
+        (self.host, self.port, self.group, self.log) = (host, port, group, log)
     }
 
-    deinit {
-        // Does nothing after `stop()`; without this call the thread of a server that was not stopped would remain.
-        group.shutdownGracefully { _ in }
-    }
+    // Does nothing after `stop()`.
+    deinit { group.shutdownGracefully { _ in } }
 
-    /// Starts a server on an event-loop thread of its own; it accepts connections on return.
+    /// Starts a server.
     ///
     /// - Parameters:
     ///   - host: the address to listen on.
     ///   - port: the TCP port to listen on; 0 takes a free one.
-    ///   - files: the files to serve, by path, such as `/photo.jpg`; with the parameter `changes`, version N is the
-    ///     file `/photo.jpg~N`, if there is one.
+    ///   - files: the files to serve, by path, such as `/photo.jpg`.
     /// - Throws: NIO's error if the address cannot be bound.
     public static func start(
         host: String = "127.0.0.1", port: Int = 0, files: [String: Data] = [:]
     ) async throws -> FaultServer {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let log = RequestLog(files: files)
-        let bootstrap = ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 1024)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    // The faults set wrong framing headers on purpose, so the encoder must not correct them.
-                    var configuration = HTTPResponseEncoder.Configuration()
-                    configuration.automaticallySetFramingHeaders = false
-                    try pipeline.addHandler(HTTPResponseEncoder(configuration: configuration))
-                    try pipeline.addHandler(ByteToMessageHandler(HTTPRequestDecoder()))
-                    try pipeline.addHandler(ConnectionHandler(log: log))
-                }
-            }
-        do {
-            let listener = try await bootstrap.bind(host: host, port: port).get()
-            return FaultServer(
-                host: host, port: listener.localAddress?.port ?? port, group: group, log: log)
-        } catch {
-            try? await group.shutdownGracefully()
-            throw error
+        let log = ServerLog(Record())
+        let (port, group) = try await listen(host: host, port: port) { pipeline in
+            // The faults set wrong framing headers on purpose, so the encoder must not correct them.
+            var configuration = HTTPResponseEncoder.Configuration()
+            configuration.automaticallySetFramingHeaders = false
+            try pipeline.addHandler(HTTPResponseEncoder(configuration: configuration))
+            try pipeline.addHandler(ByteToMessageHandler(HTTPRequestDecoder()))
+            try pipeline.addHandler(ConnectionHandler(log, files))
         }
+        return FaultServer(host, port, group, log)
     }
 
     /// Returns the url of a resource of this server.
     ///
     /// - Parameter pathAndQuery: path and query, with the leading slash and already percent-encoded.
     public func url(_ pathAndQuery: String) -> URL {
-        let name = host.contains(":") ? "[\(host)]" : host
-        guard let url = URL(string: "http://\(name):\(port)\(pathAndQuery)") else {
+        guard let url = URL(string: "http://\(host):\(port)\(pathAndQuery)") else {
             preconditionFailure("\(pathAndQuery) is not the path and query of a url")
         }
         return url
     }
 
     /// All requests since the start or the last ``resetLog()``, in order of arrival.
-    public var requests: [Request] { log.requests }
+    public var requests: [Request] { log.record.requests }
 
     /// Returns the requests whose path (without the query) equals `path`, in order of arrival.
-    public func requests(to path: String) -> [Request] {
-        log.requests.filter { $0.path == path }
-    }
+    public func requests(to path: String) -> [Request] { requests.filter { $0.path == path } }
 
-    /// Waits until the log holds `count` requests.
-    ///
-    /// Returns early when the task is cancelled or the server stopped.
-    ///
-    /// - Parameters:
-    ///   - count: how many, counted since the start or the last ``resetLog()``.
-    ///   - path: counts only requests to this path (without the query).
-    public func waitForRequests(_ count: Int, to path: String? = nil) async {
-        await log.wait(for: .arrival, count: count, path: path)
-    }
+    /// Waits until the log holds `count` requests. All waits return early when the task is cancelled or the server
+    /// stopped.
+    public func waitForRequests(_ count: Int) async { await log.wait { $0.requests.count >= count } }
 
     /// Waits until the log holds `count` requests whose response has ended: the kernel has taken it completely, it was
     /// cut, or either side closed its connection.
-    ///
-    /// Returns early when the task is cancelled or the server stopped.
-    ///
-    /// - Parameters:
-    ///   - count: how many, counted since the start or the last ``resetLog()``.
-    ///   - path: counts only requests to this path (without the query).
-    public func waitForEnds(_ count: Int, to path: String? = nil) async {
-        await log.wait(for: .end, count: count, path: path)
-    }
-
-    /// Empties the log and restarts the counts of requests by target that `times` and `changes` use.
-    ///
-    /// Running responses continue but are no longer in the log.
-    public func resetLog() {
-        log.reset()
+    public func waitForEnds(_ count: Int) async {
+        await log.wait { $0.requests.count { $0.end != nil } >= count }
     }
 
     /// Waits until `count` responses have reached the point where `stall` stops them.
-    public func waitForStalls(_ count: Int, to path: String? = nil) async {
-        await log.wait(for: .stall, count: count, path: path)
-    }
+    public func waitForStalls(_ count: Int) async { await log.wait { $0.requests.count(where: \.isStalled) >= count } }
+
+    /// Empties the log and restarts the counts of requests by target that `times` uses.
+    ///
+    /// Running responses continue but are no longer in the log.
+    public func resetLog() { log.change { $0.reset() } }
 
     /// Resets the connections whose responses have reached the point where `stall` stops them.
     public func resetStalled() {
-        for channel in log.takeStalled() { channel.eventLoop.execute { channel.resetWhenDrained() } }
+        let stalled = log.change { record in
+            defer { record.stalled = [] }
+            return record.stalled
+        }
+        for channel in stalled {
+            channel.eventLoop.execute { channel.resetWhenDrained() }
+        }
     }
 
     /// Closes the listener and all connections and ends the event-loop thread.
     ///
-    /// Unfinished requests get their ``Request/end``; the log stays readable. Calling it again is
-    /// harmless.
+    /// Unfinished requests get their ``Request/end``; the log stays readable. Calling it again is harmless.
     public func stop() async {
         try? await group.shutdownGracefully()
         log.close()
+    }
+}
+
+// MARK: Bodies
+
+extension FaultServer {
+    /// Returns the bytes that `/bytes/SIZE/…` serves: pseudo-random, the same on every run.
+    ///
+    /// Each 8 bytes are a little-endian output of SplitMix64 seeded with the hash of the path, so no two offsets look
+    /// alike, and a test can detect a shifted or torn body.
+    ///
+    /// - Parameters:
+    ///   - path: the path as sent; a query is ignored.
+    ///   - size: how many bytes; a shorter body is a prefix of a longer one.
+    public static func body(of path: String, size: Int) -> Data {
+        var seed = hash(path.utf8.prefix { $0 != UInt8(ascii: "?") })
+        let words = [UInt64](unsafeUninitializedCapacity: (size + 7) / 8) { words, count in
+            count = words.count
+            for index in words.indices {
+                seed &+= 0x9E37_79B9_7F4A_7C15
+                var word = seed
+                word = (word ^ (word &>> 30)) &* 0xBF58_476D_1CE4_E5B9
+                word = (word ^ (word &>> 27)) &* 0x94D0_49BB_1331_11EB
+                words[index] = (word ^ (word &>> 31)).littleEndian
+            }
+        }
+        return words.withUnsafeBytes { Data($0.prefix(size)) }
+    }
+
+    /// Returns a checksum with which tests compare bodies, in hexadecimal digits.
+    public static func checksum(of data: Data) -> String { String(hash(data), radix: 16) }
+
+    /// 64-bit FNV-1a.
+    private static func hash(_ bytes: some Sequence<UInt8>) -> UInt64 {
+        bytes.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
     }
 }

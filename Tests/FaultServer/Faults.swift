@@ -2,13 +2,13 @@ import NIOCore
 
 /// The faults that the query of a request asks for.
 ///
-/// All parameters can be combined; unknown ones are ignored.
+/// All parameters can be combined; unknown ones are ignored. A value that makes no sense is answered with 400, so that
+/// a mistake in a test is noticed.
 ///
 /// | parameter | effect |
 /// |---|---|
 /// | `delay=MS` | waits before the head |
-/// | `bodyDelay=MS` | waits between head and body |
-/// | `status=N` | answers status N (200–599) with a short body; a 3xx together with `redirect`, `hops` or `loop` is the status of the redirect |
+/// | `status=N` | answers status N (200–599) with a short body |
 /// | `errorBody=BYTES` | the size of the body of `status`, a redirect, a 404 or a 416 |
 /// | `times=N` | `status`, `cut`, `reset`, `stall`, `length` and `close` apply only to the first N requests of the same target |
 /// | `cut=BYTES` | sends the right Content-Length, but closes after BYTES bytes of the body |
@@ -19,35 +19,26 @@ import NIOCore
 /// | `chunked=1` | sends the body in chunks, without Content-Length |
 /// | `close=1` | sends neither Content-Length nor chunks: the body ends with the connection; overrides `length` and `chunked` |
 /// | `noanswer=1` | never answers |
-/// | `redirect=TARGET` | answers 302 with the percent-decoded location |
+/// | `redirect=TARGET` | answers 302 with the location |
 /// | `hops=N` | redirects N times to itself with a decreasing counter, then answers as the other parameters say |
 /// | `loop=1` | redirects to itself forever |
 /// | `retryAfter=VALUE` | Retry-After |
-/// | `etag=TAG` | ETag `"TAG"` (`W/TAG`: weak); 304 to a matching If-None-Match |
-/// | `lastModified=VALUE` | Last-Modified; 304 to an If-Modified-Since that is not older |
+/// | `etag=TAG` | ETag `"TAG"` (`W/TAG`: weak); 304 to that If-None-Match |
 /// | `cacheControl=VALUE` | Cache-Control |
-/// | `type=MIME` | Content-Type |
 /// | `gzip=1` | codes the body with gzip, whatever Accept-Encoding says; ranges select coded bytes |
 /// | `norange=1` | ignores Range |
-/// | `changes=N` | changes the resource after every N requests of the target, see ``FaultServer/body(of:size:version:)``; its ETag is then `"TAG-1"`, `"TAG-2"`, … |
 /// | `piece=BYTES` | answers a Range with at most BYTES bytes |
 /// | `rangeShift=N` | `Content-Range` names a range N bytes after the range of the bytes sent |
 /// | `rangeTotal=N` | `Content-Range` names N as the total |
-/// | `rangeStatus=N` | answers status N to a Range |
-/// | `rangeBare=1` | a 206 has neither ETag nor Last-Modified |
-/// | `rangeMultipart=1` | a 206 has the type `multipart/byteranges` |
-/// | `rangeBlind=1` | honours a Range even if If-Range does not match |
 /// | `header=Name:Value` | one more header line, repeatable |
 ///
-/// Values are percent-decoded; `+` is a plus. Flags are on with `1` or no value, off with `0`.
+/// Values are percent-decoded; `+` is a plus.
 struct Faults: Sendable {
-    struct Drip: Sendable {
-        var bytes: Int
-        var interval: TimeAmount
+    struct BadParameter: Error {
+        let text: String
     }
 
-    var delay = TimeAmount.zero
-    var bodyDelay = TimeAmount.zero
+    var delay = 0
     var status: Int?
     var errorBody = 0
     var times: Int?
@@ -55,48 +46,73 @@ struct Faults: Sendable {
     var reset: Int?
     var stall: Int?
     var length: Int?
-    var drip: Drip?
+    /// Bytes, and the time between them in milliseconds.
+    var drip: (bytes: Int, interval: Int)?
     var isChunked = false
     var closes = false
     var isSilent = false
-    var redirect: String?
-    var hops = 0
-    var loops = false
+    var location: String?
     var retryAfter: String?
     var etag: String?
-    var lastModified: String?
     var cacheControl: String?
-    var type: String?
     var isGzipped = false
     var ignoresRange = false
-    var changes: Int?
     var piece: Int?
     var rangeShift = 0
     var rangeTotal: Int?
-    var rangeStatus: Int?
-    var hasBareRanges = false
-    var hasMultipartRanges = false
-    var ignoresIfRange = false
-    /// The version of the resource, from 0.
-    var version = 0
     var headers: [(name: String, value: String)] = []
 
-    /// Returns the faults for one request: its version of the resource, without the faults that `times` has used up.
-    ///
-    /// - Parameter ordinal: the number of the request among those of its target, from 1.
-    func applying(toRequest ordinal: Int) -> Faults {
-        var rest = self
-        if let changes {
-            rest.version = (ordinal - 1) / changes
-            if rest.version > 0, let etag { rest.etag = "\(etag)-\(rest.version)" }
+    init() {}
+
+    /// - Parameters:
+    ///   - target: the path and query as sent.
+    ///   - ordinal: the number of the request among those of its target, from 1.
+    init(_ target: String, ordinal: Int) throws(BadParameter) {
+        for parameter in target.drop(while: { $0 != "?" }).dropFirst().split(separator: "&") {
+            let pair = parameter.split(separator: "=", maxSplits: 1).map(String.init)
+            let value = pair.count > 1 ? pair[1].removingPercentEncoding ?? pair[1] : ""
+            let number = Int(value)
+            var isFit = number ?? -1 >= 0
+            switch pair.first {
+            case "delay": delay = number ?? 0
+            case "status":
+                status = number
+                isFit = (200...599).contains(number ?? 0)
+            case "errorBody": errorBody = number ?? 0
+            case "times": times = number
+            case "cut": cut = number
+            case "stall": stall = number
+            case "reset": reset = number
+            case "length": length = number
+            case "chunked": isChunked = value == "1"
+            case "close": closes = value == "1"
+            case "noanswer": isSilent = value == "1"
+            case "loop": location = target
+            case "hops":
+                if let number, number > 0 {
+                    location = target.replacingOccurrences(of: "hops=\(number)", with: "hops=\(number - 1)")
+                }
+            case "gzip": isGzipped = value == "1"
+            case "norange": ignoresRange = value == "1"
+            case "piece": piece = number
+            case "rangeShift": rangeShift = number ?? 0
+            case "rangeTotal": rangeTotal = number
+            case "drip":
+                let numbers = value.split(separator: ",").compactMap { Int($0) }
+                isFit = numbers.count == 2 && numbers[0] > 0
+                if isFit { drip = (numbers[0], numbers[1]) }
+            case "header":
+                let parts = value.split(separator: ":", maxSplits: 1).map(String.init)
+                isFit = parts.count == 2
+                if isFit { headers.append((parts[0], String(parts[1].drop { $0 == " " }))) }
+            case "redirect": (location, isFit) = (value, true)
+            case "retryAfter": (retryAfter, isFit) = (value, true)
+            case "etag": (etag, isFit) = (value.hasPrefix("W/") ? "W/\"\(value.dropFirst(2))\"" : "\"\(value)\"", true)
+            case "cacheControl": (cacheControl, isFit) = (value, true)
+            default: isFit = true
+            }
+            if !isFit { throw BadParameter(text: "\(parameter) makes no sense") }
         }
-        guard let times, ordinal > times else { return rest }
-        rest.status = nil
-        rest.cut = nil
-        rest.reset = nil
-        rest.stall = nil
-        rest.length = nil
-        rest.closes = false
-        return rest
+        if let times, ordinal > times { (status, cut, reset, stall, length, closes) = (nil, nil, nil, nil, nil, false) }
     }
 }

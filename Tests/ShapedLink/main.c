@@ -193,39 +193,34 @@ static void run(struct direction *down, struct direction *up, int parent) {
 }
 
 static void usage(void) {
-    fputs("usage: ShapedLink --client NAMESPACE --server NAMESPACE --rate MBIT/S [--up-rate MBIT/S]\n"
-          "           --round-trip MS --queue BYTES [--loss SHARE]\n"
-          "           [--client-address IPV4] [--server-address IPV4]\n",
+    fputs("usage: ShapedLink --client NAMESPACE --server NAMESPACE --rate MBIT/S\n"
+          "           --round-trip MS --queue BYTES [--loss SHARE] [--server-address IPV4]\n",
           stderr);
     exit(64);
 }
 
 int main(int argc, char **argv) {
     const char *client = NULL, *server = NULL;
-    const char *client_address = "10.211.0.1", *server_address = "10.211.0.2";
-    double rate = 0, up_rate = 0, round_trip = 0, queue = 0, loss = 0;
+    const char *server_address = "10.211.0.2";
+    double rate = 0, round_trip = 0, queue = 0, loss = 0;
     static const struct option options[] = {
-        {"client", required_argument, NULL, 'c'},         {"server", required_argument, NULL, 's'},
-        {"rate", required_argument, NULL, 'r'},           {"up-rate", required_argument, NULL, 'u'},
-        {"round-trip", required_argument, NULL, 't'},     {"queue", required_argument, NULL, 'q'},
-        {"loss", required_argument, NULL, 'l'},           {"client-address", required_argument, NULL, 'C'},
+        {"client", required_argument, NULL, 'c'}, {"server", required_argument, NULL, 's'},
+        {"rate", required_argument, NULL, 'r'},   {"round-trip", required_argument, NULL, 't'},
+        {"queue", required_argument, NULL, 'q'},  {"loss", required_argument, NULL, 'l'},
         {"server-address", required_argument, NULL, 'S'}, {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
         case 'c': client = optarg; break;
         case 's': server = optarg; break;
         case 'r': rate = atof(optarg); break;
-        case 'u': up_rate = atof(optarg); break;
         case 't': round_trip = atof(optarg); break;
         case 'q': queue = atof(optarg); break;
         case 'l': loss = atof(optarg); break;
-        case 'C': client_address = optarg; break;
         case 'S': server_address = optarg; break;
         default: usage();
         }
     }
-    if (!client || !server || rate <= 0 || up_rate < 0 || round_trip < 0 || queue < mtu || optind != argc) usage();
-    if (up_rate == 0) up_rate = rate;
+    if (!client || !server || rate <= 0 || round_trip < 0 || queue < mtu || optind != argc) usage();
 
     /* Not the signal of PR_SET_PDEATHSIG: that comes when the parent's thread ends, not its process. */
     int parent = (int)syscall(SYS_pidfd_open, getppid(), 0);
@@ -245,13 +240,13 @@ int main(int argc, char **argv) {
 
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     if (home < 0) fail("/proc/self/ns/net");
-    int at_client = open_device(client, client_address);
+    int at_client = open_device(client, "10.211.0.1");
     int at_server = open_device(server, server_address);
     if (setns(home, CLONE_NEWNET) < 0) fail("setns");
     close(home);
 
     struct direction down = {.from = at_server, .to = at_client, .ns_per_byte = 8000 / rate};
-    struct direction up = {.from = at_client, .to = at_server, .ns_per_byte = 8000 / up_rate};
+    struct direction up = {.from = at_client, .to = at_server, .ns_per_byte = 8000 / rate};
     struct direction *sides[] = {&down, &up};
     for (int i = 0; i < 2; i++) {
         sides[i]->delay = (int64_t)(round_trip * 1e6 / 2);

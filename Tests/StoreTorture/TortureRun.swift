@@ -45,7 +45,7 @@ final class TortureRun {
             let mode = modes[number % modes.count]
             number += 1
             await work(mode, until: min(.now + round, end))
-            continued += server.requests.count { request in request.headers.contains { $0.name == "Range" } }
+            continued += server.requests.count { $0.header("Range") != nil }
             server.resetLog()
             let check = RoundCheck(mode: mode, folder: url(mode), logs: (0..<processes).map { log($0, mode) })
             let (found, counts) = try await check.problems()

@@ -8,7 +8,7 @@ import Testing
     .enabled(if: Namespaces.missing == nil, Comment(rawValue: Namespaces.missing ?? "")), .timeLimit(.minutes(2)))
 struct NamespaceTests {
     private static func checksum(_ path: String, size: Int) -> String {
-        probeChecksum(FaultServer.body(of: path, size: size))
+        FaultServer.checksum(of: FaultServer.body(of: path, size: size))
     }
 
     /// A way for a network to go and to come back.

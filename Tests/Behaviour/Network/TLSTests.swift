@@ -84,8 +84,12 @@ struct TLSTests {
     @Test("what a proxy says of its tunnel is not taken for the answer", .inCheck)
     func tunnel() async throws {
         let server = try TLSServer()
-        let proxy = try await ConnectProxy.start(fields: "Cache-Control: max-age=100\r\nX-Proxy: yes\r\n")
-        let cache = cache(server) { $0.proxy = "http://127.0.0.1:\(proxy.port)" }
+        let proxy = try await RawServer.start { request in
+            let port = request.path.split(separator: ":").last.flatMap { Int($0) } ?? 0
+            let head = "HTTP/1.1 200 Connection established\r\nCache-Control: max-age=100\r\nX-Proxy: yes\r\n\r\n"
+            return [.send(head), .tunnel(port: port)]
+        }
+        let cache = cache(server) { $0.proxy = proxy.url("") }
         let response = try await cache.getData(server.url()).response
         #expect(response.data == server.body)
         #expect(response.headers["X-Proxy"] == nil && response.headers["Cache-Control"] == nil)

@@ -53,22 +53,19 @@ struct TimeLimitTests {
 
     @Test("the average over the window counts: a drip is given up, and what has come is kept")
     func minimumRate() async throws {
-        let server = try await FaultServer.start()
-        let cache = DataCache(
-            HostileServer.configuration {
-                $0.retryPolicy = .fixed(.zero, retries: 1)
-                $0.network.maximumBodySize = 1 << 20
-                $0.network.minimumRate = 50_000
-                // On a busy machine it takes a while until something has come.
-                $0.network.minimumRateWindow = .seconds(1)
-            })
-        let task = cache.getData(server.url("/bytes/1000000/a?drip=1000,100&etag=v"))
-        #expect(await task.error == .timedOut)
-        #expect(DipperError.timedOut.mayPass)
-        #expect(server.requests.count == 2)
-        #expect(server.requests.last?.header("Range")?.hasPrefix("bytes=") == true)
-        await cache.shutdown()
-        await server.stop()
+        try await withFaultServer {
+            $0.retryPolicy = .fixed(.zero, retries: 1)
+            $0.network.maximumBodySize = 1 << 20
+            $0.network.minimumRate = 50_000
+            // On a busy machine it takes a while until something has come.
+            $0.network.minimumRateWindow = .seconds(1)
+        } _: { server, cache async throws in
+            let task = cache.getData(server.url("/bytes/1000000/a?drip=1000,100&etag=v"))
+            #expect(await task.error == .timedOut)
+            #expect(DipperError.timedOut.mayPass)
+            #expect(server.requests.count == 2)
+            #expect(server.requests.last?.header("Range")?.hasPrefix("bytes=") == true)
+        }
     }
 
     @Test("a good beginning buys no time for a drip", .inCheck)
@@ -86,44 +83,38 @@ struct TimeLimitTests {
 
     @Test("no transfer takes longer than the limit")
     func timeLimit() async throws {
-        let server = try await FaultServer.start()
-        let cache = DataCache(
-            HostileServer.configuration {
-                $0.network.maximumBodySize = 1 << 30
-                $0.network.transferTimeLimit = .milliseconds(300)
-            })
-        #expect(await cache.getData(server.url("/bytes/100000000/a?drip=60000,50")).error == .timedOut)
-        await cache.shutdown()
-        await server.stop()
+        try await withFaultServer {
+            $0.network.maximumBodySize = 1 << 30
+            $0.network.transferTimeLimit = .milliseconds(300)
+        } _: { server, cache async throws in
+            #expect(await cache.getData(server.url("/bytes/100000000/a?drip=60000,50")).error == .timedOut)
+        }
     }
 
     @Test("time in which a prefetch is held back does not count", .inCheck)
     func heldBack() async throws {
-        let server = try await FaultServer.start()
-        let cache = DataCache(
-            HostileServer.configuration {
-                $0.network.maximumBodySize = 1 << 20
-                $0.network.minimumRate = 10_000
-                $0.network.minimumRateWindow = .seconds(2)
-                $0.network.transferTimeLimit = .seconds(2)
-                $0.progressInterval = .zero
-            })
-        let prefetch = cache.slowGetData(server.url("/bytes/200000/slow?drip=20000,50"))
-        let hasBegun = Box(false)
-        prefetch.onProgress { _ in hasBegun.update { $0 = true } }
-        try await hasBegun.wait { $0 }
-        // There is always one, and none of them lasts as long as the limits.
-        var last = cache.getData(server.url("/bytes/10/0?delay=1000"))
-        for number in 1...4 {
-            let next = cache.getData(server.url("/bytes/10/\(number)?delay=\(number % 2 == 0 ? 1000 : 1500)"))
+        try await withFaultServer {
+            $0.network.maximumBodySize = 1 << 20
+            $0.network.minimumRate = 10_000
+            $0.network.minimumRateWindow = .seconds(2)
+            $0.network.transferTimeLimit = .seconds(2)
+            $0.progressInterval = .zero
+        } _: { server, cache async throws in
+            let prefetch = cache.slowGetData(server.url("/bytes/200000/slow?drip=20000,50"))
+            let hasBegun = Box(false)
+            prefetch.onProgress { _ in hasBegun.update { $0 = true } }
+            try await hasBegun.wait { $0 }
+            // There is always one, and none of them lasts as long as the limits.
+            var last = cache.getData(server.url("/bytes/10/0?delay=1000"))
+            for number in 1...4 {
+                let next = cache.getData(server.url("/bytes/10/\(number)?delay=\(number % 2 == 0 ? 1000 : 1500)"))
+                #expect(await last.error == nil)
+                last = next
+            }
             #expect(await last.error == nil)
-            last = next
+            #expect(try await prefetch.value.count == 200_000)
+            #expect(server.requests(to: "/bytes/200000/slow").count == 1)
         }
-        #expect(await last.error == nil)
-        #expect(try await prefetch.value.count == 200_000)
-        #expect(server.requests(to: "/bytes/200000/slow").count == 1)
-        await cache.shutdown()
-        await server.stop()
     }
 
     // MARK: Handshakes

@@ -6,27 +6,29 @@ import Testing
 
 @Suite("Transfers from a server with faults", .timeLimit(.minutes(2)))
 struct TransferTests {
-    private func cache(_ change: (inout DataCache.Configuration) -> Void = { _ in }) -> DataCache {
-        DataCache(
-            HostileServer.configuration {
+    /// The limits are those of the library.
+    private func with(
+        _ change: (inout DataCache.Configuration) -> Void = { _ in },
+        _ body: (FaultServer, DataCache) async throws -> Void
+    ) async throws {
+        try await withFaultServer(
+            {
                 $0.network = CurlConfiguration()
                 change(&$0)
-            })
+            }, body)
     }
 
     @Test(
         "bodies come byte for byte", arguments: ["", "?chunked=1", "?close=1", "?drip=3000,1", "?gzip=1", "?norange=1"])
     func bodies(query: String) async throws {
-        let server = try await FaultServer.start()
-        let cache = cache()
-        for size in [0, 1, 16_384, 200_000] {
-            let path = "/bytes/\(size)/x"
-            let response = try await cache.getData(server.url(path + query)).response
-            #expect(response.status == 200)
-            #expect(response.data == FaultServer.body(of: path, size: size))
+        try await with { server, cache async throws in
+            for size in [0, 1, 16_384, 200_000] {
+                let path = "/bytes/\(size)/x"
+                let response = try await cache.getData(server.url(path + query)).response
+                #expect(response.status == 200)
+                #expect(response.data == FaultServer.body(of: path, size: size))
+            }
         }
-        await cache.shutdown()
-        await server.stop()
     }
 
     @Test(
@@ -38,111 +40,103 @@ struct TransferTests {
             ("/bytes/10/a?noanswer=1", .timedOut),
         ])
     func faults(target: String, expected: DipperError) async throws {
-        let server = try await FaultServer.start()
-        let cache = cache {
+        try await with {
             $0.network.maximumBodySize = 50_000
             // On a busy machine the others may stand still for a while.
             if expected == .timedOut { $0.network.lowSpeedTime = .seconds(1) }
+        } _: { server, cache async throws in
+            let error = await cache.getData(server.url(target)).error
+            #expect(
+                error == expected || (expected == .connectionLost && error == .truncated),
+                "\(String(describing: error))")
+            #expect(error?.detail != nil || expected == .tooLarge)
         }
-        let error = await cache.getData(server.url(target)).error
-        #expect(
-            error == expected || (expected == .connectionLost && error == .truncated), "\(String(describing: error))")
-        #expect(error?.detail != nil || expected == .tooLarge)
-        await cache.shutdown()
-        await server.stop()
     }
 
     @Test("a connection refused and a host without an address are failures that may pass")
     func refused() async throws {
         // Bound, so that nobody else gets it, but not listening.
         let socket = try BoundSocket()
-        let cache = cache()
-        for (url, expected) in [
-            ("http://127.0.0.1:\(socket.port)/", DipperError.connectionFailed),
-            ("http://nowhere.invalid/", .hostNotFound),
-        ] {
-            let error = await cache.getData(DataRequest(string: url)).error
-            #expect(error == expected && error?.mayPass == true)
+        try await with { _, cache async throws in
+            for (url, expected) in [
+                ("http://127.0.0.1:\(socket.port)/", DipperError.connectionFailed),
+                ("http://nowhere.invalid/", .hostNotFound),
+            ] {
+                let error = await cache.getData(DataRequest(string: url)).error
+                #expect(error == expected && error?.mayPass == true)
+            }
         }
-        await cache.shutdown()
     }
 
     @Test("the long body of an error is not waited for", .inCheck, arguments: ["", "&chunked=1"])
     func longError(more: String) async throws {
-        let server = try await FaultServer.start()
-        let cache = cache()
-        let target = server.url("/bytes/10/a?status=404&errorBody=20000000&drip=70000,500" + more)
-        #expect(await cache.getData(target).error == .status(404))
-        await server.waitForEnds(1)
-        #expect(server.requests[0].bytesSent < 5_000_000)
-        await cache.shutdown()
-        await server.stop()
+        try await with { server, cache async throws in
+            let target = server.url("/bytes/10/a?status=404&errorBody=20000000&drip=70000,500" + more)
+            #expect(await cache.getData(target).error == .status(404))
+            await server.waitForEnds(1)
+            #expect(server.requests[0].bytesSent < 5_000_000)
+        }
     }
 
     @Test("fields go out and come back; the metrics tell times, bytes, the protocol and whether a connection was used")
     func headersAndMetrics() async throws {
-        let server = try await FaultServer.start()
-        let cache = cache()
-        for number in 0..<2 {
-            let target = server.url("/bytes/5000/\(number)?delay=30&header=X-Answer:%20yes&etag=tag")
-            let request = DataRequest(target).with(\.headers, ["X-Ask": "hello", "X-Empty": ""])
-            let response = try await cache.getData(request).response
-            #expect(response.headers["x-answer"] == "yes" && response.headers["ETag"] == "\"tag\"")
-            let metrics = try #require(response.metrics)
-            #expect(metrics.reusedConnection == (number == 1))
-            #expect(metrics.bytesReceived == 5_000 && metrics.httpVersion == "HTTP/1.1")
-            #expect(metrics.firstByte >= .milliseconds(25) && metrics.total >= metrics.firstByte)
+        try await with { server, cache async throws in
+            for number in 0..<2 {
+                let target = server.url("/bytes/5000/\(number)?delay=30&header=X-Answer:%20yes&etag=tag")
+                let request = DataRequest(target).with(\.headers, ["X-Ask": "hello", "X-Empty": ""])
+                let response = try await cache.getData(request).response
+                #expect(response.headers["x-answer"] == "yes" && response.headers["ETag"] == "\"tag\"")
+                let metrics = try #require(response.metrics)
+                #expect(metrics.reusedConnection == (number == 1))
+                #expect(metrics.bytesReceived == 5_000 && metrics.httpVersion == "HTTP/1.1")
+                #expect(metrics.firstByte >= .milliseconds(25) && metrics.total >= metrics.firstByte)
+            }
+            for request in server.requests {
+                #expect(request.header("X-Ask") == "hello" && request.header("X-Empty") == "")
+                #expect(request.header("User-Agent") == "Dipper")
+            }
         }
-        for request in server.requests {
-            #expect(request.header("X-Ask") == "hello" && request.header("X-Empty") == "")
-            #expect(request.header("User-Agent") == "Dipper")
-        }
-        await cache.shutdown()
-        await server.stop()
     }
 
     @Test("a prefetch that is held back on its way reads nothing on until urgent work has ended")
     func heldBack() async throws {
-        let server = try await FaultServer.start()
-        let cache = cache {
+        try await with {
             $0.progressInterval = .zero
             $0.callbackQueue = .inPlace
+        } _: { server, cache async throws in
+            let received = Box(0)
+            // The server sends for eight seconds or more: it has not ended when it is held back.
+            let prefetch = cache.slowGetData(server.url("/bytes/40000000/long?drip=10000,2"))
+            prefetch.onProgress { progress in received.update { $0 = progress.received } }
+            try await received.wait { $0 > 0 }
+            let urgent = cache.getData(server.url("/bytes/10/a?noanswer=1"))
+            // By the end of another call the prefetch is held back. It stays so during a third one.
+            _ = try await cache.getData(server.url("/bytes/10/b?delay=100")).value
+            let before = received.value
+            _ = try await cache.getData(server.url("/bytes/10/c?delay=100")).value
+            #expect(received.value == before)
+            urgent.cancel()
+            try await received.wait { $0 > before }
         }
-        let received = Box(0)
-        // The server sends for eight seconds or more: it has not ended when it is held back.
-        let prefetch = cache.slowGetData(server.url("/bytes/40000000/long?drip=10000,2"))
-        prefetch.onProgress { progress in received.update { $0 = progress.received } }
-        try await received.wait { $0 > 0 }
-        let urgent = cache.getData(server.url("/bytes/10/a?noanswer=1"))
-        // By the end of another call the prefetch is held back. It stays so during a third one.
-        _ = try await cache.getData(server.url("/bytes/10/b?delay=100")).value
-        let before = received.value
-        _ = try await cache.getData(server.url("/bytes/10/c?delay=100")).value
-        #expect(received.value == before)
-        urgent.cancel()
-        try await received.wait { $0 > before }
-        await cache.shutdown()
-        await server.stop()
     }
 
     @Test("a call that is cancelled ends at once and frees its connection; shutting down ends all others")
     func ends() async throws {
-        let server = try await FaultServer.start()
-        let cache = cache()
-        let task = cache.getData(server.url("/bytes/10/a?noanswer=1"))
-        await server.waitForRequests(1)
-        task.cancel()
-        #expect(await task.error == .cancelled)
-        await server.waitForEnds(1)
-        let (urgent, slow) = (
-            cache.getData(server.url("/bytes/10/b?noanswer=1")), cache.slowGetData(server.url("/bytes/10/c"))
-        )
-        await server.waitForRequests(2)
-        await cache.shutdown()
-        await server.waitForEnds(2)
-        for task in [urgent, slow] { #expect(await task.error != nil) }
-        #expect(await cache.getData(server.url("/bytes/10/d")).error == .shutDown)
-        #expect(server.requests.count == 2)
-        await server.stop()
+        try await with { server, cache async throws in
+            let task = cache.getData(server.url("/bytes/10/a?noanswer=1"))
+            await server.waitForRequests(1)
+            task.cancel()
+            #expect(await task.error == .cancelled)
+            await server.waitForEnds(1)
+            let (urgent, slow) = (
+                cache.getData(server.url("/bytes/10/b?noanswer=1")), cache.slowGetData(server.url("/bytes/10/c"))
+            )
+            await server.waitForRequests(2)
+            await cache.shutdown()
+            await server.waitForEnds(2)
+            for task in [urgent, slow] { #expect(await task.error != nil) }
+            #expect(await cache.getData(server.url("/bytes/10/d")).error == .shutDown)
+            #expect(server.requests.count == 2)
+        }
     }
 }

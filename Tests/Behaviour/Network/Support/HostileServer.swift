@@ -91,3 +91,15 @@ struct HostileAnswer: Sendable, CustomTestStringConvertible {
         await hostile.stop()
     }
 }
+
+/// Runs a test with a ``FaultServer`` and a cache that sends one request per call, and ends both.
+func withFaultServer(
+    _ change: (inout DataCache.Configuration) -> Void = { _ in },
+    _ body: (FaultServer, DataCache) async throws -> Void
+) async throws {
+    let server = try await FaultServer.start()
+    let cache = DataCache(HostileServer.configuration(change))
+    try await body(server, cache)
+    await cache.shutdown()
+    await server.stop()
+}

@@ -67,8 +67,3 @@ final class Probe {
     /// Returns the next line; `nil` once the probe has ended.
     func nextLine() async -> String? { await tool.nextLine() }
 }
-
-/// Returns the checksum that the probe prints for a body: 64-bit FNV-1a.
-func probeChecksum(_ data: Data) -> String {
-    String(data.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }, radix: 16)
-}

@@ -1,0 +1,121 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Musl
+#endif
+
+/// Starts a server that accepts connections on return, on an event-loop thread of its own.
+func listen(
+    host: String, port: Int, _ initialize: @escaping @Sendable (ChannelPipeline.SynchronousOperations) throws -> Void
+) async throws -> (port: Int, group: MultiThreadedEventLoopGroup) {
+    let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    let bootstrap = ServerBootstrap(group: group)
+        .serverChannelOption(.backlog, value: 1024)
+        .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+        .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+        .childChannelInitializer { channel in
+            channel.eventLoop.makeCompletedFuture { try initialize(channel.pipeline.syncOperations) }
+        }
+    do {
+        return (try await bootstrap.bind(host: host, port: port).get().localAddress?.port ?? port, group)
+    } catch {
+        try? await group.shutdownGracefully()
+        throw error
+    }
+}
+
+extension Channel {
+    /// Sends something and calls a closure once the kernel has taken it, or never if the connection breaks.
+    func send(_ part: some Sendable, then next: @escaping () -> Void) {
+        let promise = eventLoop.makePromise(of: Void.self)
+        promise.futureResult.assumeIsolated().whenSuccess(next)
+        writeAndFlush(part, promise: promise)
+    }
+
+    /// Resets the connection once the client's kernel has acknowledged all bytes, or at the deadline.
+    ///
+    /// A reset discards the contents of the send buffer, but tests need exactly the bytes that they asked for. Must be
+    /// called on the event loop.
+    func resetWhenDrained(before deadline: NIODeadline = .now() + .seconds(2)) {
+        guard queuedBytes == 0 || NIODeadline.now() >= deadline else {
+            eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(1)) { self.resetWhenDrained(before: deadline) }
+            return
+        }
+        guard let options = self as? any SocketOptionProvider else { return close(promise: nil) }
+        options.setSoLinger(linger(l_onoff: 1, l_linger: 0)).assumeIsolated().whenComplete { _ in
+            self.close(promise: nil)
+        }
+    }
+
+    /// The number of bytes that were written and not yet acknowledged (`SIOCOUTQ`, tcp(7)).
+    private var queuedBytes: CInt {
+        let bytes = try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+            var bytes: CInt = 0
+            return ioctl($0, UInt(TIOCOUTQ), &bytes) == 0 ? bytes : 0
+        }
+        return bytes ?? 0
+    }
+}
+
+/// The record of a server, whose changes tests can wait for.
+final class ServerLog<Record: Sendable>: Sendable {
+    private struct State: Sendable {
+        var record: Record
+        var isClosed = false
+        var lastWaiter = 0
+        var waiters: [Int: (condition: @Sendable (Record) -> Bool, continuation: CheckedContinuation<Void, Never>)] =
+            [:]
+    }
+
+    private let state: Mutex<State>
+
+    init(_ record: Record) { state = Mutex(State(record: record)) }
+
+    var record: Record { state.withLock { $0.record } }
+
+    func change<Result: Sendable>(_ body: (inout Record) -> Result) -> Result {
+        let (result, ready) = state.withLock { state in (body(&state.record), Self.takeReady(&state)) }
+        for continuation in ready { continuation.resume() }
+        return result
+    }
+
+    /// Ends all present and future waits.
+    func close() {
+        let ready = state.withLock { state in
+            state.isClosed = true
+            return Self.takeReady(&state)
+        }
+        for continuation in ready { continuation.resume() }
+    }
+
+    /// Waits until a condition holds, the task is cancelled, or the log is closed.
+    func wait(until condition: @escaping @Sendable (Record) -> Bool) async {
+        let id = state.withLock { state in
+            state.lastWaiter += 1
+            return state.lastWaiter
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isDone = state.withLock { state in
+                    // A cancellation before this line is seen here; a later one finds the waiter.
+                    if state.isClosed || Task.isCancelled || condition(state.record) { return true }
+                    state.waiters[id] = (condition, continuation)
+                    return false
+                }
+                if isDone { continuation.resume() }
+            }
+        } onCancel: {
+            state.withLock { $0.waiters.removeValue(forKey: id) }?.continuation.resume()
+        }
+    }
+
+    private static func takeReady(_ state: inout State) -> [CheckedContinuation<Void, Never>] {
+        let ready = state.waiters.filter { state.isClosed || $0.value.condition(state.record) }
+        for id in ready.keys { state.waiters[id] = nil }
+        return ready.values.map(\.continuation)
+    }
+}
