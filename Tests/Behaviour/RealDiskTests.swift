@@ -15,10 +15,7 @@ struct RealDiskTests {
         for number in 0..<40 {
             try await test.cache.addDataAndWait(DiskBytes.of(100_000, "\(number)"), for: CacheKey("\(number)"))
         }
-        await #expect(throws: DipperError.notWritten) {
-            let durable = DataRequest(url("durable")).with(\.durability, .durable)
-            try await test.cache.addDataAndWait(Data(count: 1 << 20), for: durable)
-        }
+        await test.cache.expectNotDurable(1 << 20)
         for number in 0..<40 { #expect(test.cache.data(for: CacheKey("\(number)"))?.count == 100_000, "in memory") }
         test.cache.clearMemory()
         for number in 0..<40 {
