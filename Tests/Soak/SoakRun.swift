@@ -21,11 +21,11 @@ final class SoakRun {
     private let images: ImageCache
     private let seed: UInt64
 
-    init(minutes: Double, seed: UInt64) throws {
+    init(minutes: Double, seed: UInt64) async throws {
         (self.minutes, self.seed) = (minutes, seed)
         numbers = SeededRandom(seed)
         disk = try SmallDisk()
-        server = try Server()
+        server = try await Server()
         data = DataCache(Self.configuration(disk.folder.appendingPathComponent("data"), network, pressure))
         var configuration = ImageCache.Configuration(directory: disk.folder.appendingPathComponent("images"))
         configuration.data = Self.configuration(disk.folder.appendingPathComponent("images"), network, pressure)
@@ -166,9 +166,7 @@ final class SoakRun {
         if numbers.below(2) == 0 {
             task.onEnd { end((try? $0.get()) != nil) }
         } else {
-            Task {
-                end((try? await task.value) != nil)
-            }
+            Task { end((try? await task.value) != nil) }
         }
         switch numbers.below(8) {
         case 0: task.cancel()
@@ -191,9 +189,7 @@ final class SoakRun {
         if numbers.below(2) == 0 {
             task.onEnd { end((try? $0.get()) != nil) }
         } else {
-            Task {
-                end((try? await task.value) != nil)
-            }
+            Task { end((try? await task.value) != nil) }
         }
         switch numbers.below(6) {
         case 0: task.cancel()

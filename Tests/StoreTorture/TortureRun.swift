@@ -96,9 +96,8 @@ final class TortureRun {
             seed: random.next(), port: server.port)
         // Most processes are killed while they open the folder or soon afterwards.
         let life = random.oneIn(4) ? 3_000 : 800
-        return Child(again: orders.arguments).map {
-            ($0, .now + .milliseconds(Int.random(in: 50...life, using: &random)))
-        }
+        guard let text = try? orders.text, let child = Child(again: ["worker", text]) else { return nil }
+        return (child, .now + .milliseconds(Int.random(in: 50...life, using: &random)))
     }
 
     // MARK: Files
