@@ -26,19 +26,8 @@ import TortureSupport
 
 /// The files and folders on disk after one power cut, made from a recording and a seed.
 struct DiskState {
-    /// The share of unflushed changes that is on disk.
-    private enum Survival {
-        case all, none
-        case some(Double)
-
-        func keeps(_ random: inout SeededRandom) -> Bool {
-            switch self {
-            case .all: true
-            case .none: false
-            case .some(let probability): random.chance(probability)
-            }
-        }
-    }
+    /// The shares of unflushed changes that are on disk, of which each state has one for names and one for bytes.
+    private static let shares = [1, 0, 0.9, 0.1, 0.5]
 
     private enum Node {
         case file(Int)
@@ -63,8 +52,8 @@ struct DiskState {
         for (index, step) in steps.enumerated() {
             if case .flush(let object) = step { flushed[object] = index }
         }
-        let names = Self.survival(&random)
-        let bytes = Self.survival(&random)
+        let names = Self.shares[random.below(Self.shares.count)]
+        let bytes = Self.shares[random.below(Self.shares.count)]
         // A journal keeps all changes of names up to some moment.
         let journal = random.oneIn(2) ? Int.random(in: (flushed.values.max() ?? 0)...cut, using: &random) : nil
         for (index, step) in steps.enumerated() {
@@ -72,7 +61,7 @@ struct DiskState {
                 change(file, step, isFlushed: index < flushed[file, default: -1], bytes)
             } else if !step.folders.isEmpty {
                 let isFlushed = step.folders.contains { index < flushed[$0, default: -1] }
-                if isFlushed || journal.map({ index < $0 }) ?? names.keeps(&random) { change(step) }
+                if isFlushed || journal.map({ index < $0 }) ?? random.chance(names) { change(step) }
             }
         }
         for (file, size) in longest.sorted(by: { $0.key < $1.key }) where size > contents[file, default: []].count {
@@ -85,17 +74,7 @@ struct DiskState {
         cut = recording.steps.count
         random = SeededRandom(0)
         for step in recording.steps {
-            if let file = step.writtenFile { change(file, step, isFlushed: true, .all) } else { change(step) }
-        }
-    }
-
-    private static func survival(_ random: inout SeededRandom) -> Survival {
-        switch Int.random(in: 0..<5, using: &random) {
-        case 0: .all
-        case 1: .none
-        case 2: .some(0.9)
-        case 3: .some(0.1)
-        default: .some(0.5)
+            if let file = step.writtenFile { change(file, step, isFlushed: true, 1) } else { change(step) }
         }
     }
 
@@ -126,10 +105,10 @@ struct DiskState {
 
     // MARK: Bytes
 
-    private mutating func change(_ file: Int, _ step: Step, isFlushed: Bool, _ survival: Survival) {
+    private mutating func change(_ file: Int, _ step: Step, isFlushed: Bool, _ share: Double) {
         switch step {
         case .truncate(_, let size):
-            if isFlushed || survival.keeps(&random) { resize(file, size) }
+            if isFlushed || random.chance(share) { resize(file, size) }
         case .write(_, let offset, let bytes):
             let end = offset + bytes.count
             if !isFlushed { longest[file] = max(longest[file, default: 0], end) }
@@ -138,7 +117,7 @@ struct DiskState {
                 put(file, offset, bytes)
             } else if random.oneIn(3) {
                 tear(file, offset, bytes)
-            } else if survival.keeps(&random) {
+            } else if random.chance(share) {
                 put(file, offset, bytes)
             }
         default: break

@@ -113,10 +113,9 @@ struct Worker {
 
     private func readAny(_ random: inout SeededRandom) {
         let kind = random.oneIn(4) ? "f" : "k"
+        let isKept = orders.mode == .kept
         let key =
-            orders.mode == .kept
-            ? "w\(Int.random(in: 0..<orders.processes, using: &random))\(kind)\(Int.random(in: 0..<60, using: &random))"
-            : "s\(kind)\(Int.random(in: 0..<400, using: &random))"
+            isKept ? "w\(random.below(orders.processes))\(kind)\(random.below(60))" : "s\(kind)\(random.below(400))"
         guard let data = cache.data(for: CacheKey(key)) else { return }
         log.note("# read")
         if Entries.version(of: data, key: key) == nil { log.complain("\(key) has wrong bytes: \(data.count)") }
