@@ -29,16 +29,12 @@ struct DiskState {
     /// The shares of unflushed changes that are on disk, of which each state has one for names and one for bytes.
     private static let shares = [1, 0, 0.9, 0.1, 0.5]
 
-    private enum Node {
-        case file(Int)
-        case folder(Int)
-    }
-
     private static let sector = 512
 
     /// The number of steps before the cut.
     let cut: Int
-    private var entries: [Int: [String: Node]] = [1: [:]]
+    /// The entries of each folder, by its number; the numbers of files are not in it.
+    private var entries: [Int: [String: Int]] = [1: [:]]
     private var contents: [Int: [UInt8]] = [:]
     private var longest: [Int: Int] = [:]
     private var random: SeededRandom
@@ -82,25 +78,23 @@ struct DiskState {
 
     private mutating func change(_ step: Step) {
         switch step {
-        case .create(let file, let place): entries[place.folder, default: [:]][place.name] = .file(file)
-        case .makeFolder(let folder, let place): entries[place.folder, default: [:]][place.name] = .folder(folder)
-        case .unlink(let file, let place): remove(file, place)
-        case .removeFolder(let folder, let place):
-            if entries[folder, default: [:]].isEmpty { remove(folder, place) }
+        case .create(let object, let place): entries[place.folder, default: [:]][place.name] = object
+        case .makeFolder(let object, let place):
+            entries[place.folder, default: [:]][place.name] = object
+            if entries[object] == nil { entries[object] = [:] }
+        case .unlink(let object, let place): remove(object, place)
+        case .removeFolder(let object, let place):
+            if entries[object, default: [:]].isEmpty { remove(object, place) }
         case .rename(let object, let from, let to):
             remove(object, from)
-            entries[to.folder, default: [:]][to.name] = entries[object] == nil ? .file(object) : .folder(object)
+            entries[to.folder, default: [:]][to.name] = object
         default: break
         }
-        if case .makeFolder(let folder, _) = step, entries[folder] == nil { entries[folder] = [:] }
     }
 
     /// Removes a name, unless another object has taken it in the meantime.
     private mutating func remove(_ object: Int, _ place: Step.Place) {
-        switch entries[place.folder]?[place.name] {
-        case .file(object), .folder(object): entries[place.folder]?[place.name] = nil
-        default: break
-        }
+        if entries[place.folder]?[place.name] == object { entries[place.folder]?[place.name] = nil }
     }
 
     // MARK: Bytes
@@ -162,20 +156,18 @@ struct DiskState {
     }
 
     private func write(_ number: Int, _ path: String, _ random: inout SeededRandom) throws {
-        for (name, node) in entries[number, default: [:]].sorted(by: { $0.key < $1.key }) {
+        for (name, number) in entries[number, default: [:]].sorted(by: { $0.key < $1.key }) {
             let path = path + "/" + name
-            switch node {
-            case .folder(let number):
+            if entries[number] != nil {
                 guard mkdir(path, 0o700) == 0 else { throw CocoaError(.fileWriteUnknown) }
                 try write(number, path, &random)
-            case .file(let number):
-                let isShared = name.hasSuffix("-shm")
-                if isShared, random.oneIn(2) { continue }
-                let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-                guard file >= 0 else { throw CocoaError(.fileWriteUnknown) }
-                defer { close(file) }
-                let bytes = isShared ? [] : contents[number, default: []]
-                guard Glibc.write(file, bytes, bytes.count) == bytes.count else { throw CocoaError(.fileWriteUnknown) }
+                continue
+            }
+            let isShared = name.hasSuffix("-shm")
+            if isShared, random.oneIn(2) { continue }
+            let bytes = isShared ? Data() : Data(contents[number, default: []])
+            guard FileManager.default.createFile(atPath: path, contents: bytes), chmod(path, 0o600) == 0 else {
+                throw CocoaError(.fileWriteUnknown)
             }
         }
     }
@@ -184,11 +176,11 @@ struct DiskState {
     var files: [String: [UInt8]] {
         var found: [String: [UInt8]] = [:]
         func walk(_ number: Int, _ path: String) {
-            for (name, node) in entries[number, default: [:]] {
-                switch node {
-                case .folder(let number): walk(number, path + name + "/")
-                case .file(let number):
-                    if !name.hasSuffix("-shm") { found[path + name] = contents[number, default: []] }
+            for (name, number) in entries[number, default: [:]] {
+                if entries[number] != nil {
+                    walk(number, path + name + "/")
+                } else if !name.hasSuffix("-shm") {
+                    found[path + name] = contents[number, default: []]
                 }
             }
         }
