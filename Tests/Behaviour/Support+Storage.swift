@@ -145,13 +145,10 @@ extension TemporaryFolder {
         return Array(Set(all).subtracting(files)).sorted()
     }
 
-    /// The largest file in it, as that of a large entry is.
+    /// The file of a large entry.
     var largestFile: URL? {
-        files.map { url.appendingPathComponent($0) }.max { Self.size(of: $0) < Self.size(of: $1) }
-    }
-
-    private static func size(of file: URL) -> Int {
-        (try? FileManager.default.attributesOfItem(atPath: file.path))?[.size] as? Int ?? 0
+        func size(_ file: URL) -> Int { (try? Data(contentsOf: file))?.count ?? 0 }
+        return files.map { url.appendingPathComponent($0) }.max { size($0) < size($1) }
     }
 
     /// Returns each file that contains one of the texts, with the text.
