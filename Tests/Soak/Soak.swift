@@ -14,9 +14,10 @@ struct Soak {
             await Server.serve(port)
         }
         let options = Options(usage: "Soak [--minutes N] [--seed N]")
-        let run = try await SoakRun(
-            minutes: options["--minutes"] ?? 60, seed: options["--seed"] ?? UInt64.random(in: 0..<1_000_000))
-        let isSound = try await run.run()
+        // Releases the run, and with it its disk.
+        let isSound = try await SoakRun(
+            minutes: options["--minutes"] ?? 60, seed: options["--seed"] ?? UInt64.random(in: 0..<1_000_000)
+        ).run()
         exit(isSound ? 0 : 1)
     }
 }
