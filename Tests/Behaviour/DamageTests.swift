@@ -6,8 +6,8 @@ import Testing
 
 @Suite("Damage on disk is a miss: never wrong bytes, and never fatal", .timeLimit(.minutes(2)))
 struct DamageTests {
-    private static let keys = (0..<60).map { "k\($0)" }
-    private static let largeKeys = ["l0", "l1", "l2"]
+    /// Keys of small and large entries.
+    private static let all = (0..<60).map { "k\($0)" } + ["l0", "l1", "l2"]
 
     private func size(_ key: String) -> Int { key.hasPrefix("l") ? 9_000 : 400 }
 
@@ -15,9 +15,7 @@ struct DamageTests {
     private func filled() async throws -> TemporaryFolder {
         let folder = TemporaryFolder()
         let test = TestCache(folder: folder)
-        for key in Self.keys + Self.largeKeys {
-            try test.cache.addData(DiskBytes.of(size(key), key), for: CacheKey(key))
-        }
+        for key in Self.all { try test.cache.addData(DiskBytes.of(size(key), key), for: CacheKey(key)) }
         await test.cache.shutdown()
         return folder
     }
@@ -58,16 +56,14 @@ struct DamageTests {
     func anyFile(harm: Harm) async throws {
         let original = try await filled()
         for name in original.files {
-            let folder = TemporaryFolder()
-            try FileManager.default.removeItem(at: folder.url)
-            try FileManager.default.copyItem(at: original.url, to: folder.url)
+            let folder = try original.copied()
             try harm.harm(folder.url.appendingPathComponent(name))
             let test = TestCache.onDisk(folder)
-            for key in Self.keys + Self.largeKeys {
+            for key in Self.all {
                 guard let read = test.cache.data(for: CacheKey(key)) else { continue }
                 #expect(read == DiskBytes.of(size(key), key), "\(name): \(key)")
             }
-            #expect(test.cache.listedKeys.isSubset(of: Self.keys + Self.largeKeys))
+            #expect(test.cache.listedKeys.isSubset(of: Self.all))
             test.cache.removeExpired()
             test.cache.flush(olderThan: .seconds(1_000))
             test.cache.trim(toDiskSize: 20_000)
@@ -111,45 +107,33 @@ struct DamageTests {
                 #expect(test.cache.data(for: "a") == body, "fetched again, it is kept again")
             }
         }
-        await test.cache.shutdown()
     }
 
     @Test("verifying finds the damaged entries, removes them, and says how many there were")
     func verify() async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache.onDisk(folder)
-        try await test.cache.keep(["a", "b", "c"], size: 5_000)
-        try await test.cache.keep(["small"], size: 100)
+        let test = TestCache.onDisk(TemporaryFolder())
+        try await test.cache.keep(["a": 5_000, "b": 5_000, "c": 5_000, "small": 100])
         var report = await test.cache.verify()
         #expect(report.isSound && report.sound == 4 && report.bytes == test.cache.diskSize)
-        for key: CacheKey in ["a", "c"] {
-            let file = try #require(test.cache.file(for: key))
-            var bytes = try Data(contentsOf: file)
-            bytes[2_000] ^= 1
-            try bytes.write(to: file)
-        }
+        for key: CacheKey in ["a", "c"] { try #require(test.cache.file(for: key)).damage(at: 2_000) }
         report = await test.cache.verify()
         #expect(!report.isSound && report.damaged == 2 && report.sound == 2)
         #expect(test.cache.listedKeys == ["b", "small"] && test.cache.diskCount == 2)
         report = await test.cache.verify()
         #expect(report.isSound && report.sound == 2 && report.bytes == test.cache.diskSize)
-        await test.cache.shutdown()
     }
 
     @Test("a folder removed behind the cache's back counts as empty at once, and is made anew with the next write")
     func removedFolder() async throws {
         let folder = TemporaryFolder()
         let test = TestCache.onDisk(folder)
-        try await test.cache.keep(["a"], size: 9_000)
-        try await test.cache.keep(["b"], size: 100)
+        try await test.cache.keep(["a": 9_000, "b": 100])
         try FileManager.default.removeItem(at: folder.url)
         #expect(test.cache.diskCount == 0 && test.cache.listedKeys.isEmpty && test.cache.entry(for: "a") == nil)
         #expect(test.cache.data(for: "a") == nil)
         try await test.cache.keep(["c", "d"], size: 9_000)
         #expect(test.cache.data(for: "c") != nil && test.cache.diskCount == 2)
         await test.cache.shutdown()
-        let again = TestCache.onDisk(folder)
-        #expect(again.cache.listedKeys == ["c", "d"])
-        await again.cache.shutdown()
+        #expect(TestCache.onDisk(folder).cache.listedKeys == ["c", "d"])
     }
 }

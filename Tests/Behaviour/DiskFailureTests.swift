@@ -13,14 +13,11 @@ struct DiskFailureTests {
         }
     }
 
-    private var durable: DataRequest { DataRequest(url("durable")).with(\.durability, .durable) }
-
     @Test("full: entries stay in memory, nothing out of date is found, and writing goes on when there is room")
     func full() async throws {
         let (folder, disk) = (TemporaryFolder(), FailingDisk())
         let test = cache(folder, disk)
-        try await test.cache.keep(["kept", "large"], size: 9_000)
-        try await test.cache.keep(["small"], size: 100)
+        try await test.cache.keep(["kept": 9_000, "large": 9_000, "small": 100])
         disk.fail(.full)
         let refusals = disk.refusals
         for (key, size) in [("new", 8_000), ("large", 8_000), ("small", 200)] {
@@ -28,9 +25,7 @@ struct DiskFailureTests {
             #expect(test.cache.data(for: CacheKey(key)) == DiskBytes.of(size, "new"), "in memory")
         }
         try await disk.waitForRefusals(refusals + 3)
-        await #expect(throws: DipperError.notWritten) {
-            try await test.cache.addDataAndWait(Data(count: 100), for: durable)
-        }
+        await test.cache.expectNotDurable()
         func expectNothingOld(_ cache: DataCache) {
             cache.clearMemory()
             for key: CacheKey in ["new", "large", "small"] { #expect(cache.data(for: key) == nil, "\(key)") }
@@ -38,23 +33,22 @@ struct DiskFailureTests {
         }
         expectNothingOld(test.cache)
         disk.heal()
-        try await test.cache.addDataAndWait(Data(count: 300), for: durable)
+        try await test.cache.addDataAndWait(Data(count: 300), for: .durable)
         expectNothingOld(test.cache)
-        #expect(test.cache.data(for: durable)?.count == 300)
+        #expect(test.cache.data(for: .durable)?.count == 300)
         await test.cache.shutdown()
         let again = TestCache(folder: folder)
         expectNothingOld(again.cache)
-        #expect(again.cache.data(for: durable)?.count == 300)
+        #expect(again.cache.data(for: .durable)?.count == 300)
         #expect(await again.cache.verify().isSound)
         await again.cache.shutdown()
     }
 
     @Test("read-only: reads go on, and what is removed or cleared is not found any more")
     func readOnly() async throws {
-        let (folder, disk) = (TemporaryFolder(), FailingDisk())
-        let test = cache(folder, disk, memoryLimit: 0)
-        try await test.cache.keep(["a", "b"], size: 9_000)
-        try await test.cache.keep(["c", "d"], size: 100)
+        let disk = FailingDisk()
+        let test = cache(TemporaryFolder(), disk, memoryLimit: 0)
+        try await test.cache.keep(["a": 9_000, "b": 9_000, "c": 100, "d": 100])
         disk.fail(.readOnly)
         for key in ["a", "b", "c", "d"] { #expect(test.cache.data(for: CacheKey(key)) != nil) }
         for key: CacheKey in ["a", "c"] { test.cache.removeData(for: key) }
@@ -75,12 +69,15 @@ struct DiskFailureTests {
     func ioError() async throws {
         let (folder, disk) = (TemporaryFolder(), FailingDisk())
         let test = cache(folder, disk, memoryLimit: 0)
-        try await test.cache.keep(["large"], size: 9_000)
-        try await test.cache.keep(["small"], size: 100)
+        try await test.cache.keep(["large": 9_000, "small": 100])
         disk.fail(.ioError)
         for key: CacheKey in ["large", "small"] { #expect(test.cache.data(for: key) == nil) }
         test.transport.script(url("a"), [.body(Data(count: 10))])
-        for _ in 0..<2 { #expect(try await test.cache.getData(url("a")).response.source == .network) }
+        for _ in 0..<2 {
+            #expect(try await test.cache.getData(url("a")).response.source == .network)
+            // While it waits to be written it can be read.
+            await test.cache.idle()
+        }
         #expect(disk.refusals > 0)
         disk.heal()
         #expect(test.cache.data(for: "large") == DiskBytes.of(9_000, "large"))
@@ -90,20 +87,19 @@ struct DiskFailureTests {
         await test.cache.shutdown()
     }
 
-    @Test("a cache that is opened on a failing disk works in memory, and keeps entries once the disk works")
-    func opening() async throws {
-        for fault in [FailingDisk.Fault.full, .readOnly, .ioError] {
-            let (folder, disk) = (TemporaryFolder(), FailingDisk())
-            disk.fail(fault)
-            let test = cache(folder, disk)
-            try await test.cache.addDataAndWait(Data(count: 100), for: "a")
-            #expect(test.cache.data(for: "a")?.count == 100 && test.cache.diskCount == 0)
-            disk.heal()
-            try await test.cache.keep(["b"], size: 9_000)
-            test.cache.clearMemory()
-            #expect(test.cache.data(for: "b") == DiskBytes.of(9_000, "b") && test.cache.diskCount == 1, "\(fault)")
-            await test.cache.shutdown()
-        }
+    @Test(
+        "a cache that is opened on a failing disk works in memory, and keeps entries once the disk works",
+        arguments: [.full, .readOnly, .ioError] as [FailingDisk.Fault])
+    func opening(fault: FailingDisk.Fault) async throws {
+        let disk = FailingDisk()
+        disk.fail(fault)
+        let test = cache(TemporaryFolder(), disk)
+        try await test.cache.addDataAndWait(Data(count: 100), for: "a")
+        #expect(test.cache.data(for: "a")?.count == 100 && test.cache.diskCount == 0)
+        disk.heal()
+        try await test.cache.keep(["b"], size: 9_000)
+        test.cache.clearMemory()
+        #expect(test.cache.data(for: "b") == DiskBytes.of(9_000, "b") && test.cache.diskCount == 1)
     }
 
     @Test("what cannot be flushed is not durable, and other entries are not held up by it")
@@ -112,14 +108,12 @@ struct DiskFailureTests {
         let test = cache(folder, disk, memoryLimit: 0)
         disk.fail([.flush])
         for size in [100, 9_000] {
-            await #expect(throws: DipperError.notWritten) {
-                try await test.cache.addDataAndWait(Data(count: size), for: durable)
-            }
+            await test.cache.expectNotDurable(size)
             try await test.cache.keep(["relaxed"], size: size)
             #expect(test.cache.data(for: "relaxed") == DiskBytes.of(size, "relaxed"))
         }
         disk.heal()
-        try await test.cache.addDataAndWait(Data(count: 9_000), for: durable)
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: .durable)
         await test.cache.shutdown()
     }
 

@@ -7,7 +7,6 @@ import Testing
 @Suite("Entries survive the process", .timeLimit(.minutes(2)))
 struct DurabilityTests {
     private let a = url("a")
-    private var durable: DataRequest { DataRequest(a).with(\.durability, .durable) }
 
     @Test("an entry is there after a restart as it was, with everything known of it")
     func restart() async throws {
@@ -35,60 +34,50 @@ struct DurabilityTests {
             #expect(response.data == DiskBytes.of(size) && response.source == .disk && response.status == 200)
             #expect(response.headers["ETag"] == "\"\(size)\"" && response.freshUntil == stored + 500)
         }
-        await test.cache.shutdown()
     }
 
     @Test("keys with zero bytes, line breaks and letters of all kinds are kept whole and told apart")
     func strangeKeys() async throws {
         let folder = TemporaryFolder()
-        let keys = ["same\0one", "same\0two", "\0", "same", "a\nb", "a\n#b", "é", "e\u{301}", " ", "../../x", "%00"]
-        let all = keys + keys.map { $0 + "/large" }
-        let first = TestCache(folder: folder)
-        for key in all {
-            let size = key.hasSuffix("large") ? 9_000 : 100
-            try await first.cache.addDataAndWait(DiskBytes.of(size, key), for: CacheKey(key))
+        let small = ["same\0one", "same\0two", "\0", "same", "a\nb", "a\n#b", "é", "e\u{301}", " ", "../../x", "%00"]
+        let large = small.map { $0 + "/large" }
+        let first = TestCache(folder: folder).cache
+        try await first.keep(small, size: 100)
+        try await first.keep(large, size: 9_000)
+        await first.shutdown()
+        let cache = TestCache(folder: folder).cache
+        #expect(cache.diskCount == small.count + large.count)
+        for (keys, size) in [(small, 100), (large, 9_000)] {
+            for key in keys {
+                #expect(cache.entry(for: CacheKey(key))?.key == CacheKey(key))
+                #expect(cache.data(for: CacheKey(key)) == DiskBytes.of(size, key), "\(key.debugDescription)")
+            }
         }
-        await first.cache.shutdown()
-        let test = TestCache(folder: folder)
-        #expect(test.cache.diskCount == all.count)
-        for key in all {
-            let size = key.hasSuffix("large") ? 9_000 : 100
-            #expect(test.cache.entry(for: CacheKey(key))?.key == CacheKey(key))
-            #expect(test.cache.data(for: CacheKey(key)) == DiskBytes.of(size, key), "\(key.debugDescription)")
-        }
-        #expect(await test.cache.verify().sound == all.count)
-        await test.cache.shutdown()
+        #expect(await cache.verify().sound == small.count + large.count)
     }
 
     @Test("what addDataAndWait has stored is on disk when it returns, whoever else writes at that moment")
     func waits() async throws {
         let folder = TemporaryFolder()
         let (test, other) = (TestCache(folder: folder), TestCache.onDisk(folder))
-        let missed = try await withThrowingTaskGroup(of: Int.self) { group in
+        try await withThrowingDiscardingTaskGroup { group in
             for task in 0..<4 {
                 group.addTask {
-                    var missed = 0
                     for round in 0..<50 {
                         let key = CacheKey("\(task)/\(round)")
                         try await test.cache.addDataAndWait(Data(count: round * 60), for: key)
-                        if other.cache.data(for: key)?.count != round * 60 { missed += 1 }
+                        #expect(other.cache.data(for: key)?.count == round * 60)
                     }
-                    return missed
                 }
             }
-            return try await group.reduce(0, +)
         }
-        #expect(missed == 0)
-        await test.cache.shutdown()
-        await other.cache.shutdown()
     }
 
     @Test("a hit does not write to the entries or to the index")
     func hits() async throws {
         let folder = TemporaryFolder()
         let test = TestCache.onDisk(folder)
-        try await test.cache.keep(["small"], size: 100)
-        try await test.cache.keep(["large"], size: 50_000)
+        try await test.cache.keep(["small": 100, "large": 50_000])
         // Readers share a table of locks.
         func state() -> [String] { folder.inventory.filter { !$0.contains("-shm ") && !$0.contains("lock") } }
         let before = state()
@@ -98,7 +87,6 @@ struct DurabilityTests {
         }
         await test.cache.synchronize()
         #expect(state() == before)
-        await test.cache.shutdown()
     }
 
     @Test("without a folder, or in one that cannot be used, no durable entry is told as written")
@@ -107,9 +95,7 @@ struct DurabilityTests {
         try file.place("no folder", at: "taken")
         for folder in [nil, file.url.appendingPathComponent("taken"), URL(fileURLWithPath: "/proc/none/cache")] {
             let test = TestCache { $0.directory = folder }
-            await #expect(throws: DipperError.notWritten) {
-                try await test.cache.addDataAndWait(Data(count: 100), for: durable)
-            }
+            await test.cache.expectNotDurable()
             try await test.cache.addDataAndWait(Data(count: 100), for: DataRequest(a))
             #expect(test.cache.data(for: a)?.count == 100 && test.cache.diskCount == 0 && test.cache.diskSize == 0)
             test.transport.script(url("b"), [.body(Data(count: 100))])
@@ -129,6 +115,6 @@ struct DurabilityTests {
         await test.cache.shutdown()
         #expect(throws: DipperError.shutDown) { try test.cache.addData(Data(), for: a) }
         await #expect(throws: DipperError.shutDown) { try await test.cache.addDataAndWait(Data(), for: CacheKey(a)) }
-        await #expect(throws: DipperError.shutDown) { try await test.cache.addDataAndWait(Data(), for: durable) }
+        await #expect(throws: DipperError.shutDown) { try await test.cache.addDataAndWait(Data(), for: .durable) }
     }
 }

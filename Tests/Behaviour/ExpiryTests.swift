@@ -49,14 +49,15 @@ struct ExpiryTests {
         #expect(test.cache.data(for: a) != nil && test.cache.cachedSource(for: a) == .memory)
         test.date.advance(by: 6)
         #expect(test.cache.cachedSource(for: a) == nil)
-        await test.cache.shutdown()
     }
 
-    @Test("reads extend the life of an entry to a date, and no further", arguments: [true, false])
-    func extensionToDate(onDisk: Bool) async throws {
+    @Test(
+        "reads extend the life of an entry to a date, or as long as it lasted, and no further",
+        arguments: [true, false], [100.0, nil])
+    func extended(onDisk: Bool, date: TimeInterval?) async throws {
         let folder = TemporaryFolder()
         var test = TestCache(folder: onDisk ? folder : nil)
-        let end = AccessExtension.expiration(.date(test.date.now + 100))
+        let end = date.map { AccessExtension.expiration(.date(test.date.now + $0)) } ?? .cacheTime
         let request = DataRequest(a).with(\.memoryExpiration, .seconds(10)).with(\.diskExpiration, .seconds(10))
             .with(\.memoryAccessExtension, end).with(\.diskAccessExtension, end)
         test.transport.script(a, [.text("1")])
@@ -67,11 +68,10 @@ struct ExpiryTests {
         let tier = onDisk ? ResponseSource.disk : .memory
         #expect(try await test.ask(request) == "1 from \(tier)")
         if onDisk { test = await test.reopened(folder) }
-        test.date.advance(by: 94)
+        test.date.advance(by: (date ?? 15) - 6)
         #expect(test.cache.cachedSource(for: a) == tier)
         test.date.advance(by: 3)
         #expect(test.cache.cachedSource(for: a) == nil)
-        await test.cache.shutdown()
     }
 
     // MARK: The clock
@@ -93,7 +93,6 @@ struct ExpiryTests {
         #expect(try await test.ask(own) == "own from disk")
         test.date.advance(by: 11)
         #expect(try await test.ask(a) == "1 from revalidated")
-        await test.cache.shutdown()
     }
 
     @Test("an entry that was used before the clock was set back leaves in its turn")
@@ -114,6 +113,5 @@ struct ExpiryTests {
         }
         test.cache.clearMemory()
         #expect(!test.cache.hasData(for: "future") && test.cache.hasData(for: "k39"))
-        await test.cache.shutdown()
     }
 }

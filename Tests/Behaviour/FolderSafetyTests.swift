@@ -59,9 +59,9 @@ struct FolderSafetyTests {
         await withTaskGroup(of: Void.self) { group in
             for number in 0..<8 {
                 group.addTask {
-                    let test = TestCache { $0.directory = place }
-                    try? await test.cache.keep(["k\(number)"], size: number * 900)
-                    await test.cache.shutdown()
+                    let cache = TestCache { $0.directory = place }.cache
+                    try? await cache.keep(["k\(number)": number * 900])
+                    await cache.shutdown()
                 }
             }
         }
@@ -69,7 +69,12 @@ struct FolderSafetyTests {
         let test = TestCache { $0.directory = place }
         #expect(test.cache.diskCount == 8)
         for number in 0..<8 { #expect(test.cache.data(for: CacheKey("k\(number)"))?.count == number * 900) }
-        await test.cache.shutdown()
+    }
+
+    private func mode(_ path: String) -> mode_t {
+        var status = stat()
+        lstat(path, &status)
+        return status.st_mode & 0o777
     }
 
     @Test("no other user can read anything in the folder, whatever its mode and the umask")
@@ -79,31 +84,24 @@ struct FolderSafetyTests {
         chmod(folder.path, 0o755)
         for place in [parent.url.appendingPathComponent("made"), folder.url] {
             let test = TestCache { $0.directory = place }
-            try await test.cache.keep(["a", "b"], size: 9_000)
-            try await test.cache.keep(["c"], size: 100)
+            try await test.cache.keep(["a": 9_000, "b": 9_000, "c": 100])
             for name in FileManager.default.subpaths(atPath: place.path) ?? [] {
-                var status = stat()
-                lstat(place.path + "/" + name, &status)
-                #expect(status.st_mode & 0o077 == 0, "\(name)")
+                #expect(mode(place.path + "/" + name) & 0o077 == 0, "\(name)")
             }
             await test.cache.shutdown()
         }
-        var status = stat()
-        stat(parent.path + "/made", &status)
-        #expect(status.st_mode & 0o777 == 0o700)
+        #expect(mode(parent.path + "/made") == 0o700)
     }
 
     @Test("no symbolic link in the folder is followed, for reading, writing or removing")
     func links() async throws {
         let folder = TemporaryFolder()
         let first = TestCache(folder: folder)
-        try await first.cache.keep(["a"], size: 9_000)
+        try await first.cache.keep(["a": 9_000])
         let large = try #require(first.cache.file(for: "a")).path
         await first.cache.shutdown()
         for name in folder.files + folder.folders {
-            let (copy, other) = (TemporaryFolder(), TemporaryFolder())
-            try FileManager.default.removeItem(at: copy.url)
-            try FileManager.default.copyItem(at: folder.url, to: copy.url)
+            let (copy, other) = (try folder.copied(), TemporaryFolder())
             // What could be taken for the cache's own is elsewhere, behind a link.
             let place = copy.path + "/" + name
             try FileManager.default.moveItem(atPath: place, toPath: other.path + "/theirs")
@@ -121,9 +119,9 @@ struct FolderSafetyTests {
     @Test("files that the cache cannot have made stay, whatever is removed")
     func foreignFiles() async throws {
         let folder = TemporaryFolder()
-        let test = TestCache(folder: folder)
-        try await test.cache.keep(["a"], size: 9_000)
-        await test.cache.shutdown()
+        let cache = TestCache(folder: folder).cache
+        try await cache.keep(["a": 9_000])
+        await cache.shutdown()
         let theirs = ([""] + folder.folders.map { $0 + "/" }).flatMap { [$0 + "notes.txt", $0 + "deep/app.yml"] }
         for name in theirs { try folder.place("theirs", at: name) }
         for _ in 0..<2 { try await TestCache(folder: folder).cache.useAll() }
@@ -136,14 +134,14 @@ struct FolderSafetyTests {
         .enabled(if: geteuid() == 0, "giving files away needs root"))
     func owner() async throws {
         let folder = TemporaryFolder()
-        let first = TestCache(folder: folder)
-        try await first.cache.keep(["a"], size: 9_000)
-        let file = try #require(first.cache.file(for: "a")).path
-        await first.cache.shutdown()
+        let first = TestCache(folder: folder).cache
+        try await first.keep(["a": 9_000])
+        let file = try #require(first.file(for: "a")).path
+        await first.shutdown()
         chown(file, 12_345, 12_345)
-        let second = TestCache(folder: folder)
-        #expect(second.cache.data(for: "a") == nil)
-        await second.cache.shutdown()
+        let second = TestCache(folder: folder).cache
+        #expect(second.data(for: "a") == nil)
+        await second.shutdown()
         chown(folder.path, 12_345, 12_345)
         try await expectRefusal(folder)
     }

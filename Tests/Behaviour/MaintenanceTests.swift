@@ -10,24 +10,26 @@ struct MaintenanceTests {
 
     /// A cache that records what its tiers remove by themselves.
     private struct Observed {
-        let cleanings = Box<[Cleaning]>([])
-        let keys = Box<[CacheKey]>([])
+        private let record = EventRecord()
         let test: TestCache
         var cache: DataCache { test.cache }
 
         init(_ folder: TemporaryFolder? = nil, _ change: @escaping (inout DataCache.Configuration) -> Void = { _ in }) {
-            let (cleanings, keys) = (cleanings, keys)
-            test = TestCache(folder: folder) {
-                $0.observe { event in
-                    guard case .cleaned(let cleaning) = event.kind else { return }
-                    cleanings.update { $0.append(cleaning) }
-                    keys.update { $0.append(event.key) }
-                }
+            test = TestCache(folder: folder) { [record] in
+                $0.eventSinks.append(record)
                 change(&$0)
             }
         }
 
-        func told(_ tier: Cleaning.TierName) -> [Cleaning] { cleanings.value.filter { $0.tier == tier } }
+        var cleanings: [Cleaning] {
+            record.events.compactMap { event in
+                guard case .cleaned(let cleaning) = event.kind else { return nil }
+                #expect(event.key.isEmpty, "no single entry is named")
+                return cleaning
+            }
+        }
+        func told(_ tier: Cleaning.TierName) -> [Cleaning] { cleanings.filter { $0.tier == tier } }
+        func entries(_ tier: Cleaning.TierName) -> Int { told(tier).reduce(0) { $0 + $1.entries } }
 
         func add(_ names: [String], size: Int, expires: Expiration? = nil) async throws {
             for name in names {
@@ -54,9 +56,7 @@ struct MaintenanceTests {
             observed.told(.memory) == [.init(tier: .memory, reason: .expired, entries: 3, bytes: whole.1 - left.1)])
         observed.cache.removeExpired()
         await observed.cache.synchronize()
-        #expect(observed.cleanings.value.count == 2, "nothing went")
-        #expect(observed.keys.value.allSatisfy { $0.isEmpty }, "no single entry was named")
-        await observed.cache.shutdown()
+        #expect(observed.cleanings.count == 2, "nothing went")
     }
 
     @Test("an entry that is found to have expired as it is asked for is told")
@@ -66,8 +66,7 @@ struct MaintenanceTests {
         let size = observed.cache.memorySize
         observed.test.date.advance(by: 10)
         #expect(observed.cache.data(for: url("a")) == nil)
-        #expect(observed.cleanings.value == [.init(tier: .memory, reason: .expired, entries: 1, bytes: size)])
-        await observed.cache.shutdown()
+        #expect(observed.cleanings == [.init(tier: .memory, reason: .expired, entries: 1, bytes: size)])
     }
 
     @Test("what a limit cost is told, in memory and on disk")
@@ -80,16 +79,15 @@ struct MaintenanceTests {
         await observed.cache.synchronize()
         let (disk, memory) = (observed.told(.disk), observed.told(.memory))
         #expect((disk + memory).allSatisfy { $0.reason == .overLimit })
-        #expect(disk.reduce(0) { $0 + $1.entries } == 20 - observed.cache.diskCount)
-        #expect(memory.reduce(0) { $0 + $1.entries } == 16 && observed.cache.memoryCount == 4)
+        #expect(observed.entries(.disk) == 20 - observed.cache.diskCount)
+        #expect(observed.entries(.memory) == 16 && observed.cache.memoryCount == 4)
         let each = observed.cache.diskSize / observed.cache.diskCount
         #expect(disk.allSatisfy { abs($0.bytes - $0.entries * each) <= 2 * $0.entries })
         observed.cache.trimMemory(to: 0)
         observed.cache.trim(toDiskSize: 0)
         await observed.cache.synchronize()
         #expect(observed.told(.memory).last?.entries == 4)
-        #expect(observed.told(.disk).reduce(0) { $0 + $1.entries } == 20)
-        await observed.cache.shutdown()
+        #expect(observed.entries(.disk) == 20)
     }
 
     @Test("flushing removes what is older, apart from what had expired; clearing removes all, also on disk")
@@ -114,11 +112,11 @@ struct MaintenanceTests {
         await observed.cache.synchronize()
         #expect(observed.told(.memory).last == .init(tier: .memory, reason: .cleared, entries: 2, bytes: sizes.0))
         #expect(observed.told(.disk).last == .init(tier: .disk, reason: .cleared, entries: 2, bytes: sizes.1))
-        let count = observed.cleanings.value.count
+        let count = observed.cleanings.count
         observed.cache.clear()
         observed.cache.clearMemory()
         await observed.cache.synchronize()
-        #expect(observed.cleanings.value.count == count, "there was nothing left")
+        #expect(observed.cleanings.count == count, "there was nothing left")
         await observed.cache.shutdown()
         #expect(try folder.finding([String(repeating: "\0", count: 300)]).allSatisfy { !$0.hasPrefix("blobs/") })
     }
@@ -135,6 +133,5 @@ struct MaintenanceTests {
             test.cache.clearMemory()
             #expect(test.cache.hasData(for: "before") && test.cache.data(for: "now") != nil)
         }
-        await test.cache.shutdown()
     }
 }

@@ -6,29 +6,24 @@ import Testing
 
 @Suite("The memory tier", .timeLimit(.minutes(2)))
 struct MemoryTierTests {
-    private func cache(_ limit: Int, count: Int? = nil, _ order: EvictionOrder = .leastRecentlyUsed) -> TestCache {
+    private func cache(_ limit: Int, count: Int? = nil) -> TestCache {
         TestCache {
             $0.memoryLimit = limit
             $0.memoryCountLimit = count
-            $0.evictionOrder = order
         }
     }
 
-    /// Returns what an entry with a key of two letters costs beside its bytes.
-    private func overhead() async throws -> Int {
-        let test = cache(1 << 20)
-        try test.cache.addData(Data(count: 100), for: "xx")
-        let size = test.cache.memorySize - 100
-        await test.cache.shutdown()
-        return size
-    }
-
-    @Test("gives back what a naive list of the same rules gives back", arguments: [1, 2, 3] as [UInt64])
+    @Test(
+        "gives back what a naive list of the same rules gives back: an entry of more than a tenth of the limit is not kept",
+        arguments: [1, 2, 3] as [UInt64])
     func model(seed: UInt64) async throws {
-        var random = DiskRandom(seed)
-        let extra = try await overhead()
+        var random = SeededRandom(seed)
         var limit = 40_000
         let test = cache(limit)
+        // What an entry with a key of two letters costs beside its bytes.
+        try test.cache.addData(Data(count: 100), for: "xx")
+        let extra = test.cache.memorySize - 100
+        test.cache.clearMemory()
         var list: [(key: Int, bytes: Data)] = []  // most recently used first
         func total() -> Int { list.reduce(0) { $0 + $1.bytes.count + extra } }
         for step in 0..<4_000 {
@@ -64,24 +59,12 @@ struct MemoryTierTests {
             }
             try #require(test.cache.memorySize == total() && test.cache.memoryCount == list.count, "step \(step)")
         }
-        await test.cache.shutdown()
-    }
-
-    @Test("an entry that takes more than a tenth of the limit is not kept, and neither is the one before it")
-    func oversize() async throws {
-        let extra = try await overhead()
-        let test = cache(10 * (1_000 + extra))
-        try test.cache.addData(Data(count: 1_000), for: "aa")
-        #expect(test.cache.data(for: "aa")?.count == 1_000)
-        try test.cache.addData(Data(count: 1_001), for: "aa")
-        #expect(test.cache.data(for: "aa") == nil && test.cache.memorySize == 0)
-        await test.cache.shutdown()
     }
 
     @Test("a version too large for memory is not followed there by the one it replaces on disk")
     func oversizeOnDisk() async throws {
-        let test = TestCache(folder: TemporaryFolder()) { $0.memoryLimit = 100_000 }
-        let cache = test.cache
+        let folder = TemporaryFolder()
+        let cache = TestCache(folder: folder) { $0.memoryLimit = 100_000 }.cache
         for round in 0..<60 {
             cache.clearMemory()
             let size = round % 2 == 0 ? 50_000 : 5_000
@@ -108,33 +91,12 @@ struct MemoryTierTests {
         test.cache.clearMemory()
         try test.cache.addData(Data(), for: CacheKey(String(repeating: "k", count: 10_000)))
         #expect(test.cache.memorySize > 10_000)
-        await test.cache.shutdown()
-    }
-
-    @Test("entries expire, and accesses extend the life of those that say so")
-    func lifetimes() async throws {
-        let test = cache(1 << 20)
-        let request = DataRequest(url("a")).with(\.memoryExpiration, .seconds(10))
-        let extended = request.with(\.key, "extended").with(\.memoryAccessExtension, .cacheTime)
-        try test.cache.addData(Data(count: 1), for: request.with(\.key, "fixed"))
-        try test.cache.addData(Data(count: 2), for: extended)
-        for _ in 0..<3 {
-            test.date.advance(by: 6)
-            #expect(test.cache.data(for: "extended")?.count == 2)
-        }
-        #expect(test.cache.data(for: "fixed") == nil && test.cache.memoryCount == 1)
-        test.date.advance(by: 10)
-        #expect(!test.cache.hasData(for: "extended"))
-        test.cache.removeExpired()
-        #expect(test.cache.memoryCount == 0)
-        await test.cache.shutdown()
     }
 
     @Test("many threads at a time: the limit holds, and the totals are right in the end")
     func threads() async throws {
         let limit = 50_000
-        let test = cache(limit)
-        let cache = test.cache
+        let cache = cache(limit).cache
         await withTaskGroup(of: Void.self) { group in
             for worker in 0..<8 {
                 group.addTask {
@@ -153,6 +115,5 @@ struct MemoryTierTests {
         #expect(present.count == cache.memoryCount)
         for number in present { cache.removeData(for: CacheKey("\(number)")) }
         #expect(cache.memorySize == 0 && cache.memoryCount == 0)
-        await cache.shutdown()
     }
 }

@@ -15,10 +15,7 @@ struct RealDiskTests {
         for number in 0..<40 {
             try await test.cache.addDataAndWait(DiskBytes.of(100_000, "\(number)"), for: CacheKey("\(number)"))
         }
-        await #expect(throws: DipperError.notWritten) {
-            let durable = DataRequest(url("durable")).with(\.durability, .durable)
-            try await test.cache.addDataAndWait(Data(count: 1 << 20), for: durable)
-        }
+        await test.cache.expectNotDurable(1 << 20)
         for number in 0..<40 { #expect(test.cache.data(for: CacheKey("\(number)"))?.count == 100_000, "in memory") }
         test.cache.clearMemory()
         for number in 0..<40 {
@@ -63,14 +60,12 @@ private final class Mount {
     let folder = TemporaryFolder()
     var cache: URL { folder.url.appendingPathComponent("cache") }
 
-    init(megabytes: Int) throws {
-        guard mount("tmpfs", folder.path, "tmpfs", 0, "size=\(megabytes)m") == 0 else { throw Failed(code: errno) }
-    }
+    init(megabytes: Int) throws { try mount(0, "size=\(megabytes)m") }
 
-    func makeReadOnly() throws {
-        guard mount("tmpfs", folder.path, "tmpfs", UInt(MS_REMOUNT | MS_RDONLY), nil) == 0 else {
-            throw Failed(code: errno)
-        }
+    func makeReadOnly() throws { try mount(UInt(MS_REMOUNT | MS_RDONLY)) }
+
+    private func mount(_ flags: UInt, _ options: String? = nil) throws {
+        guard Glibc.mount("tmpfs", folder.path, "tmpfs", flags, options) == 0 else { throw Failed(code: errno) }
     }
 
     deinit { umount2(folder.path, Int32(MNT_DETACH)) }

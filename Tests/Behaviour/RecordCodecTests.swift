@@ -59,7 +59,6 @@ struct RecordCodecTests {
         #expect(kept.data == body(size) && kept.headers["X-Note"] == "s3cretfield" && kept.source == .disk)
         #expect((test.cache.file(for: CacheKey(target)) != nil) == (size > 2_048 && !isEncoded))
         #expect(test.cache.entry(for: CacheKey(target))?.url == target.absoluteString, "listed in clear")
-        await test.cache.shutdown()
     }
 
     @Test("a partial body is encoded, and continued by the next cache with the codec alone", arguments: [true, false])
@@ -96,9 +95,9 @@ struct RecordCodecTests {
     @Test("another key, and no codec, find nothing and leave the entry alone", arguments: [5_000, 100])
     func otherCodecs(size: Int) async throws {
         let folder = TemporaryFolder()
-        let first = cache(folder, AESCodec(1))
-        try await first.cache.keep(["k"], size: size)
-        await first.cache.shutdown()
+        let first = cache(folder, AESCodec(1)).cache
+        try await first.keep(["k": size])
+        await first.shutdown()
         for codec in [nil, AESCodec(2), AESCodec(2, identifier: AESCodec(1).identifier)] {
             let other = cache(folder, codec).cache
             #expect(other.data(for: "k") == nil && !other.hasData(for: "k") && other.file(for: "k") == nil)
@@ -111,7 +110,6 @@ struct RecordCodecTests {
         #expect(again.data(for: "k") == DiskBytes.of(size, "k"))
         let report = await again.verify()
         #expect(report.sound == 1 && report.unreadable == 0)
-        await again.shutdown()
     }
 
     @Test("a codec that returns something else than the record finds nothing", arguments: [5_000, 100])
@@ -126,54 +124,36 @@ struct RecordCodecTests {
         }
     }
 
-    @Test("entries stored without a codec stay readable with one")
-    func before() async throws {
-        let folder = TemporaryFolder()
-        let plain = cache(folder, nil).cache
-        try await plain.keep(["large"], size: 5_000)
-        try await plain.keep(["small"], size: 100)
-        await plain.shutdown()
-        let test = cache(folder, AESCodec(1)).cache
-        #expect(test.data(for: "large") != nil && test.data(for: "small") != nil)
-        #expect(await test.verify().sound == 2)
-        await test.shutdown()
-    }
-
     // MARK: Failures
 
-    @Test("damage to an encoded entry is a miss, with the codec and without, and the entry goes")
-    func damaged() async throws {
-        for hasCodec in [true, false] {
-            let folder = TemporaryFolder()
-            let writer = cache(folder, AESCodec(1))
-            try await writer.cache.keep(["k"], size: 300_000)
-            await writer.cache.shutdown()
-            let file = try #require(folder.largestFile)
-            var bytes = try Data(contentsOf: file)
-            bytes[100_000] ^= 1
-            try bytes.write(to: file)
-            let reader = cache(folder, hasCodec ? AESCodec(1) : nil).cache
-            #expect(reader.data(for: "k") == nil)
-            await reader.synchronize()
-            #expect(await reader.verify().sound == 0)
-            #expect(reader.diskCount == 0)
-            await reader.shutdown()
-        }
+    @Test(
+        "damage to an encoded entry is a miss, with the codec and without, and the entry goes",
+        arguments: [true, false])
+    func damaged(hasCodec: Bool) async throws {
+        let folder = TemporaryFolder()
+        let writer = cache(folder, AESCodec(1)).cache
+        try await writer.keep(["k": 300_000])
+        await writer.shutdown()
+        try #require(folder.largestFile).damage(at: 100_000)
+        let reader = cache(folder, hasCodec ? AESCodec(1) : nil).cache
+        #expect(reader.data(for: "k") == nil)
+        await reader.synchronize()
+        #expect(await reader.verify().sound == 0)
+        #expect(reader.diskCount == 0)
     }
 
-    @Test("an entry that cannot be encoded is not written, and its earlier version is gone", arguments: [5_000, 100])
-    func unencodable(size: Int) async throws {
+    @Test(
+        "entries of no codec can be read with one; what it cannot encode is not written, and the version before is gone",
+        arguments: [5_000, 100])
+    func uncoded(size: Int) async throws {
         let folder = TemporaryFolder()
         let plain = cache(folder, nil).cache
-        try await plain.keep(["k"], size: size)
+        try await plain.keep(["k": size])
         await plain.shutdown()
         let test = cache(folder, BrokenCodec()).cache
-        #expect(test.data(for: "k") != nil)
-        await #expect(throws: DipperError.notWritten) {
-            let durable = DataRequest(target).with(\.key, "k").with(\.durability, .durable)
-            try await test.addDataAndWait(Data(count: size), for: durable)
-        }
+        #expect(test.data(for: "k") == DiskBytes.of(size, "k"))
+        #expect(await test.verify().sound == 1)
+        await test.expectNotDurable(size, .durable.with(\.key, "k"))
         #expect(test.data(for: "k") == nil && test.diskCount == 0)
-        await test.shutdown()
     }
 }

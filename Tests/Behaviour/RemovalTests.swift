@@ -4,15 +4,18 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Removing entries while work goes on", .timeLimit(.minutes(2)))
+@Suite("What was removed does not come back, also while work goes on", .timeLimit(.minutes(2)))
 struct RemovalTests {
     private static let whole = Data((0..<100).map { UInt8($0) })
     private let a = url("a")
     private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100", "Cache-Control": "max-age=50"]
     private var beginning: TransferResponse { TransferResponse(headers: fields, body: Self.whole.prefix(60)) }
+    private var whole: TransferResponse { TransferResponse(headers: fields, body: Self.whole) }
 
-    enum Removal: String, CaseIterable, Sendable {
-        case url, key, clear, invalidate
+    enum Removal: CaseIterable {
+        case url, key, clear, invalidate, clearAfterCancel, urlAfterCancel
+
+        var cancels: Bool { self == .clearAfterCancel || self == .urlAfterCancel }
 
         func apply(_ cache: DataCache, _ url: URL) {
             switch self {
@@ -20,15 +23,20 @@ struct RemovalTests {
             case .key: cache.removeData(for: CacheKey(url))
             case .clear: cache.clear()
             case .invalidate: cache.invalidate(url)
+            case .clearAfterCancel:
+                cache.cancelAll()
+                cache.clear()
+            case .urlAfterCancel:
+                cache.cancel(url)
+                cache.removeData(for: url)
             }
         }
     }
 
     @Test("An entry is added to both tiers, and removed from those that are named, at once for readers")
-    func byTier() async throws {
+    func fromTiers() async throws {
         let folder = TemporaryFolder()
-        let test = TestCache(folder: folder)
-        let cache = test.cache
+        let cache = TestCache(folder: folder).cache
         try await cache.addDataAndWait(Data(count: 9_000), for: DataRequest(a))
         try await cache.addDataAndWait(Data("small".utf8), for: CacheKey(url("b")))
         #expect(cache.cachedSource(for: a) == .memory && cache.diskCount == 2 && cache.diskSize > 9_000)
@@ -45,32 +53,48 @@ struct RemovalTests {
         await cache.synchronize()
         #expect(cache.diskCount == 0 && cache.diskSize == 0 && cache.memoryCount == 0)
         #expect(folder.files.allSatisfy { !$0.hasPrefix("blobs") })
+    }
+
+    // MARK: Fetches under way
+
+    @Test(
+        "what was asked for before a removal is handed out, and kept nowhere, nor is the beginning of a body",
+        arguments: Removal.allCases, [(true, false), (true, true), (false, false)])
+    func late(removal: Removal, answer: (isWhole: Bool, isLookedUp: Bool)) async throws {
+        let (folder, transport, shelf) = (TemporaryFolder(), LateTransport(), Shelf())
+        let cache = cache(folder, transport, shelf)
+        var request = DataRequest(a)
+        // The disk is asked for another call only.
+        if answer.isLookedUp { request.cachePolicy = .ignoreCache }
+        let task = cache.getData(request)
+        let transfer = try await transport.transfer(0)
+        if answer.isLookedUp {
+            #expect(await cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error == .notCached)
+        }
+        removal.apply(cache, a)
+        #expect(transfer.isCancelled == removal.cancels)
+        if !answer.isWhole { transfer.receive(.interrupted(beginning)) }
+        transfer.receive(.finished(answer.isWhole ? .success(whole) : .failure(.connectionLost)))
+        let expected: DipperError? = removal.cancels ? .cancelled : answer.isWhole ? nil : .connectionLost
+        #expect(await task.error == expected)
+        if expected == nil { #expect(try await task.value == Self.whole) }
+        #expect(!cache.hasData(for: a))
+        await cache.idle()
+        #expect(!cache.hasData(for: a) && cache.diskCount == 0 && shelf.records.value.isEmpty)
+        let again = cache.getData(a)
+        let second = try await transport.transfer(1)
+        #expect(second.request.headers["Range"] == nil)
+        second.receive(.finished(.success(whole)))
+        #expect(try await again.value == Self.whole)
+        await cache.idle()
+        #expect(cache.hasData(for: a) && shelf.records.value.count == 1)
         await cache.shutdown()
     }
 
     @Test(
-        "A removal during a fetch holds, also if the disk was asked for another call meanwhile",
-        arguments: Removal.allCases, [false, true])
-    func duringFetch(removal: Removal, isLookedUp: Bool) async throws {
-        let test = TestCache(folder: TemporaryFolder())
-        let task = test.cache.getData(DataRequest(a).with(\.cachePolicy, .ignoreCache))
-        let transfer = try await test.transport.nextTransfer()
-        if isLookedUp {
-            #expect(await test.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error == .notCached)
-        }
-        removal.apply(test.cache, a)
-        transfer.finish(with: Self.whole, headers: fields)
-        #expect(try await task.value == Self.whole)
-        await test.cache.idle()
-        #expect(!test.cache.hasData(for: a) && test.cache.diskCount == 0)
-        #expect(!transfer.isCancelled)
-        await test.cache.shutdown()
-    }
-
-    @Test(
-        "The beginning of an entry that is removed while its call waits is not continued, from memory or disk",
+        "A retry after a removal begins anew, and is kept, whether the beginning was in memory or on disk",
         arguments: [1_000, 100], [false, true])
-    func whileParked(limit: Int, isLookedUp: Bool) async throws {
+    func retry(limit: Int, isLookedUp: Bool) async throws {
         let test = TestCache(folder: TemporaryFolder()) { $0.inFlightLimit = limit }
         let task = test.cache.getData(
             DataRequest(a).with(\.cachePolicy, .ignoreCache).with(\.retryPolicy, .fixed(.seconds(10))))
@@ -80,15 +104,99 @@ struct RemovalTests {
             // An urgent call would end the wait.
             let look = test.cache.slowGetData(DataRequest(a).with(\.cachePolicy, .cacheOnly))
             #expect(await look.error == .notCached)
+            test.cache.removeData(for: a)
+        } else {
+            test.cache.clear()
         }
-        test.cache.removeData(for: a)
         try await test.clock.waitForSleepers(1)
         test.clock.advance(by: .seconds(10))
         let next = try await test.transport.nextTransfer()
         #expect(next.request.headers["Range"] == nil)
         next.finish(with: Self.whole, headers: fields)
         #expect(try await task.value == Self.whole)
+        #expect(test.cache.hasData(for: a))
         await test.cache.shutdown()
+    }
+
+    @Test("the beginning that an aborted fetch leaves does not outlive the whole entry", arguments: [true, false])
+    func partialAfterWhole(isLate: Bool) async throws {
+        let (folder, transport) = (TemporaryFolder(), LateTransport())
+        let cache = cache(folder, transport)
+        let task = cache.getData(a)
+        let transfer = try await transport.transfer(0)
+        task.cancel()
+        if !isLate { transfer.receive(.interrupted(beginning)) }
+        let again = cache.getRemoteData(a)
+        try await transport.transfer(1).receive(.finished(.success(whole)))
+        _ = try await again.value
+        if isLate { transfer.receive(.interrupted(beginning)) }
+        transfer.receive(.finished(.failure(.cancelled)))
+        await cache.synchronize()
+        #expect(cache.hasData(for: a))
+        let third = cache.getRemoteData(a)
+        let last = try await transport.transfer(2)
+        #expect(last.request.headers["Range"] == nil)
+        last.receive(.finished(.success(whole)))
+        _ = try await third.value
+        await cache.shutdown()
+    }
+
+    @Test("bytes that were removed are not kept again because the server confirms them")
+    func confirmedAfterRemoval() async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let first = test.cache.getData(a)
+        try await test.transport.nextTransfer().finish(with: Self.whole, headers: fields)
+        _ = try await first.value
+        test.date.advance(by: 60)
+        let task = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.headers["If-None-Match"] == "\"v\"")
+        test.cache.removeData(for: a)
+        transfer.finish(with: Data(), status: 304, headers: ["ETag": "\"v\""])
+        #expect(try await task.value == Self.whole)
+        await test.cache.synchronize()
+        #expect(!test.cache.hasData(for: a))
+        await test.cache.shutdown()
+    }
+
+    @Test(
+        "removed from memory alone, what is being fetched comes to disk alone; and the other way round",
+        arguments: [(CacheTiers.memory, ResponseSource.disk), (.disk, .memory)])
+    func byTier(tier: CacheTiers, left: ResponseSource) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let task = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        test.cache.removeData(for: a, from: tier)
+        transfer.finish(with: Self.whole, headers: fields)
+        _ = try await task.value
+        await test.cache.synchronize()
+        #expect(test.cache.cachedSource(for: a) == left)
+        #expect(test.cache.diskCount == (left == .disk ? 1 : 0))
+        await test.cache.shutdown()
+    }
+
+    @Test("a read that is under way does not bring back what is removed", arguments: 0..<3)
+    func readUnderWay(way: Int) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let cache = test.cache
+        for round in 0..<40 {
+            try await cache.addDataAndWait(Data(count: 9_000), for: CacheKey(a))
+            cache.clearMemory()
+            test.date.advance(by: 10)
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { _ = cache.data(for: url("a")) }
+                group.addTask {
+                    switch way {
+                    case 0: cache.removeData(for: url("a"))
+                    case 1: cache.clear()
+                    default: cache.flush(olderThan: .seconds(5))
+                    }
+                }
+            }
+            #expect(cache.data(for: a) == nil && cache.memoryCount == 0, "\(round)")
+        }
+        await cache.synchronize()
+        #expect(cache.diskCount == 0)
     }
 
     @Test("A clear that removes what held everything up on its way to disk lets new calls go on")
@@ -109,4 +217,48 @@ struct RemovalTests {
         codec.door.stayOpen()
         await test.cache.shutdown()
     }
+
+    private func cache(_ folder: TemporaryFolder, _ transport: LateTransport, _ shelf: Shelf...) -> DataCache {
+        TestCache(folder: folder) {
+            $0.transport = transport
+            $0.retryPolicy = .never
+            $0.tiers = shelf
+        }.cache
+    }
+}
+
+/// A transport whose events arrive after their transfers were cancelled, as events already on their way do.
+private final class LateTransport: Transport {
+    struct Started: Transfer {
+        let request: TransferRequest
+        let receive: @Sendable (TransferEvent) -> Void
+        private let cancelled = Box(false)
+        var isCancelled: Bool { cancelled.value }
+
+        init(_ request: TransferRequest, _ receive: @escaping @Sendable (TransferEvent) -> Void) {
+            (self.request, self.receive) = (request, receive)
+        }
+
+        func cancel() { cancelled.update { $0 = true } }
+        func setThrottled(_ isThrottled: Bool) {}
+        func setQueue(_ queue: FetchQueue) {}
+    }
+
+    private let started = Box<[Started]>([])
+
+    func start(
+        _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
+    ) -> any Transfer {
+        let transfer = Started(request, receive)
+        started.update { $0.append(transfer) }
+        return transfer
+    }
+
+    /// Returns a transfer by its number in the order of their starts, as soon as it has begun.
+    func transfer(_ number: Int) async throws -> Started {
+        try await started.wait(until: { $0.count > number }, orFail: { "\($0.count) transfers began" })
+        return started.value[number]
+    }
+
+    func shutdown() async {}
 }

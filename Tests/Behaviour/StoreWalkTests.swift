@@ -25,13 +25,13 @@ private struct Walk {
     private let folder = TemporaryFolder()
     private let date = ManualDate()
     private var caches: [DataCache] = []
-    private var random: DiskRandom
+    private var random: SeededRandom
     private var model: [String: Entry] = [:]
     private var limit: Int?
     private let seed: UInt64
 
     init(caches count: Int, seed: UInt64) {
-        random = DiskRandom(seed)
+        random = SeededRandom(seed)
         self.seed = seed
         for _ in 0..<count { caches.append(open()) }
     }

@@ -2,6 +2,7 @@ import DipperData
 import DipperTesting
 import Foundation
 import TestSupport
+import Testing
 
 extension TestCache {
     /// Returns a cache whose memory keeps nothing, so that each read shows what the disk has.
@@ -29,10 +30,18 @@ extension DataCache {
         for key in keys { try await addDataAndWait(DiskBytes.of(size, key), for: CacheKey(key)) }
     }
 
+    func keep(_ sizes: KeyValuePairs<String, Int>) async throws {
+        for (key, size) in sizes { try await keep([key], size: size) }
+    }
+
+    /// Expects that an entry cannot be kept as a durable one, and returns once that is known.
+    func expectNotDurable(_ size: Int = 100, _ request: DataRequest = .durable) async {
+        await #expect(throws: DipperError.notWritten) { try await addDataAndWait(Data(count: size), for: request) }
+    }
+
     /// Makes every kind of change that a cache can make to its folder, and shuts down.
     func useAll() async throws {
-        try await keep(["a"], size: 9_000)
-        try await keep(["b"], size: 100)
+        try await keep(["a": 9_000, "b": 100])
         removeData(for: "a")
         removeExpired()
         flush(olderThan: .seconds(1_000))
@@ -41,6 +50,11 @@ extension DataCache {
         clear()
         await shutdown()
     }
+}
+
+extension DataRequest {
+    /// A request for an entry that must be on the device when it counts as written.
+    static var durable: DataRequest { DataRequest(TestSupport.url("durable")).with(\.durability, .durable) }
 }
 
 /// Bodies that no two keys have in common.
@@ -54,26 +68,9 @@ enum DiskBytes {
 
     /// Returns bytes that cannot be compressed.
     static func noise(_ size: Int) -> Data {
-        var random = DiskRandom(7)
+        var random = SeededRandom(7)
         return Data((0..<size).map { _ in UInt8(random.below(256)) })
     }
-}
-
-/// Pseudo-random numbers from a seed (SplitMix64).
-struct DiskRandom: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(_ seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
-    }
-
-    mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
 }
 
 /// A codec that changes nothing. While it is shut, entries wait to be written.
@@ -112,13 +109,22 @@ final class DoorCodec: RecordCodec {
     func waitForWrite() async throws(WaitTimeout) { try await state.wait { $0.waiting > 0 } }
 }
 
+extension URL {
+    /// Changes a bit of the file.
+    func damage(at place: Int) throws {
+        var bytes = try Data(contentsOf: self)
+        bytes[place] ^= 1
+        try bytes.write(to: self)
+    }
+}
+
 extension TemporaryFolder {
-    /// Writes a file and creates the folders above it.
-    func place(_ text: String, at name: String) throws {
-        let file = url.appendingPathComponent(name)
-        try FileManager.default.createDirectory(
-            at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-        try Data(text.utf8).write(to: file)
+    /// Returns a copy of the folder.
+    func copied() throws -> TemporaryFolder {
+        let copy = TemporaryFolder()
+        try FileManager.default.removeItem(at: copy.url)
+        try FileManager.default.copyItem(at: url, to: copy.url)
+        return copy
     }
 
     /// The contents of the folder: paths, kinds, modes, owners, times and bytes.
@@ -139,13 +145,10 @@ extension TemporaryFolder {
         return Array(Set(all).subtracting(files)).sorted()
     }
 
-    /// The largest file in it, as that of a large entry is.
+    /// The file of a large entry.
     var largestFile: URL? {
-        files.map { url.appendingPathComponent($0) }.max { Self.size(of: $0) < Self.size(of: $1) }
-    }
-
-    private static func size(of file: URL) -> Int {
-        (try? FileManager.default.attributesOfItem(atPath: file.path))?[.size] as? Int ?? 0
+        func size(_ file: URL) -> Int { (try? Data(contentsOf: file))?.count ?? 0 }
+        return files.map { url.appendingPathComponent($0) }.max { size($0) < size($1) }
     }
 
     /// Returns each file that contains one of the texts, with the text.

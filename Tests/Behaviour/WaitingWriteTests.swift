@@ -37,9 +37,8 @@ struct WaitingWriteTests {
         async let ending: Void = test.cache.shutdown()
         door.open()
         await ending
-        let again = cache(folder, DoorCodec())
-        #expect(again.cache.data(for: a) == DiskBytes.of(5_000, "5") && again.cache.diskCount == 1)
-        await again.cache.shutdown()
+        let again = cache(folder, DoorCodec()).cache
+        #expect(again.data(for: a) == DiskBytes.of(5_000, "5") && again.diskCount == 1)
     }
 
     @Test("what is removed while it waits does not come to disk, nor do the entries before it", arguments: 0..<3)
@@ -68,9 +67,7 @@ struct WaitingWriteTests {
         #expect(test.cache.data(for: "after")?.count == 7_000 && test.cache.diskCount == 1)
         test.cache.removeData(for: "after")
         await test.cache.shutdown()
-        let again = cache(folder, DoorCodec())
-        expectGone(again)
-        await again.cache.shutdown()
+        expectGone(cache(folder, DoorCodec()))
     }
 
     @Test("no prefetch starts while more waits than may, and nothing at all while twice as much waits")
@@ -115,13 +112,14 @@ struct WaitingWriteTests {
         try await door.waitForWrite()
         try test.cache.addData(DiskBytes.of(3_000, "new"), for: "a")
         test.cache.removeData(for: "b")
-        #expect(test.cache.data(for: "a") != DiskBytes.of(3_000, "a") && test.cache.data(for: "b") == nil)
+        func expectNothingOld(_ cache: DataCache) {
+            #expect(cache.data(for: "a") != DiskBytes.of(3_000, "a") && cache.data(for: "b") == nil)
+        }
+        expectNothingOld(test.cache)
         door.open()
         await test.cache.synchronize()
         await test.cache.shutdown()
-        let again = cache(folder, DoorCodec())
-        #expect(again.cache.data(for: "a") != DiskBytes.of(3_000, "a") && again.cache.data(for: "b") == nil)
-        await again.cache.shutdown()
+        expectNothingOld(cache(folder, DoorCodec()).cache)
     }
 
     @Test("any limit of what may wait keeps things going", arguments: [Int.min, -1, 0, 1, Int.max])

@@ -26,30 +26,15 @@ import TortureSupport
 
 /// The files and folders on disk after one power cut, made from a recording and a seed.
 struct DiskState {
-    /// The share of unflushed changes that is on disk.
-    private enum Survival {
-        case all, none
-        case some(Double)
-
-        func keeps(_ random: inout SeededRandom) -> Bool {
-            switch self {
-            case .all: true
-            case .none: false
-            case .some(let probability): random.chance(probability)
-            }
-        }
-    }
-
-    private enum Node {
-        case file(Int)
-        case folder(Int)
-    }
+    /// The shares of unflushed changes that are on disk, of which each state has one for names and one for bytes.
+    private static let shares = [1, 0, 0.9, 0.1, 0.5]
 
     private static let sector = 512
 
     /// The number of steps before the cut.
     let cut: Int
-    private var entries: [Int: [String: Node]] = [1: [:]]
+    /// The entries of each folder, by its number; the numbers of files are not in it.
+    private var entries: [Int: [String: Int]] = [1: [:]]
     private var contents: [Int: [UInt8]] = [:]
     private var longest: [Int: Int] = [:]
     private var random: SeededRandom
@@ -63,8 +48,8 @@ struct DiskState {
         for (index, step) in steps.enumerated() {
             if case .flush(let object) = step { flushed[object] = index }
         }
-        let names = Self.survival(&random)
-        let bytes = Self.survival(&random)
+        let names = Self.shares[random.below(Self.shares.count)]
+        let bytes = Self.shares[random.below(Self.shares.count)]
         // A journal keeps all changes of names up to some moment.
         let journal = random.oneIn(2) ? Int.random(in: (flushed.values.max() ?? 0)...cut, using: &random) : nil
         for (index, step) in steps.enumerated() {
@@ -72,7 +57,7 @@ struct DiskState {
                 change(file, step, isFlushed: index < flushed[file, default: -1], bytes)
             } else if !step.folders.isEmpty {
                 let isFlushed = step.folders.contains { index < flushed[$0, default: -1] }
-                if isFlushed || journal.map({ index < $0 }) ?? names.keeps(&random) { change(step) }
+                if isFlushed || journal.map({ index < $0 }) ?? random.chance(names) { change(step) }
             }
         }
         for (file, size) in longest.sorted(by: { $0.key < $1.key }) where size > contents[file, default: []].count {
@@ -85,17 +70,7 @@ struct DiskState {
         cut = recording.steps.count
         random = SeededRandom(0)
         for step in recording.steps {
-            if let file = step.writtenFile { change(file, step, isFlushed: true, .all) } else { change(step) }
-        }
-    }
-
-    private static func survival(_ random: inout SeededRandom) -> Survival {
-        switch Int.random(in: 0..<5, using: &random) {
-        case 0: .all
-        case 1: .none
-        case 2: .some(0.9)
-        case 3: .some(0.1)
-        default: .some(0.5)
+            if let file = step.writtenFile { change(file, step, isFlushed: true, 1) } else { change(step) }
         }
     }
 
@@ -103,33 +78,31 @@ struct DiskState {
 
     private mutating func change(_ step: Step) {
         switch step {
-        case .create(let file, let place): entries[place.folder, default: [:]][place.name] = .file(file)
-        case .makeFolder(let folder, let place): entries[place.folder, default: [:]][place.name] = .folder(folder)
-        case .unlink(let file, let place): remove(file, place)
-        case .removeFolder(let folder, let place):
-            if entries[folder, default: [:]].isEmpty { remove(folder, place) }
+        case .create(let object, let place): entries[place.folder, default: [:]][place.name] = object
+        case .makeFolder(let object, let place):
+            entries[place.folder, default: [:]][place.name] = object
+            if entries[object] == nil { entries[object] = [:] }
+        case .unlink(let object, let place): remove(object, place)
+        case .removeFolder(let object, let place):
+            if entries[object, default: [:]].isEmpty { remove(object, place) }
         case .rename(let object, let from, let to):
             remove(object, from)
-            entries[to.folder, default: [:]][to.name] = entries[object] == nil ? .file(object) : .folder(object)
+            entries[to.folder, default: [:]][to.name] = object
         default: break
         }
-        if case .makeFolder(let folder, _) = step, entries[folder] == nil { entries[folder] = [:] }
     }
 
     /// Removes a name, unless another object has taken it in the meantime.
     private mutating func remove(_ object: Int, _ place: Step.Place) {
-        switch entries[place.folder]?[place.name] {
-        case .file(object), .folder(object): entries[place.folder]?[place.name] = nil
-        default: break
-        }
+        if entries[place.folder]?[place.name] == object { entries[place.folder]?[place.name] = nil }
     }
 
     // MARK: Bytes
 
-    private mutating func change(_ file: Int, _ step: Step, isFlushed: Bool, _ survival: Survival) {
+    private mutating func change(_ file: Int, _ step: Step, isFlushed: Bool, _ share: Double) {
         switch step {
         case .truncate(_, let size):
-            if isFlushed || survival.keeps(&random) { resize(file, size) }
+            if isFlushed || random.chance(share) { resize(file, size) }
         case .write(_, let offset, let bytes):
             let end = offset + bytes.count
             if !isFlushed { longest[file] = max(longest[file, default: 0], end) }
@@ -138,7 +111,7 @@ struct DiskState {
                 put(file, offset, bytes)
             } else if random.oneIn(3) {
                 tear(file, offset, bytes)
-            } else if survival.keeps(&random) {
+            } else if random.chance(share) {
                 put(file, offset, bytes)
             }
         default: break
@@ -183,20 +156,18 @@ struct DiskState {
     }
 
     private func write(_ number: Int, _ path: String, _ random: inout SeededRandom) throws {
-        for (name, node) in entries[number, default: [:]].sorted(by: { $0.key < $1.key }) {
+        for (name, number) in entries[number, default: [:]].sorted(by: { $0.key < $1.key }) {
             let path = path + "/" + name
-            switch node {
-            case .folder(let number):
+            if entries[number] != nil {
                 guard mkdir(path, 0o700) == 0 else { throw CocoaError(.fileWriteUnknown) }
                 try write(number, path, &random)
-            case .file(let number):
-                let isShared = name.hasSuffix("-shm")
-                if isShared, random.oneIn(2) { continue }
-                let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-                guard file >= 0 else { throw CocoaError(.fileWriteUnknown) }
-                defer { close(file) }
-                let bytes = isShared ? [] : contents[number, default: []]
-                guard Glibc.write(file, bytes, bytes.count) == bytes.count else { throw CocoaError(.fileWriteUnknown) }
+                continue
+            }
+            let isShared = name.hasSuffix("-shm")
+            if isShared, random.oneIn(2) { continue }
+            let bytes = isShared ? Data() : Data(contents[number, default: []])
+            guard FileManager.default.createFile(atPath: path, contents: bytes), chmod(path, 0o600) == 0 else {
+                throw CocoaError(.fileWriteUnknown)
             }
         }
     }
@@ -205,11 +176,11 @@ struct DiskState {
     var files: [String: [UInt8]] {
         var found: [String: [UInt8]] = [:]
         func walk(_ number: Int, _ path: String) {
-            for (name, node) in entries[number, default: [:]] {
-                switch node {
-                case .folder(let number): walk(number, path + name + "/")
-                case .file(let number):
-                    if !name.hasSuffix("-shm") { found[path + name] = contents[number, default: []] }
+            for (name, number) in entries[number, default: [:]] {
+                if entries[number] != nil {
+                    walk(number, path + name + "/")
+                } else if !name.hasSuffix("-shm") {
+                    found[path + name] = contents[number, default: []]
                 }
             }
         }

@@ -15,46 +15,31 @@ import TortureSupport
 struct PowerCut {
     private static let statesOfWorkload = 50
 
-    private var states = 10_000
-    private var seed = UInt64.random(in: 0..<1_000_000)
-    private var folder = URL(fileURLWithPath: ".run/powercut")
-    private var replay: URL?
-    private var state = 0
-    private var without: Recording.Flushed?
+    private let states: Int
+    private let seed: UInt64
+    private let folder: URL
+    private let without: Recording.Flushed?
 
     static func main() async throws {
-        var program = PowerCut()
-        guard program.parse(Array(CommandLine.arguments.dropFirst())) else {
-            FileHandle.standardError.write(
-                Data(
-                    """
-                    usage: PowerCut [--states N] [--seed N] [--folder FOLDER] [--without records|index|folders]
-                           PowerCut --replay FOLDER/RECORDING --state N
-
-                    """.utf8))
-            exit(64)
-        }
-        let failed = try await program.replay == nil ? program.run() : program.again()
+        let options = Options(
+            usage: """
+                PowerCut [--states N] [--seed N] [--folder FOLDER] [--without records|index|folders]
+                       PowerCut --replay FOLDER/RECORDING --state N
+                """)
+        let program = PowerCut(options)
+        let replay: String? = options["--replay"]
+        let failed =
+            if let replay { try await program.again(replay, options["--state"] ?? 0) } else { try await program.run() }
         exit(failed == 0 ? 0 : 1)
     }
 
-    private mutating func parse(_ arguments: [String]) -> Bool {
-        guard arguments.count.isMultiple(of: 2) else { return false }
-        for index in stride(from: 0, to: arguments.count, by: 2) {
-            let value = arguments[index + 1]
-            switch arguments[index] {
-            case "--states": states = Int(value) ?? states
-            case "--seed": seed = UInt64(value) ?? seed
-            case "--folder": folder = URL(fileURLWithPath: value)
-            case "--replay": replay = URL(fileURLWithPath: value)
-            case "--state": state = Int(value) ?? state
-            case "--without":
-                without = Recording.Flushed(rawValue: value)
-                if without == nil { return false }
-            default: return false
-            }
-        }
-        return true
+    private init(_ options: Options) {
+        states = options["--states"] ?? 10_000
+        seed = options["--seed"] ?? UInt64.random(in: 0..<1_000_000)
+        folder = URL(fileURLWithPath: options["--folder"] ?? ".run/powercut")
+        let flushed: String? = options["--without"]
+        without = flushed.flatMap { Recording.Flushed(rawValue: $0) }
+        if flushed != nil, without == nil { exit(64) }
     }
 
     /// A folder in memory where possible, because nothing here depends on a real device.
@@ -99,10 +84,10 @@ struct PowerCut {
         return failed
     }
 
-    private func again() async throws -> Int {
-        guard let replay else { return 0 }
+    private func again(_ replay: String, _ state: Int) async throws -> Int {
         defer { try? FileManager.default.removeItem(at: Self.scratch) }
-        let recording = try PropertyListDecoder().decode(Recording.self, from: Data(contentsOf: replay))
+        let recording = try PropertyListDecoder().decode(
+            Recording.self, from: Data(contentsOf: URL(fileURLWithPath: replay)))
         let problems = try await open(recording, state).problems
         for problem in problems { say("  \(problem)") }
         say("powercut: state \(state) is \(problems.isEmpty ? "right" : "wrong")")
@@ -157,6 +142,3 @@ struct PowerCut {
         for problem in problems.prefix(8) { say("    \(problem)") }
     }
 }
-
-/// Writes a line to standard output at once.
-func say(_ line: String) { FileHandle.standardOutput.write(Data("\(line)\n".utf8)) }

@@ -17,7 +17,8 @@ struct StateCheck {
         let cache = DataCache(.forPowerCut(in: folder, limit: recording.limit, boot: "after", server: server))
         var problems: [String] = []
         if readsAtOnce { problems += read(cache) }
-        problems += await settle(cache)
+        await cache.reconcile()
+        problems += accounting(cache)
         problems += read(cache)
         // A damaged entry that was read is removed in the background.
         await cache.synchronize()
@@ -45,12 +46,6 @@ struct StateCheck {
             }
         }
         return problems
-    }
-
-    /// Waits until the store has compared its index with its files.
-    private func settle(_ cache: DataCache) async -> [String] {
-        await cache.reconcile()
-        return accounting(cache)
     }
 
     /// Compares the counts of the store with the files on disk.
@@ -86,10 +81,9 @@ struct StateCheck {
     private func verify(_ cache: DataCache) async -> [String] {
         let counted = (cache.diskCount, cache.diskSize)
         let report = await cache.verify()
-        guard report.isSound, report.unlisted == 0, report.unfinished == 0,
-            counted == (report.sound, report.bytes)
-        else { return ["counted \(counted.0) entries, \(counted.1) bytes; \(report)"] }
-        return []
+        let isRight = report.isSound && report.unlisted == 0 && report.unfinished == 0
+        if isRight, counted == (report.sound, report.bytes) { return [] }
+        return ["counted \(counted.0) entries, \(counted.1) bytes; \(report)"]
     }
 
     /// Checks that the store accepts new entries.

@@ -46,22 +46,23 @@ struct UnknownCall: Error {
 
 extension Step {
     init(_ step: write_log_step) throws {
-        func place() -> Place { Place(folder: Int(step.folder), name: step.name.map { String(cString: $0) } ?? "") }
+        let name = step.name.map { String(cString: $0) } ?? "?"
+        let place = Place(folder: Int(step.folder), name: name)
         let object = Int(step.object)
         switch step.kind {
-        case WRITE_LOG_CREATE: self = .create(file: object, place())
-        case WRITE_LOG_MAKE_FOLDER: self = .makeFolder(folder: object, place())
-        case WRITE_LOG_UNLINK: self = .unlink(file: object, place())
-        case WRITE_LOG_REMOVE_FOLDER: self = .removeFolder(folder: object, place())
+        case WRITE_LOG_CREATE: self = .create(file: object, place)
+        case WRITE_LOG_MAKE_FOLDER: self = .makeFolder(folder: object, place)
+        case WRITE_LOG_UNLINK: self = .unlink(file: object, place)
+        case WRITE_LOG_REMOVE_FOLDER: self = .removeFolder(folder: object, place)
         case WRITE_LOG_RENAME:
-            let name = step.other_name.map { String(cString: $0) } ?? ""
-            self = .rename(object: object, place(), to: Place(folder: Int(step.other_folder), name: name))
+            let other = step.other_name.map { String(cString: $0) } ?? ""
+            self = .rename(object: object, place, to: Place(folder: Int(step.other_folder), name: other))
         case WRITE_LOG_WRITE:
             self = .write(file: object, offset: Int(step.offset), Data(bytes: step.bytes, count: step.size))
         case WRITE_LOG_TRUNCATE: self = .truncate(file: object, size: Int(step.offset))
         case WRITE_LOG_FLUSH: self = .flush(object: object)
         case WRITE_LOG_MARK: self = .mark(Int(step.offset))
-        default: throw UnknownCall(name: step.name.map { String(cString: $0) } ?? "?")
+        default: throw UnknownCall(name: name)
         }
     }
 }

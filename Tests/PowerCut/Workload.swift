@@ -62,13 +62,16 @@ struct Workload {
         _ random: inout SeededRandom
     ) async {
         var changes: [@Sendable () async -> Void] = []
+        func remove(_ key: String) {
+            changes.append {
+                notebook.add(.removing(key: key))
+                cache.removeData(for: CacheKey(key))
+            }
+        }
         for number in (0..<12).shuffled(using: &random).prefix(Int.random(in: 1...6, using: &random)) {
             let key = "k\(number)"
             if random.oneIn(6) {
-                changes.append {
-                    notebook.add(.removing(key: key))
-                    cache.removeData(for: CacheKey(key))
-                }
+                remove(key)
                 continue
             }
             version += 1
@@ -89,10 +92,7 @@ struct Workload {
         }
         for key in BreakingServer.keys.shuffled(using: &random).prefix(Int.random(in: 0...3, using: &random)) {
             if random.oneIn(6) {
-                changes.append {
-                    notebook.add(.removing(key: key))
-                    cache.removeData(for: CacheKey(key))
-                }
+                remove(key)
                 continue
             }
             if server.version(of: key) == nil || random.oneIn(3) {

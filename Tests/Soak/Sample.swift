@@ -21,10 +21,9 @@ struct Sample {
     }
 
     var line: String {
-        String(format: "  %8.0f s %9.1f MiB %6d descriptors %6d threads", seconds, mebibytes, descriptors, threads)
+        String(
+            format: "  %8.0f s %6d MiB %6d descriptors %6d threads", seconds, bytes >> 20, descriptors, threads)
     }
-
-    private var mebibytes: Double { Double(bytes) / 1_048_576 }
 }
 
 /// Compares the resources at the end with those after the warm-up.
@@ -56,19 +55,9 @@ struct SampleVerdict {
         let descriptors = compare("descriptors", { $0 + 24 }) { $0.descriptors }
         let threads = compare("threads", { $0 + 4 }) { $0.threads }
         summary = """
-            resident memory \(bytes.0 >> 10) KiB then, \(bytes.1 >> 10) KiB at the end, \
-            \(Int(Self.slope(samples) * 60 / 1_024)) KiB a minute; descriptors \(descriptors.0), \(descriptors.1); \
+            resident memory \(bytes.0 >> 10) KiB then, \(bytes.1 >> 10) KiB at the end; \
+            descriptors \(descriptors.0), \(descriptors.1); \
             threads \(threads.0), \(threads.1)
             """
-    }
-
-    /// The growth of resident memory in bytes a second, by least squares.
-    private static func slope(_ samples: [Sample]) -> Double {
-        let count = Double(samples.count)
-        let time = samples.reduce(0) { $0 + $1.seconds } / count
-        let bytes = samples.reduce(0) { $0 + Double($1.bytes) } / count
-        let above = samples.reduce(0) { $0 + ($1.seconds - time) * (Double($1.bytes) - bytes) }
-        let below = samples.reduce(0) { $0 + ($1.seconds - time) * ($1.seconds - time) }
-        return below == 0 ? 0 : above / below
     }
 }

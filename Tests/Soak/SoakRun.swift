@@ -21,11 +21,11 @@ final class SoakRun {
     private let images: ImageCache
     private let seed: UInt64
 
-    init(minutes: Double, seed: UInt64) throws {
+    init(minutes: Double, seed: UInt64) async throws {
         (self.minutes, self.seed) = (minutes, seed)
         numbers = SeededRandom(seed)
         disk = try SmallDisk()
-        server = try Server()
+        server = try await Server()
         data = DataCache(Self.configuration(disk.folder.appendingPathComponent("data"), network, pressure))
         var configuration = ImageCache.Configuration(directory: disk.folder.appendingPathComponent("images"))
         configuration.data = Self.configuration(disk.folder.appendingPathComponent("images"), network, pressure)
@@ -86,9 +86,8 @@ final class SoakRun {
         if !tally.endedAgain.isEmpty { problems.append("calls that ended twice: \(tally.endedAgain.prefix(5))") }
         if tally.answered < tally.begun / 10 { problems.append("only \(tally.answered) calls were answered") }
         for problem in problems { say("  \(problem)") }
-        say(
-            "soak: \(tally.begun) calls, \(tally.answered) with an answer; \(verdict.summary); \(problems.count) problems"
-        )
+        let calls = "\(tally.begun) calls, \(tally.answered) with an answer"
+        say("soak: \(calls); \(verdict.summary); \(problems.count) problems")
         return problems.isEmpty
     }
 
@@ -150,32 +149,18 @@ final class SoakRun {
     private func callData() {
         let faults = [
             "", "", "", "?gzip=1", "?cut=1000", "?stall=500", "?drip=4000,2", "?status=503", "?status=404",
-            "?noanswer=1",
-            "?reset=2000", "?chunked=1", "?redirect=/bytes/10/x", "?loop=1", "?etag=a&cacheControl=max-age%3D0",
+            "?noanswer=1", "?reset=2000", "?chunked=1", "?redirect=/bytes/10/x", "?loop=1",
+            "?etag=a&cacheControl=max-age%3D0",
         ]
         let path = "/bytes/\([100, 3_000, 60_000, 400_000][numbers.below(4)])/\(numbers.below(300))"
         let isBomb = numbers.below(40) == 0
-        var request = DataRequest(
-            isBomb
-                ? url(Pictures.gzipBomb, "?header=Content-Encoding:gzip")
-                : url(path, faults[numbers.below(faults.count)]))
+        let bomb = url(Pictures.gzipBomb, "?header=Content-Encoding:gzip")
+        var request = DataRequest(isBomb ? bomb : url(path, faults[numbers.below(faults.count)]))
         request.priority = [.low, .normal, .high][numbers.below(3)]
         if numbers.below(10) == 0 { request.cachePolicy = .ignoreCache }
         let end = tally.begin("data \(request.urlString)")
         let task = numbers.below(3) == 0 ? data.slowGetData(request) : data.getData(request)
-        if numbers.below(2) == 0 {
-            task.onEnd { end((try? $0.get()) != nil) }
-        } else {
-            Task {
-                end((try? await task.value) != nil)
-            }
-        }
-        switch numbers.below(8) {
-        case 0: task.cancel()
-        case 1: task.moveToSlowQueue()
-        case 2: task.priority = .high
-        default: break
-        }
+        follow(task, end)
     }
 
     private func callImages() {
@@ -188,16 +173,20 @@ final class SoakRun {
         let end = tally.begin("image \(name)")
         let task = numbers.below(3) == 0 ? images.slowGetImage(request) : images.getImage(request)
         if numbers.below(4) == 0 { task.onPreview { _ in } }
+        follow(task, end)
+    }
+
+    /// Has the end of a call counted, by a hook or by a task that waits for it, and changes some calls.
+    private func follow(_ task: some FetchTask, _ end: @escaping @Sendable (_ isAnswered: Bool) -> Void) {
         if numbers.below(2) == 0 {
             task.onEnd { end((try? $0.get()) != nil) }
         } else {
-            Task {
-                end((try? await task.value) != nil)
-            }
+            Task { end((try? await task.value) != nil) }
         }
-        switch numbers.below(6) {
+        switch numbers.below(8) {
         case 0: task.cancel()
         case 1: task.moveToSlowQueue()
+        case 2: task.priority = .high
         default: break
         }
     }

@@ -2,8 +2,8 @@ import DipperData
 import Foundation
 
 /// The task of one process, passed on its command line.
-struct Orders {
-    enum Mode: String, CaseIterable {
+struct Orders: Codable {
+    enum Mode: String, Codable {
         case kept, limited, damaged
     }
 
@@ -19,24 +19,8 @@ struct Orders {
     /// The port of the server.
     var port: Int
 
-    var arguments: [String] {
-        ["worker", mode.rawValue, folder.path, log.path, "\(place)", "\(processes)", "\(seed)", "\(port)"]
-    }
-
-    init(mode: Mode, folder: URL, log: URL, place: Int, processes: Int, seed: UInt64, port: Int) {
-        (self.mode, self.folder, self.log) = (mode, folder, log)
-        (self.place, self.processes, self.seed, self.port) = (place, processes, seed, port)
-    }
-
-    init?(_ arguments: [String]) {
-        guard arguments.count == 7, let mode = Mode(rawValue: arguments[0]), let place = Int(arguments[3]),
-            let processes = Int(arguments[4]), processes > 0, let seed = UInt64(arguments[5]),
-            let port = Int(arguments[6])
-        else { return nil }
-        self.init(
-            mode: mode, folder: URL(fileURLWithPath: arguments[1]), log: URL(fileURLWithPath: arguments[2]),
-            place: place, processes: processes, seed: seed, port: port)
-    }
+    /// The orders as one argument of a command line.
+    var text: String { get throws { String(decoding: try JSONEncoder().encode(self), as: UTF8.self) } }
 
     // MARK: Sizes
 
@@ -62,4 +46,8 @@ struct Orders {
         configuration.logger.logLevel = .critical
         return configuration
     }
+}
+
+extension Orders {
+    init(text: String) throws { self = try JSONDecoder().decode(Orders.self, from: Data(text.utf8)) }
 }

@@ -24,7 +24,7 @@ struct RoundCheck {
             let shared = SharedKeys(logs: logs).compare(cache)
             problems += shared.problems
             for (number, (ledger, log)) in zip(ledgers, logs).enumerated() {
-                let (found, wrong) = compare(ledger, cache)
+                let (found, wrong) = ledger.compare(cache)
                 problems += wrong
                 let others = number == 0 ? WriteLedger.lines(of: shared.found) : Data()
                 try (WriteLedger.lines(of: found) + others).write(to: log)
@@ -38,19 +38,6 @@ struct RoundCheck {
         await cache.shutdown()
         if mode != .damaged { problems += FolderFiles(folder).open.map { "\($0) is open to others" } }
         return (problems, counts)
-    }
-
-    private func compare(_ ledger: WriteLedger, _ cache: DataCache) -> ([String: UInt64?], [String]) {
-        var found: [String: UInt64?] = [:]
-        var problems: [String] = []
-        for key in ledger.expected.keys.sorted() where !SharedKeys.isShared(key) {
-            let data = cache.data(for: CacheKey(key))
-            let version = data.flatMap { Entries.version(of: $0, key: key) }
-            if data != nil, version == nil { problems.append("\(key) has wrong bytes") }
-            if let problem = ledger.problem(with: version, for: key) { problems.append(problem) }
-            found.updateValue(version, forKey: key)
-        }
-        return (found, problems)
     }
 
     private func readAll(_ cache: DataCache) -> [String] {

@@ -22,45 +22,19 @@ import TortureSupport
 /// In the first two folders the index must never be replaced: its file stays the same from the first round to the last.
 @main
 struct StoreTorture {
-    private var seconds = 600.0
-    private var processes = 8
-    private var seed = UInt64.random(in: 0..<1_000_000)
-    private var folder = URL(fileURLWithPath: NSTemporaryDirectory()).appendingPathComponent("torture-\(getpid())")
-
     static func main() async throws {
         let arguments = Array(CommandLine.arguments.dropFirst())
         if arguments.first == "worker" {
-            guard let orders = Orders(Array(arguments.dropFirst())) else { exit(64) }
+            guard arguments.count == 2, let orders = try? Orders(text: arguments[1]) else { exit(64) }
             await Worker(orders).run()
         }
-        var program = StoreTorture()
-        guard program.parse(arguments) else {
-            FileHandle.standardError.write(
-                Data("usage: StoreTorture [--seconds N] [--processes N] [--seed N] [--folder FOLDER]\n".utf8))
-            exit(64)
-        }
+        let options = Options(usage: "StoreTorture [--seconds N] [--processes N] [--seed N] [--folder FOLDER]")
+        let folder = URL(fileURLWithPath: options["--folder"] ?? NSTemporaryDirectory() + "/torture-\(getpid())")
         let run = try await TortureRun(
-            folder: program.folder, processes: program.processes, seed: program.seed)
-        let isSound = try await run.run(for: .seconds(program.seconds))
-        if isSound { try? FileManager.default.removeItem(at: program.folder) }
+            folder: folder, processes: max(1, options["--processes"] ?? 8),
+            seed: options["--seed"] ?? UInt64.random(in: 0..<1_000_000))
+        let isSound = try await run.run(for: .seconds(options["--seconds"] ?? 600.0))
+        if isSound { try? FileManager.default.removeItem(at: folder) }
         exit(isSound ? 0 : 1)
     }
-
-    private mutating func parse(_ arguments: [String]) -> Bool {
-        guard arguments.count.isMultiple(of: 2) else { return false }
-        for index in stride(from: 0, to: arguments.count, by: 2) {
-            let value = arguments[index + 1]
-            switch arguments[index] {
-            case "--seconds": seconds = Double(value) ?? seconds
-            case "--processes": processes = Int(value).map { max(1, $0) } ?? processes
-            case "--seed": seed = UInt64(value) ?? seed
-            case "--folder": folder = URL(fileURLWithPath: value)
-            default: return false
-            }
-        }
-        return true
-    }
 }
-
-/// Writes a line to standard output at once.
-func say(_ line: String) { FileHandle.standardOutput.write(Data("\(line)\n".utf8)) }

@@ -66,15 +66,9 @@ final class TortureRun {
         while .now < end {
             for place in 0..<processes {
                 if let (child, due) = living[place] {
-                    if let reason = child.endedByItself() {
-                        problems.append("\(mode): process \(place) ended by itself: \(reason)")
-                        say("  \(problems.last ?? "")")
-                    } else if due > .now {
-                        continue
-                    } else {
-                        child.end()
-                        kills += 1
-                    }
+                    let reason = child.endedByItself()
+                    if reason == nil, due > .now { continue }
+                    finish(child, place, mode, reason)
                 }
                 living[place] = start(place, mode)
             }
@@ -84,10 +78,14 @@ final class TortureRun {
             // Sets the pace of the kills; no event is awaited.
             try? await Task.sleep(for: .milliseconds(20))
         }
-        for (place, (child, _)) in living {
-            if let reason = child.end() { problems.append("\(mode): process \(place) ended by itself: \(reason)") }
-            kills += 1
-        }
+        for (place, (child, _)) in living { finish(child, place, mode) }
+    }
+
+    /// Kills a process, unless it has ended by itself, which is a problem.
+    private func finish(_ child: Child, _ place: Int, _ mode: Orders.Mode, _ reason: String? = nil) {
+        guard let reason = reason ?? child.end() else { return kills += 1 }
+        problems.append("\(mode): process \(place) ended by itself: \(reason)")
+        say("  \(problems.last ?? "")")
     }
 
     private func start(_ place: Int, _ mode: Orders.Mode) -> (Child, ContinuousClock.Instant)? {
@@ -96,9 +94,8 @@ final class TortureRun {
             seed: random.next(), port: server.port)
         // Most processes are killed while they open the folder or soon afterwards.
         let life = random.oneIn(4) ? 3_000 : 800
-        return Child(again: orders.arguments).map {
-            ($0, .now + .milliseconds(Int.random(in: 50...life, using: &random)))
-        }
+        guard let text = try? orders.text, let child = Child(again: ["worker", text]) else { return nil }
+        return (child, .now + .milliseconds(Int.random(in: 50...life, using: &random)))
     }
 
     // MARK: Files

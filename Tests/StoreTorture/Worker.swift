@@ -18,23 +18,17 @@ struct Worker {
     func run() async -> Never {
         // Small entries are in the index, so the cache does not find them before it has opened the index.
         await cache.indexOpened()
-        if orders.mode == .kept { lookForOwn() }
+        if orders.mode == .kept {
+            // The entries that the previous process left.
+            for problem in WriteLedger(log: orders.log).compare(cache).problems {
+                log.complain("after a kill: \(problem)")
+            }
+        }
         await withDiscardingTaskGroup { group in
             for strand in 0..<Orders.strands { group.addTask { await work(strand) } }
             group.addTask { await tidy() }
         }
         exit(70)
-    }
-
-    /// Checks the entries that the previous process left.
-    private func lookForOwn() {
-        let ledger = WriteLedger(log: orders.log)
-        for key in ledger.expected.keys where !SharedKeys.isShared(key) {
-            let data = cache.data(for: CacheKey(key))
-            let version = data.flatMap { Entries.version(of: $0, key: key) }
-            if data != nil, version == nil { log.complain("\(key) has wrong bytes") }
-            if let problem = ledger.problem(with: version, for: key) { log.complain("after a kill: \(problem)") }
-        }
     }
 
     // MARK: Entries
@@ -119,10 +113,9 @@ struct Worker {
 
     private func readAny(_ random: inout SeededRandom) {
         let kind = random.oneIn(4) ? "f" : "k"
+        let isKept = orders.mode == .kept
         let key =
-            orders.mode == .kept
-            ? "w\(Int.random(in: 0..<orders.processes, using: &random))\(kind)\(Int.random(in: 0..<60, using: &random))"
-            : "s\(kind)\(Int.random(in: 0..<400, using: &random))"
+            isKept ? "w\(random.below(orders.processes))\(kind)\(random.below(60))" : "s\(kind)\(random.below(400))"
         guard let data = cache.data(for: CacheKey(key)) else { return }
         log.note("# read")
         if Entries.version(of: data, key: key) == nil { log.complain("\(key) has wrong bytes: \(data.count)") }

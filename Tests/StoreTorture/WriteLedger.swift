@@ -1,3 +1,4 @@
+import DipperData
 import Foundation
 import Synchronization
 
@@ -26,8 +27,6 @@ struct WriteLedger {
     private(set) var complaints: [String] = []
     /// The number of log lines of each kind.
     private(set) var counts: [Character: Int] = [:]
-
-    init() {}
 
     init(log: URL) {
         for line in String(decoding: (try? Data(contentsOf: log)) ?? Data(), as: UTF8.self).split(separator: "\n") {
@@ -62,6 +61,20 @@ struct WriteLedger {
         guard let found else { return expected.mayBeMissing ? nil : "\(key) is lost: \(expected.versions.sorted())" }
         if expected.versions.contains(found) { return nil }
         return "\(key) has version \(found), which is not of \(expected.versions.sorted())"
+    }
+
+    /// Returns the versions of the process's own keys that a cache has, and the problems with them.
+    func compare(_ cache: DataCache) -> (found: [String: UInt64?], problems: [String]) {
+        var found: [String: UInt64?] = [:]
+        var problems: [String] = []
+        for key in expected.keys.sorted() where !SharedKeys.isShared(key) {
+            let data = cache.data(for: CacheKey(key))
+            let version = data.flatMap { Entries.version(of: $0, key: key) }
+            if data != nil, version == nil { problems.append("\(key) has wrong bytes") }
+            if let problem = problem(with: version, for: key) { problems.append(problem) }
+            found.updateValue(version, forKey: key)
+        }
+        return (found, problems)
     }
 
     /// Returns the first lines of a log: the entries that were found.

@@ -23,6 +23,13 @@ package final class TemporaryFolder: Sendable {
         }
     }
 
+    /// Writes a file and creates the folders above it.
+    package func place(_ text: String, at name: String) throws {
+        let file = url.appendingPathComponent(name)
+        try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try Data(text.utf8).write(to: file)
+    }
+
     /// Returns the text of a file in the folder; `nil` if there is no such file.
     package func text(_ name: String) -> String? {
         try? String(contentsOf: url.appendingPathComponent(name), encoding: .utf8)

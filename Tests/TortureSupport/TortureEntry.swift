@@ -23,7 +23,4 @@ public enum TortureEntry {
         else { return nil }
         return version
     }
-
-    /// Returns whether the bytes are complete and were written under the key.
-    public static func isWhole(_ data: Data, key: String) -> Bool { version(of: data, key: key) != nil }
 }

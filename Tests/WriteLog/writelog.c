@@ -108,6 +108,21 @@ static void note_write(uint64_t object, off_t offset, const struct iovec *parts,
 
 /* MARK: what is recorded */
 
+/* Ends a recorded call, and returns its result. */
+static int unlocked(int result, int error) {
+    pthread_mutex_unlock(&lock);
+    errno = error;
+    return result;
+}
+
+/* A step in which an object gets, loses or changes a name. */
+static struct write_log_step *add_name(enum write_log_kind kind, uint64_t object, uint64_t folder, const char *name) {
+    struct write_log_step *step = add(kind, object);
+    step->folder = folder;
+    step->name = strdup(name);
+    return step;
+}
+
 static int opened(int base, const char *path, int flags, mode_t mode) {
     if (!atomic_load(&is_recording) || !(flags & (O_CREAT | O_TRUNC)))
         return (int)syscall(SYS_openat, base, path, flags, mode);
@@ -119,17 +134,12 @@ static int opened(int base, const char *path, int flags, mode_t mode) {
     if (file >= 0 && fstat(file, &after) == 0 && S_ISREG(after.st_mode)) {
         const char *name;
         uint64_t folder = folder_of(base, path, &name), object = number_of(&after);
-        if (!was_there && folder) {
-            struct write_log_step *step = add(WRITE_LOG_CREATE, remember(&after));
-            step->folder = folder;
-            step->name = strdup(name);
-        } else if (was_there && object && flags & O_TRUNC && before.st_size > 0) {
+        if (!was_there && folder)
+            add_name(WRITE_LOG_CREATE, remember(&after), folder, name);
+        else if (was_there && object && flags & O_TRUNC && before.st_size > 0)
             add(WRITE_LOG_TRUNCATE, object);
-        }
     }
-    pthread_mutex_unlock(&lock);
-    errno = error;
-    return file;
+    return unlocked(file, error);
 }
 
 static mode_t mode_of(int flags, va_list list) { return flags & (O_CREAT | O_TMPFILE) ? va_arg(list, mode_t) : 0; }
@@ -191,9 +201,7 @@ static int truncated(int file, off_t size) {
     uint64_t object = number_of_file(file);
     int result = (int)syscall(SYS_ftruncate, file, size), error = errno;
     if (result == 0 && object) add(WRITE_LOG_TRUNCATE, object)->offset = (uint64_t)size;
-    pthread_mutex_unlock(&lock);
-    errno = error;
-    return result;
+    return unlocked(result, error);
 }
 
 int ftruncate(int file, off_t size) { return truncated(file, size); }
@@ -205,9 +213,7 @@ static int flushed(int file, long call) {
     int result = (int)syscall(call, file), error = errno;
     uint64_t object = number_of_file(file);
     if (result == 0 && object) add(WRITE_LOG_FLUSH, object);
-    pthread_mutex_unlock(&lock);
-    errno = error;
-    return result;
+    return unlocked(result, error);
 }
 
 int fsync(int file) { return flushed(file, SYS_fsync); }
@@ -220,14 +226,9 @@ int mkdirat(int base, const char *path, mode_t mode) {
     const char *name;
     struct stat status;
     uint64_t folder = folder_of(base, path, &name);
-    if (result == 0 && folder && fstatat(base, path, &status, 0) == 0) {
-        struct write_log_step *step = add(WRITE_LOG_MAKE_FOLDER, remember(&status));
-        step->folder = folder;
-        step->name = strdup(name);
-    }
-    pthread_mutex_unlock(&lock);
-    errno = error;
-    return result;
+    if (result == 0 && folder && fstatat(base, path, &status, 0) == 0)
+        add_name(WRITE_LOG_MAKE_FOLDER, remember(&status), folder, name);
+    return unlocked(result, error);
 }
 
 int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
@@ -241,15 +242,11 @@ int unlinkat(int base, const char *path, int flags) {
     if (folder && fstatat(base, path, &status, AT_SYMLINK_NOFOLLOW) == 0) object = number_of(&status);
     int result = (int)syscall(SYS_unlinkat, base, path, flags), error = errno;
     if (result == 0 && object) {
-        struct write_log_step *step = add(flags & AT_REMOVEDIR ? WRITE_LOG_REMOVE_FOLDER : WRITE_LOG_UNLINK, object);
-        step->folder = folder;
-        step->name = strdup(name);
+        add_name(flags & AT_REMOVEDIR ? WRITE_LOG_REMOVE_FOLDER : WRITE_LOG_UNLINK, object, folder, name);
         /* It may have another name. */
         if (S_ISDIR(status.st_mode) || status.st_nlink <= 1) forget(object);
     }
-    pthread_mutex_unlock(&lock);
-    errno = error;
-    return result;
+    return unlocked(result, error);
 }
 
 int unlink(const char *path) { return unlinkat(AT_FDCWD, path, 0); }
@@ -267,16 +264,14 @@ int renameat2(int from, const char *path, int to, const char *new_path, unsigned
     int result = (int)syscall(SYS_renameat2, from, path, to, new_path, flags), error = errno;
     if (result == 0 && (object || new_folder) && object != replaced) {
         int is_plain = object && folder && new_folder && !(flags & RENAME_EXCHANGE);
-        struct write_log_step *step = add(is_plain ? WRITE_LOG_RENAME : WRITE_LOG_UNKNOWN, object);
-        step->folder = folder;
+        struct write_log_step *step =
+            is_plain ? add_name(WRITE_LOG_RENAME, object, folder, name)
+                     : add_name(WRITE_LOG_UNKNOWN, object, folder, "rename across the border, or an exchange");
         step->other_folder = new_folder;
-        step->name = strdup(is_plain ? name : "rename across the border, or an exchange");
         step->other_name = strdup(new_name);
         if (replaced) forget(replaced);
     }
-    pthread_mutex_unlock(&lock);
-    errno = error;
-    return result;
+    return unlocked(result, error);
 }
 
 int renameat(int from, const char *path, int to, const char *new_path) {
@@ -293,13 +288,12 @@ int linkat(int from, const char *path, int to, const char *new_path, int flags) 
     uint64_t folder = folder_of(to, new_path, &name);
     if (result == 0 && folder && fstatat(to, new_path, &status, AT_SYMLINK_NOFOLLOW) == 0) {
         uint64_t object = number_of(&status);
-        struct write_log_step *step = add(object ? WRITE_LOG_CREATE : WRITE_LOG_UNKNOWN, object);
-        step->folder = folder;
-        step->name = strdup(object ? name : "link from elsewhere");
+        if (object)
+            add_name(WRITE_LOG_CREATE, object, folder, name);
+        else
+            add_name(WRITE_LOG_UNKNOWN, object, folder, "link from elsewhere");
     }
-    pthread_mutex_unlock(&lock);
-    errno = error;
-    return result;
+    return unlocked(result, error);
 }
 
 int link(const char *path, const char *new_path) { return linkat(AT_FDCWD, path, AT_FDCWD, new_path, 0); }

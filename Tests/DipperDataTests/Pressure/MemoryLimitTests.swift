@@ -12,12 +12,7 @@ struct MemoryLimitTests {
     /// - Parameter files: the texts of files of `/proc` and `/sys` by their paths.
     private func limit(_ files: [String: String]) throws -> Int {
         let folder = TemporaryFolder()
-        for (path, text) in files {
-            let file = folder.url.appendingPathComponent(path)
-            try FileManager.default.createDirectory(
-                at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-            try Data(text.utf8).write(to: file)
-        }
+        for (path, text) in files { try folder.place(text, at: path) }
         return MemoryLimit.available(root: folder.path, machine: UInt64(64 * Self.gigabyte))
     }
 

@@ -5,26 +5,6 @@ import Testing
 
 @Suite("Rules of the store, as values", .timeLimit(.minutes(2)))
 struct StorageRuleTests {
-    // MARK: Eviction
-
-    @Test("the least frequently used entry leaves; a use is worth less each time it spares an entry")
-    func leastFrequentlyUsed() {
-        let order = EvictionOrder.leastFrequentlyUsed
-        let halves: [(UInt8, UInt8?)] = [(0, nil), (1, 0), (2, 1), (7, 3)]
-        for (uses, left) in halves { #expect(order.spared(uses) == left) }
-        var uses: UInt8? = .max
-        var turns = 0
-        while let left = uses, turns < 100 {
-            uses = order.spared(left)
-            turns += 1
-        }
-        #expect(turns == 9, "spared eight times")
-        #expect(EvictionOrder.counted(3) == 4 && EvictionOrder.counted(.max) == .max)
-        for uses: UInt8 in [0, 1, .max] { #expect(EvictionOrder.leastRecentlyUsed.spared(uses) == nil) }
-    }
-
-    // MARK: Lifetimes
-
     @Test("a lifetime ends when it says, an access extends it as it says, and times that cannot be count as never")
     func lifetimes() {
         let now = Date(timeIntervalSince1970: 1_000)
@@ -43,8 +23,6 @@ struct StorageRuleTests {
         }
         #expect(!Lifetime.forever.isExpired(at: 1e300))
     }
-
-    // MARK: File names
 
     @Test(
         "the extension is that of the URL's path, plain and short, or there is none",
@@ -68,15 +46,11 @@ struct StorageRuleTests {
     @Test("a fixed extension is that of all, unless it is no plain one")
     func fixedExtension() {
         let key = CacheKey(verbatim: "a\n#b")
-        for text in ["bin", "PNG", "12345678"] {
-            #expect(FileNaming.sha256(extension: .fixed(text)).name(key) == "\(key.digest).\(text)")
-        }
-        for text in ["", ".bin", "a/b", "../x", "123456789", "é", "a b", "\0"] {
-            #expect(FileNaming.sha256(extension: .fixed(text)).name(key) == key.digest)
+        for text in ["bin", "PNG", "12345678", "", ".bin", "a/b", "../x", "123456789", "é", "a b", "\0"] {
+            let expected = ["bin", "PNG", "12345678"].contains(text) ? "\(key.digest).\(text)" : key.digest
+            #expect(FileNaming.sha256(extension: .fixed(text)).name(key) == expected)
         }
     }
-
-    // MARK: Compression
 
     @Test("a stream that makes more or less than it says is not read, whatever it would make")
     func bombs() throws {

@@ -1,5 +1,4 @@
 #pragma once
-#include <stddef.h>
 
 /* How often a file or folder whose path ends with this has been flushed to the device by this process, be it by fsync
    or by fdatasync, and by whichever library. */
@@ -11,6 +10,3 @@ int flush_log_fail(const char *part);
 
 /* Files and folders can be flushed again. */
 void flush_log_mend(int place);
-
-/* From now on files whose paths contain this cannot be locked, as on a file system without locks; NULL for none. */
-void flush_log_refuse_locks(const char *part);
