@@ -77,6 +77,21 @@ struct OfflineTests {
         #expect(test.transport.transfers.isEmpty)
     }
 
+    @Test("What failed before the network went down counts for the deadline")
+    func deadlineAfterFailures() async throws {
+        let record = EventRecord()
+        let test = TestCache { $0.eventSinks.append(record) }
+        var policy = RetryPolicy.fixed(.seconds(20))
+        policy.deadline = .seconds(60)
+        test.transport.script(a, [.status(503)])
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy))
+        try await task.waitForFailures()
+        test.network.isUp = false
+        await test.whileClockRuns { _ = await task.error }
+        #expect(record.events.last { $0.kind == .callFailed(.unreachable) }?.time == .seconds(60))
+        #expect(test.transport.transfers.count == 1)
+    }
+
     @Test("A host that cannot be reached holds up its own calls alone, also after a redirect to it")
     func oneHost() async throws {
         let test = TestCache { $0.fastQueue.maxConcurrent = 1 }

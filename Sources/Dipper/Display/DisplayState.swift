@@ -222,7 +222,6 @@ struct DisplayState {
         let fetch: Fetch
         switch phase {
         case .loading(let current), .asking(let current, _): fetch = current
-        // mutant Display: `shown: return []` => `shown: fetch = .urgent`
         case .idle, .failed, .waiting, .shown: return []
         }
         switch result {

@@ -161,7 +161,6 @@ extension ObjectGraph {
     private func isMadeFromBytes(_ path: Path, in tree: Tree) -> Bool {
         if path.count == 1 { return true }
         // An object that is there, or on its way, is shared.
-        // mutant SharedMaking|Processed: `ath[0]) && tree.index[[path[0]]] == nil` => `ath[0])`
         return path.count == 2 && path[1].folds(into: path[0]) && tree.index[[path[0]]] == nil
     }
 

@@ -350,7 +350,6 @@ struct ObjectGraph<Kind: ObjectKind>: Sendable {
             actions.append(.drop(work))
             if let key { endIdle(of: key, into: &actions) }
             return
-        // mutant ImageQueue|ImageCache|Cancelling: ` .fetch(let id): forget(id, into: &actions)` => ` .fetch: break`
         case .fetch(let id): forget(id, into: &actions)
         case .node(let id): return dropNode(id, into: &actions)
         case .write: return

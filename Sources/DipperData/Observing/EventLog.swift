@@ -30,7 +30,7 @@ struct EventLog: EventSink {
     }
 
     func receive(_ event: CacheEvent) {
-        // mutant Redaction: `{ "\(redaction.text(event.key))" }` => `{ "\(event.key.string)" }`
+        // mutant SecretsIn: `{ "\(redaction.text(event.key))" }` => `{ "\(event.key.string)" }`
         let key: () -> Logger.MetadataValue = { "\(redaction.text(event.key))" }
         switch event.kind {
         case .requested:

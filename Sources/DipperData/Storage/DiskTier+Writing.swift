@@ -156,7 +156,7 @@ extension DiskTier {
         }
         let name = options.naming.name(key)
         do {
-            // mutant Durability: `try files.flush(name)` => `_ = files`
+            // mutant DurableHit|Flush: `try files.flush(name)` => `_ = files`
             try files.flush(name)
             // A process that was killed may have put the file in place and not committed its row.
             return try index.flush(name, orAdd: { row(of: name, nil, files) })

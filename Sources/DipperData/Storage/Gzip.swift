@@ -35,7 +35,6 @@ enum Gzip {
         } end: { stream in
             inflateEnd(stream)
         }
-        // mutant Compression: `return body?.count == count ? body : nil` => `return body`
         return body?.count == count ? body : nil
     }
 
