@@ -97,7 +97,7 @@ struct ImageEndTests {
         await withTaskGroup(of: Void.self) { group in
             for worker in 0..<4 {
                 group.addTask {
-                    var random = SeededNumbers(state: UInt64(worker))
+                    var random = SeededRandom(UInt64(worker))
                     func number(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &random) }
                     for step in 0..<150 {
                         let address = url("s\(number(8))")

@@ -122,7 +122,7 @@ struct RedactionTests {
 
     @Test("however a URL is put together, its secrets do not appear, and its other values do", arguments: [1, 2, 3])
     func random(seed: UInt64) {
-        var random = SplitMix(seed)
+        var random = SeededRandom(seed)
         func pick(_ texts: [String]) -> String { texts[Int.random(in: texts.indices, using: &random)] }
         let names = [
             "token", "Signature", "api_key", "X-Amz-Credential", "user[password]", "%74oken", "sessionId", "auth",

@@ -26,7 +26,7 @@ struct ResumePropertyTests {
 
     @Test("whatever a server does, a call ends with the whole of one version, or with an error", arguments: 1...4)
     func property(seed: Int) async throws {
-        var random = SplitMix(UInt64(seed))
+        var random = SeededRandom(UInt64(seed))
         var (succeeded, continued) = (0, 0)
         let count = workload(200)
         await whileServed(retries: 8) { cache in
@@ -50,7 +50,7 @@ struct ResumePropertyTests {
 
     @Test("the same with calls that are taken back and made again, over a folder that is opened anew")
     func propertyOnDisk() async throws {
-        var random = SplitMix(5)
+        var random = SeededRandom(5)
         let folder = TemporaryFolder()
         var (calls, succeeded) = (0, 0)
         for round in 0..<4 {
@@ -83,7 +83,7 @@ struct ResumePropertyTests {
 /// announced ones, because no client could detect such errors.
 private final class FickleServer: Sendable {
     private struct State {
-        var random: SplitMix
+        var random: SeededRandom
         var versions: [Data]
         var continuations = 0
     }
@@ -96,7 +96,7 @@ private final class FickleServer: Sendable {
     private let mark: UInt64
 
     init(seed: UInt64) {
-        var random = SplitMix(seed)
+        var random = SeededRandom(seed)
         mark = random.next()
         validation = random.chance(3) ? Validation.allCases.randomElement(using: &random)! : .tag
         changesOften = random.chance(4)
@@ -107,7 +107,7 @@ private final class FickleServer: Sendable {
         state = Mutex(State(random: random, versions: [first]))
     }
 
-    private static func body(_ random: inout SplitMix) -> Data {
+    private static func body(_ random: inout SeededRandom) -> Data {
         Data((0..<Int.random(in: 1...120, using: &random)).map { _ in UInt8.random(in: .min ... .max, using: &random) })
     }
 

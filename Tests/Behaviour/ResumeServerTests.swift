@@ -141,7 +141,7 @@ struct ResumeServerTests {
             await withTaskGroup(of: Void.self) { group in
                 for worker in 0..<6 {
                     group.addTask {
-                        var random = SplitMix(UInt64(worker))
+                        var random = SeededRandom(UInt64(worker))
                         for step in 0..<50 {
                             let number = Int.random(in: 0..<Self.resources.count, using: &random)
                             let path = "/bytes/10000/r\(number)-\(Int.random(in: 0..<2, using: &random))"

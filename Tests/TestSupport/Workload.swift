@@ -22,4 +22,7 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
     }
 
     package mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
+
+    /// Returns `true` once in `count` calls.
+    package mutating func chance(_ count: Int) -> Bool { below(count) == 0 }
 }

@@ -84,7 +84,7 @@ private struct ObjectWalk {
     }
 
     private var graph = Graph()
-    private var random: SplitMix
+    private var random: SeededRandom
     private let run: Int
     private(set) var hasFailed = false
     private(set) var waiting: [Int: Request] = [:]
@@ -98,7 +98,7 @@ private struct ObjectWalk {
 
     init(_ run: Int) {
         self.run = run
-        random = SplitMix(state: UInt64(run))
+        random = SeededRandom(UInt64(run))
     }
 
     var isGraphEmpty: Bool {

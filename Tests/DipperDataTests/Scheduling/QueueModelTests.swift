@@ -43,7 +43,7 @@ private struct QueueWalk {
     }
 
     var queues: Queues
-    private var random: SplitMix
+    private var random: SeededRandom
     private(set) var hasFailed = false
     private var model: [String: Fetch] = [:]
     /// The calls that have not ended.
@@ -64,7 +64,7 @@ private struct QueueWalk {
 
     init(_ run: Int) {
         seed = run
-        random = SplitMix(state: UInt64(run))
+        random = SeededRandom(UInt64(run))
         maxFast = [1, 2, 3, 8][run]
         maxSlow = [1, 1, 2, 1][run]
         maxPerHost = [nil, 1, nil, 2][run]
@@ -282,19 +282,4 @@ private struct QueueWalk {
         hasFailed = true
         Issue.record("run \(seed): \(message())")
     }
-}
-
-/// Random numbers of a fixed seed.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-
-    mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
 }
