@@ -45,7 +45,11 @@ struct SharedMakingTests {
 
     @Test("a failed fetch fails all calls; stored bytes that several calls cannot decode are fetched again once")
     func failures() async throws {
-        let test = TestCache { $0.retryPolicy = .never }
+        let record = EventRecord()
+        let test = TestCache {
+            $0.retryPolicy = .never
+            $0.eventSinks.append(record)
+        }
         test.transport.script(a, [.status(404)])
         let refused = test.cache.getValue(Feed.self, from: a)
         let bytes = test.cache.getData(a)
@@ -59,7 +63,14 @@ struct SharedMakingTests {
         let names = test.cache.getValue([String: [Feed.Item]].self, from: b, decoder: decoder)
         try await decoder.decodes.wait { $0 == 2 }
         decoder.release(10)
-        try await test.transport.nextTransfer().finish(with: Feed.sample.bytes)
+        let transfer = try await test.transport.nextTransfer()
+        // The second call that could not decode what was stored waits for the fetch of the first.
+        try await record.wait { events in
+            events.contains { event in
+                if case .callJoined = event.kind { event.key.string.contains(b.absoluteString) } else { false }
+            }
+        }
+        transfer.finish(with: Feed.sample.bytes)
         #expect(try await feed.value == .sample)
         #expect(try await names.value["items"]?.count == 2)
         #expect(test.transport.transfers(of: b).count == 1)

@@ -1,4 +1,5 @@
 package import DipperData
+package import DipperTesting
 
 /// A record of a cache's events. It pairs the begins and ends of work.
 package struct EventRecord: EventSink {
@@ -14,6 +15,11 @@ package struct EventRecord: EventSink {
     package func receive(_ event: CacheEvent) { box.update { $0.append(event) } }
 
     package var events: [CacheEvent] { box.value }
+
+    /// Returns as soon as the events so far are as a condition says.
+    package func wait(until isRight: @escaping @Sendable ([CacheEvent]) -> Bool) async throws(WaitTimeout) {
+        try await box.wait { isRight($0) }
+    }
     package var kinds: [CacheEvent.Kind] { events.map(\.kind) }
 
     /// Returns the kind of work that an event begins or ends, and which of the two; `nil` for other events.
