@@ -9,7 +9,7 @@ struct TierTests {
     private let a = url("a")
 
     private func answer(_ text: String, _ more: HTTPHeaders = [:]) -> ScriptedTransport.Step {
-        .says(text, HTTPHeaders([.init("Cache-Control", "max-age=500")] + more.fields))
+        .text(text, HTTPHeaders([.init("Cache-Control", "max-age=500")] + more.fields))
     }
 
     private func cache(_ shelves: Shelf..., folder: TemporaryFolder? = nil) -> TestCache {
