@@ -42,7 +42,7 @@ struct PictureCase: CustomTestStringConvertible {
             "tiny-interlaced", "exif6", "gamma-srgb", "srgb",
         ])
 
-    /// Both are libjpeg-turbo, whose transforms and upsampling are exact on all machines.
+    // Both are libjpeg-turbo, whose transforms and upsampling are exact on all machines.
     private static let jpeg = PictureCase.all(
         "jpeg", "jpg", within: 0,
         [
