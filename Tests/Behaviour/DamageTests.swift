@@ -82,6 +82,59 @@ struct DamageTests {
         }
     }
 
+    /// The files of a folder that are databases of SQLite.
+    private func databases(_ folder: TemporaryFolder) throws -> [URL] {
+        try folder.files.map { folder.url.appendingPathComponent($0) }
+            .filter { try Data(contentsOf: $0).starts(with: Data("SQLite format 3".utf8)) }
+    }
+
+    @Test("an open cache whose index is overwritten goes on with an empty one")
+    func openIndex() async throws {
+        let folder = TemporaryFolder()
+        let test = TestCache.onDisk(folder)
+        for key in Self.all { try await test.cache.addDataAndWait(DiskBytes.of(size(key), key), for: CacheKey(key)) }
+        await test.cache.shutdown()
+        let open = TestCache.onDisk(folder)
+        _ = open.cache.data(for: "k0")
+        for file in try databases(folder) {
+            let length = try Data(contentsOf: file).count
+            let handle = try FileHandle(forWritingTo: file)
+            try handle.write(contentsOf: DiskBytes.noise(length))
+            try handle.close()
+        }
+        for key in Self.all {
+            let read = open.cache.data(for: CacheKey(key))
+            #expect(read == nil || read == DiskBytes.of(size(key), key))
+        }
+        // The damage may be noticed by the first writes.
+        for _ in 0..<3 { try await open.cache.keep(["after", "l after"], size: 9_000) }
+        await open.cache.shutdown()
+        let again = TestCache.onDisk(folder)
+        for key in ["after", "l after"] { #expect(again.cache.data(for: CacheKey(key)) == DiskBytes.of(9_000, key)) }
+        #expect(await again.cache.verify().isSound)
+        await again.cache.shutdown()
+    }
+
+    @Test("a database of another program in the place of the index is left alone, and the cache goes on in memory")
+    func foreignIndex() async throws {
+        let folder = try await filled()
+        let file = try #require(databases(folder).first)
+        try FileManager.default.removeItem(at: file)
+        let program =
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('CREATE TABLE note (t)'); c.commit()"
+        let python = try Process.run(
+            URL(fileURLWithPath: "/usr/bin/python3"), arguments: ["-c", program, file.path])
+        python.waitUntilExit()
+        let bytes = try Data(contentsOf: file)
+        let test = TestCache(folder: folder)
+        try test.cache.addData(Data("here".utf8), for: "note")
+        #expect(test.cache.data(for: "note") == Data("here".utf8))
+        #expect(test.cache.data(for: "k0") == nil)
+        test.cache.clear()
+        await test.cache.shutdown()
+        #expect(try Data(contentsOf: file) == bytes)
+    }
+
     @Test("no flipped bit and no truncation of an open cache's file is taken for whole, and the entry is gone")
     func openFile() async throws {
         let test = TestCache.onDisk(TemporaryFolder())

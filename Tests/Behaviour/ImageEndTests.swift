@@ -64,7 +64,8 @@ struct ImageEndTests {
         for task in open { #expect(await task.error == .cancelled) }
         try await isReleased.wait { $0 }
         let again = TestImageCache(folder: folder)
-        #expect(again.cache.hasImage(for: a) && held[0].pixels == picture.pixels)
+        #expect(again.cache.hasImage(for: a) && again.cache.hasProcessedImage(for: ImageRequest(a).inverted))
+        #expect(held[0].pixels == picture.pixels)
     }
 
     // MARK: Many calls

@@ -88,6 +88,7 @@ struct ImageOptionTests {
             try test.script(a, picture)
             test.transport.script(url("b"), [.body(Data("text".utf8))])
             for address in [a, url("b")] { #expect(await test.error(address) == error) }
+            #expect(decoder.decodes == (error == nil ? 2 : 0))
         }
     }
 

@@ -74,13 +74,16 @@ struct RetryTests {
 
     @Test("The default waits at random, up to a bound that doubles each time and has a limit")
     func jitter() async {
-        for _ in 0..<5 {
+        var longest = [0.0, 0, 0, 0]
+        for _ in 0..<100 {
             let times = await seconds(.exponential(base: .seconds(4), cap: .seconds(10), retries: 4))
             #expect(times.count == 5)
             let waits = zip(times.dropFirst(), times).map { $0 - $1 }
             for (wait, bound) in zip(waits, [4.0, 8, 10, 10]) { #expect((0...bound).contains(wait)) }
             #expect(Set(waits).count == 4, "\(waits)")
+            longest = zip(longest, waits).map(max)
         }
+        for (wait, bound) in zip(longest, [2.0, 4, 8, 8]) { #expect(wait > bound, "\(longest)") }
     }
 
     @Test(

@@ -56,6 +56,8 @@ final class EntryIndex: Sendable {
     ) throws {
         self.order = order
         self.faults = faults
+        // Opening changes the journal mode of a database, also of one that belongs to another program.
+        if Self.isForeign(path) { throw ForeignDatabase() }
         var configuration = Configuration()
         configuration.busyMode = isWaiting ? .timeout(2) : .immediateError
         configuration.maximumReaderCount = 2
@@ -86,6 +88,16 @@ final class EntryIndex: Sendable {
         if isNew { try pool.write { try Self.create($0, boot) } }
         if order.countsUses { try pool.writeWithoutTransaction { try Self.createUses($0) } }
         try pool.writeWithoutTransaction { try $0.execute(sql: Self.patience) }
+    }
+
+    /// Returns whether a file is a database with tables that is marked as another program's, or not marked. The
+    /// positions are those of the header and of the first page in SQLite's file format.
+    private static func isForeign(_ path: String) -> Bool {
+        guard let start = try? FileHandle(forReadingAtPath: path)?.read(upToCount: 105), start.count == 105,
+            start.starts(with: Data("SQLite format 3\0".utf8))
+        else { return false }
+        let mark = start[68..<72].reduce(0) { $0 << 8 | Int($1) }
+        return mark != applicationID && start[103..<105].contains { $0 != 0 }
     }
 
     /// The SQL condition for derived entries, which are found by their keys. A cache of bytes has few of them, so

@@ -2,7 +2,7 @@
 ///
 /// ```swift
 /// let transfer = try await transport.nextTransfer(within: .seconds(5))
-/// // throws: "no transfer began within 5.0 seconds; 1 before: http://example.org/a.json"
+/// // throws: "no transfer began; 1 transfers so far: http://example.org/a.json, within 5.0 seconds"
 /// ```
 public struct WaitTimeout: Error, CustomStringConvertible {
     /// A sentence that says what was waited for, how long, and what was there instead.
