@@ -74,8 +74,23 @@ struct SharedMakingOfImagesTests {
         #expect(test.transport.transfers(of: a).count == 1)
     }
 
+    @Test("a task that joins while the picture is being decoded waits for that decode, and hears of the attempts")
+    func joinsDecode() async throws {
+        let test = TestImageCache(decoder: CountingDecoder(isHeld: true))
+        try test.script(a, picture)
+        let one = test.cache.slowGetImage(a)
+        try await test.decoder.waitForDecodes(1)
+        let two = test.cache.getImage(a)
+        try await test.passThrough()
+        test.decoder.releaseAll()
+        let (first, second) = (try await one.response, try await two.response)
+        #expect(first.image.storage === second.image.storage)
+        #expect(first.attempts == 1 && second.source == .network && second.attempts == 1)
+        #expect(test.decoder.decodes == 1 && test.transport.transfers(of: a).count == 1)
+    }
+
     @Test(
-        "who joins a decode shares it, and has the picture kept though the first does not, on disk if it waits for that",
+        "who joins a call that keeps nothing has the picture kept, and on disk when it waits for that",
         arguments: [DataRequest.CachePolicy.bypass, .memoryOnly], [false, true])
     func decodeJoined(policy: DataRequest.CachePolicy, isDurable: Bool) async throws {
         let test = TestImageCache(folder: TemporaryFolder(), decoder: CountingDecoder(isHeld: true))
@@ -87,15 +102,8 @@ struct SharedMakingOfImagesTests {
         let two = test.cache.getImage(request)
         try await test.passThrough()
         test.decoder.releaseAll()
-        let (first, second) = (try await one.response, try await two.response)
-        #expect(first.image.storage === second.image.storage && second.source == .network)
-        #expect(first.attempts == 1 && second.attempts == 1)
-        #expect(test.decoder.decodes == 1)
-        if isDurable {
-            #expect(test.cache.data.entry(for: CacheKey(a)) != nil)
-        } else {
-            #expect(test.transport.transfers(of: a).count == 1)
-        }
+        for task in [one, two] { _ = try await task.value }
+        if isDurable { #expect(test.cache.data.entry(for: CacheKey(a)) != nil) }
         await test.cache.idle()
         #expect(test.cache.hasImage(for: a))
     }
