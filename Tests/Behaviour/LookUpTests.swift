@@ -24,7 +24,7 @@ struct LookUpTests {
         DataRequest(url(key)).with(\.key, CacheKey(key)).with(\.priority, priority)
     }
 
-    @Test("a call of high priority overtakes those that wait for the disk, also for what they wait for")
+    @Test("a call of high priority is answered before those that wait for the disk, also for an entry of theirs")
     func order() async throws {
         let disk = FailingDisk()
         let test = try await open(disk)

@@ -56,13 +56,16 @@ final class EntryIndex: Sendable {
     ) throws {
         self.order = order
         self.faults = faults
-        // Opening changes the journal mode of a database, also of one that belongs to another program.
-        if Self.isForeign(path) { throw ForeignDatabase() }
         var configuration = Configuration()
         configuration.busyMode = isWaiting ? .timeout(2) : .immediateError
         configuration.maximumReaderCount = 2
         configuration.label = "dipper.index"
         configuration.prepareDatabase { db in
+            // Before the pool changes the journal mode, which would change another program's database. SQLite alone may
+            // open the file: closing it elsewhere would drop the locks of the other connections of this process.
+            if !db.configuration.readonly, try Self.version(db) ?? Self.version != Self.version {
+                throw ForeignDatabase()
+            }
             // A power cut may lose the latest entries, never the database; nothing is flushed per entry.
             try db.execute(
                 sql: """
@@ -71,33 +74,26 @@ final class EntryIndex: Sendable {
             if db.configuration.readonly { try db.execute(sql: Self.patience) }
         }
         pool = try DatabasePool(path: path, configuration: configuration)
-        // One transaction, because another process may create the tables between two reads.
-        var version: Int?
-        try pool.writeWithoutTransaction { db in
-            try db.inTransaction(.deferred) {
-                if try Int.fetchOne(db, sql: "PRAGMA application_id") == Self.applicationID {
-                    version = try Int.fetchOne(db, sql: "PRAGMA user_version")
-                } else if try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") != 0 {
-                    throw ForeignDatabase()
-                }
-                return .commit
-            }
-        }
-        if let version, version != Self.version { throw ForeignDatabase() }
-        isNew = version == nil
+        isNew = try pool.writeWithoutTransaction { try Self.version($0) } == nil
         if isNew { try pool.write { try Self.create($0, boot) } }
         if order.countsUses { try pool.writeWithoutTransaction { try Self.createUses($0) } }
         try pool.writeWithoutTransaction { try $0.execute(sql: Self.patience) }
     }
 
-    /// Returns whether a file is a database with tables that is marked as another program's, or not marked. The
-    /// positions are those of the header and of the first page in SQLite's file format.
-    private static func isForeign(_ path: String) -> Bool {
-        guard let start = try? FileHandle(forReadingAtPath: path)?.read(upToCount: 105), start.count == 105,
-            start.starts(with: Data("SQLite format 3\0".utf8))
-        else { return false }
-        let mark = start[68..<72].reduce(0) { $0 << 8 | Int($1) }
-        return mark != applicationID && start[103..<105].contains { $0 != 0 }
+    /// Returns the version of the tables; `nil` if the database is empty.
+    /// - Throws: ``ForeignDatabase`` if it has tables of another program.
+    private static func version(_ db: Database) throws -> Int? {
+        var version: Int?
+        // One transaction, because another process may create the tables between two reads.
+        try db.inTransaction(.deferred) {
+            if try Int.fetchOne(db, sql: "PRAGMA application_id") == applicationID {
+                version = try Int.fetchOne(db, sql: "PRAGMA user_version")
+            } else if try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") != 0 {
+                throw ForeignDatabase()
+            }
+            return .commit
+        }
+        return version
     }
 
     /// The SQL condition for derived entries, which are found by their keys. A cache of bytes has few of them, so
