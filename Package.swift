@@ -72,6 +72,7 @@ let package = Package(
             name: "Dipper",
             dependencies: [
                 "DipperData", "CodecShims", "CPixels", "ProcessShims", "CLCMS", "CPixman", "CXXHash",
+                .product(name: "HeapModule", package: "swift-collections"),
                 .target(name: "CGIF", condition: .when(traits: ["GIF"])),
                 .target(name: "CWebP", condition: .when(traits: ["WebP"])),
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),

@@ -1,5 +1,6 @@
 import DipperData
 import Foundation
+import Synchronization
 
 /// The gateway that answers requests from the cache or the server.
 final class Gateway: Sendable {
@@ -80,18 +81,27 @@ final class Gateway: Sendable {
     }
 
     private func cached(_ url: URL, _ request: Request, _ fields: Fields) async throws(Refusal) -> Answer {
+        let ownAnswer = OwnAnswer()
         let wanted = DataRequest(url)
             // All clients share one entry per URL; `Vary` decides which clients may get it.
             .with(\.key, CacheKey(url))
             .with(\.headers, fields)
-            .with(\.validation, ResponseValidation { PersonalAnswers.concern(answer: $0.headers) ? .rejected : nil })
+            .with(
+                \.validation,
+                ResponseValidation { [personal] response in
+                    guard PersonalAnswers.concern(answer: response.headers) else { return nil }
+                    // The call that has asked the server is asked first; others must not see its answer.
+                    if personal.note(url, isPersonal: true) { ownAnswer.take(response) }
+                    return .rejected
+                }
+            )
             .with(\.followsRedirects, false)
         let response: DataResponse
         do {
             response = try await cache.getData(wanted).response
         } catch {
             guard error == .rejected else { throw Refusal(error) }
-            personal.note(url, isPersonal: true)
+            if let response = ownAnswer.response { return answer(response, passedOn: "bypass") }
             return try await fetch(url, request, fields)
         }
         var fields = forwarded.ofAnswer(response.headers)
@@ -146,4 +156,12 @@ final class Gateway: Sendable {
         fields.append("Cache-Status", CacheStatus.text(passedOn: reason, status: response.status))
         return Answer(status: response.status, fields: fields, body: response.body)
     }
+}
+
+/// The answer that a call has brought for its own client alone.
+private final class OwnAnswer: Sendable {
+    private let state = Mutex<TransferResponse?>(nil)
+
+    var response: TransferResponse? { state.withLock { $0 } }
+    func take(_ response: TransferResponse) { state.withLock { $0 = response } }
 }

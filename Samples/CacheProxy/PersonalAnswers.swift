@@ -22,15 +22,17 @@ final class PersonalAnswers: Sendable {
     /// Returns whether the last answer from a URL was for one client.
     func isKnown(_ url: URL) -> Bool { urls.withLock { $0.contains(url) } }
 
-    func note(_ url: URL, isPersonal: Bool) {
+    /// Notes whether the last answer from a URL was for one client.
+    /// - Returns: whether it was, and the one before was not.
+    @discardableResult
+    func note(_ url: URL, isPersonal: Bool) -> Bool {
         urls.withLock { urls in
             guard isPersonal else {
                 urls.remove(url)
-                return
+                return false
             }
-            // Forgetting the URLs only makes the proxy fetch each of them twice the next time.
             if urls.count >= Self.mostURLs { urls.removeAll() }
-            urls.insert(url)
+            return urls.insert(url).inserted
         }
     }
 }

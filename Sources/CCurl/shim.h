@@ -20,6 +20,14 @@ static inline CURLcode dipper_curl_set_ready_fn(CURL *h, curl_prereq_callback v)
 static inline CURLcode dipper_curl_set_resolver_fn(CURL *h, curl_resolver_start_callback v) { return curl_easy_setopt(h, CURLOPT_RESOLVER_START_FUNCTION, v); }
 static inline CURLcode dipper_curl_get_long(CURL *h, CURLINFO i, long *v) { return curl_easy_getinfo(h, i, v); }
 static inline CURLcode dipper_curl_get_off(CURL *h, CURLINFO i, curl_off_t *v) { return curl_easy_getinfo(h, i, v); }
+static inline CURLMcode dipper_curl_multi_set_socket_fn(CURLM *m, curl_socket_callback v, void *context) {
+    CURLMcode code = curl_multi_setopt(m, CURLMOPT_SOCKETDATA, context);
+    return code ? code : curl_multi_setopt(m, CURLMOPT_SOCKETFUNCTION, v);
+}
+static inline CURLMcode dipper_curl_multi_set_timer_fn(CURLM *m, curl_multi_timer_callback v, void *context) {
+    CURLMcode code = curl_multi_setopt(m, CURLMOPT_TIMERDATA, context);
+    return code ? code : curl_multi_setopt(m, CURLMOPT_TIMERFUNCTION, v);
+}
 static inline CURLMcode dipper_curl_multi_set_long(CURLM *m, CURLMoption o, long v) { return curl_multi_setopt(m, o, v); }
 
 /* A flexible array of sockets' addresses follows the sizes; Swift sees only the first bytes of it. */

@@ -97,7 +97,9 @@ extension DataCache {
         var headers = request.headers
         headers.append("Cache-Control", "no-cache")
         let request = request.withoutStandIns.with(\.headers, headers).with(\.key, request.cacheKey)
-        let (task, isNew) = engine.revalidations.task(for: Call(request, key: request.cacheKey, defaults: defaults))
+        let (task, isNew) = engine.revalidations.withLock {
+            $0.task(for: Call(request, key: request.cacheKey, defaults: defaults))
+        }
         if isNew { start(task) }
         return task
     }

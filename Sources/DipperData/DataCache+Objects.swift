@@ -4,7 +4,7 @@ import Foundation
 package final class DataCacheSource: ObjectSource, FormStore {
     private weak let cache: DataCache?
     private let store: DataStore
-    private let engine: FetchEngine
+    private let engine: Engine
     private let defaults: Call.Defaults
     /// Whether an object is out of date as soon as other bytes have taken the place of its own in memory.
     private let watchesBytes: Bool
@@ -66,14 +66,14 @@ package final class DataCacheSource: ObjectSource, FormStore {
     }
 
     package func find(
-        _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (Bool) -> Void
-    ) -> LookUp? {
+        _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (Bool) -> Void
+    ) -> Workers.Ticket? {
         store.hasEntry(key, place, answer)
     }
 
     package func read(
-        _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
-    ) -> LookUp? {
+        _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+    ) -> Workers.Ticket? {
         store.read(key, place, answer)
     }
 

@@ -159,7 +159,8 @@ extension DataCache {
 
     /// Removes the entry of a URL from all tiers or from some of them.
     ///
-    /// A fetch in progress still answers its callers, but its result is not kept in these tiers.
+    /// A fetch in progress still answers its callers, but its result is not kept in these tiers. Calls that come after a
+    /// removal from memory and disk do not join it.
     ///
     /// ```swift
     /// cache.removeData(for: url)
@@ -248,7 +249,7 @@ extension DataCache {
     public func trimMemory(to size: Int) { store.memory.trim(toCost: max(0, size)) }
 
     /// Removes all entries. Readers no longer see them when this method returns; the files are deleted in the
-    /// background. Fetches in progress still answer their callers, and are not kept.
+    /// background. Fetches in progress still answer their callers, and are not kept; later calls do not join them.
     ///
     /// ```swift
     /// cache.clear()

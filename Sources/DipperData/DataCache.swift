@@ -25,7 +25,7 @@ public final class DataCache: Sendable {
     package let number = DataCache.count.add(1, ordering: .relaxed).newValue
     private static let count = Atomic<UInt64>(0)
 
-    let engine: FetchEngine
+    let engine: Engine
     let store: DataStore
     let configuration: Configuration
     let defaults: Call.Defaults
@@ -67,16 +67,17 @@ public final class DataCache: Sendable {
                 onCleaned: events.cleaned),
             disk: disk, tiers: TierStack(configuration, history, time), history: history,
             defaults: StoreDefaults(configuration), now: configuration.now)
-        engine = FetchEngine(
-            scheduler: .init(fast: configuration.fastQueue, slow: configuration.slowQueue), store: store,
-            transport: configuration.transport ?? CurlTransport(configuration.network, name: configuration.name),
+        let loop = EventLoop(name: JoinableThread.name(configuration.name, "loop"))
+        engine = Engine(
+            loop: loop, fast: configuration.fastQueue, slow: configuration.slowQueue, store: store,
+            transport: configuration.transport ?? CurlTransport(configuration.network, on: loop),
             network: configuration.networkMonitor, time: time, now: configuration.now,
             options: .init(
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
                 inFlightLimit: configuration.inFlightLimit),
             events: events)
         backlog.connect(engine)
-        pressure = PressureRelay(configuration.memoryPressure, onChange: events.pressed)
+        pressure = PressureRelay(configuration.memoryPressure, on: loop, onChange: events.pressed)
         followsPressure = pressure.follow { [weak memory = store.memory] in memory?.setPressure($0) }
     }
 
@@ -197,7 +198,7 @@ public final class DataCache: Sendable {
 
     @inline(__always)
     func start(_ task: DataTask) {
-        // Where the disk may have the larger source, a reader's thread finds out; see `FetchEngine.lookedUp`.
+        // Where the disk may have the larger source, a reader's thread finds out; see `Engine.lookedUp`.
         if task.isUndecided, !store.memory.contains(task.key), !task.call.looksUp(in: store) {
             task.turnToSubstitute()
         }
@@ -221,20 +222,18 @@ public final class DataCache: Sendable {
         case .fresh:
             if task.call.request.waitsForDiskWrite {
                 let place = store.place(of: value, for: task.call)
-                engine.finish(task, .kept(place), .success(DataResponse(value, source: .memory)))
+                engine.finish(task, .success(DataResponse(value, source: .memory)), kept: place)
                 return true
             }
-            engine.revalidations.forget(task)
-            engine.events.ended(task, .success(.memory))
-            _ = task.end(.success(DataResponse(value, source: .memory)))
+            engine.finish(task, .success(DataResponse(value, source: .memory)))
             return true
         case .staleWhileRevalidating where task.call.mayFetch:
-            engine.revalidations.answer(task, with: value)
+            engine.answer(task, withOld: value)
             return true
         case .staleWhileRevalidating, .stale, .revalidate:
             guard task.call.isAnswered(by: value, at: now) else { return false }
             engine.finish(
-                task, .kept(store.place(of: value, for: task.call)), .success(DataResponse(value, source: .stale)))
+                task, .success(DataResponse(value, source: .stale)), kept: store.place(of: value, for: task.call))
             return true
         }
     }
@@ -265,7 +264,7 @@ public final class DataCache: Sendable {
     /// Moves the urgent calls for a key to ``slowQueue`` without starting their fetch anew. Does nothing if there are
     /// none.
     public func moveTaskToSlowQueue(key: CacheKey) {
-        engine.demote(key)
+        engine.post { $0.demote(key) }
         values.load()?.demote(key)
     }
 
@@ -277,7 +276,7 @@ public final class DataCache: Sendable {
     /// - Parameter source: a URL or a ``DataRequest``.
     public func cancel(_ source: some DataRequestConvertible) { cancel(key: source.dataRequest.cacheKey) }
     /// Cancels every call for a key: each ends with ``DipperError/cancelled``.
-    public func cancel(key: CacheKey) { engine.cancel(key) }
+    public func cancel(key: CacheKey) { engine.post { $0.cancel(key) } }
 
     /// Cancels all calls of this cache: each ends with ``DipperError/cancelled``.
     ///
@@ -285,7 +284,7 @@ public final class DataCache: Sendable {
     /// cache.cancelAll()       // the user has signed out
     /// cache.clear()
     /// ```
-    public func cancelAll() { engine.cancelAll() }
+    public func cancelAll() { engine.post { $0.cancelAll() } }
 
     // MARK: Queues
 
@@ -295,8 +294,8 @@ public final class DataCache: Sendable {
     /// cache.fastQueue.maxConcurrent = 4
     /// ```
     public var fastQueue: QueueConfiguration {
-        get { engine.inspect { $0.queues[.fast].configuration } }
-        set { engine.apply { $0.configure(.fast, newValue, into: &$1) } }
+        get { engine.ask { $0.queues.configuration(of: .fast) } ?? configuration.fastQueue }
+        set { engine.post { $0.configure(.fast, newValue) } }
     }
 
     /// The limits and the order of `slowQueue`. They can be changed at any time.
@@ -305,8 +304,8 @@ public final class DataCache: Sendable {
     /// cache.slowQueue.isSuspended = true      // no prefetching for now
     /// ```
     public var slowQueue: QueueConfiguration {
-        get { engine.inspect { $0.queues[.slow].configuration } }
-        set { engine.apply { $0.configure(.slow, newValue, into: &$1) } }
+        get { engine.ask { $0.queues.configuration(of: .slow) } ?? configuration.slowQueue }
+        set { engine.post { $0.configure(.slow, newValue) } }
     }
 
     /// The numbers of jobs in the queues, by what the jobs are doing now.
@@ -315,7 +314,7 @@ public final class DataCache: Sendable {
     /// let counts = cache.queueCounts
     /// print("\(counts.fastRunning + counts.slowRunning) running, \(counts.parked) parked")
     /// ```
-    public var queueCounts: QueueCounts { engine.inspect { $0.counts } }
+    public var queueCounts: QueueCounts { engine.ask { $0.queues.counts } ?? QueueCounts() }
 
     /// The counts of what the cache has done so far.
     ///

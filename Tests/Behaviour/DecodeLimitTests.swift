@@ -194,7 +194,7 @@ struct DecodeLimitTests {
         let broken = try get("broken", Data("no picture".utf8))
         givenUp.cancel()
         #expect(await broken.error == .unsupportedFormat)
-        #expect(await try get("last").error == nil)
+        #expect(try await get("last").error == nil)
         for work in parked.value.dropFirst() { work() }
         for task in [held, givenUp] { #expect(await task.error == .cancelled) }
     }

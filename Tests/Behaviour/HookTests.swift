@@ -113,7 +113,9 @@ struct HookTests {
         let heard = Box<[Int]>([])
         let task = test.cache.getData(a).onProgress { progress in heard.update { $0.append(progress.received) } }
         let transfer = try await test.transport.nextTransfer()
-        for received in 1...9 { transfer.send(progress: received, of: 100) }
+        transfer.send(progress: 1, of: 100)
+        try await heard.wait { $0 == [1] }
+        for received in 2...9 { transfer.send(progress: received, of: 100) }
         try await test.clock.waitForSleepers(1)
         #expect(heard.value == [1])
         test.clock.advance(by: .seconds(1))

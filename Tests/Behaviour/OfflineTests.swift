@@ -129,7 +129,7 @@ struct OfflineTests {
         test.network.isUp = true
         var instants: [ManualClock.Instant] = []
         for number in 0..<2 * count {
-            try await test.clock.waitForSleepers(1)
+            try await test.clock.waitForSleepers(1, dueWithin: .seconds(4))
             test.clock.advanceToNextSleeper()
             let transfer = try await test.transport.nextTransfer()
             #expect(transfer.request.url.lastPathComponent.hasPrefix(number < count ? "u" : "s"))

@@ -33,6 +33,23 @@ struct RemovalTests {
         }
     }
 
+    @Test(
+        "An answer that was asked for before a removal takes nothing away that was added after it",
+        arguments: ["too large", "not to be stored"])
+    func addedMeanwhile(kind: String) async throws {
+        let test = TestCache { $0.memoryLimit = 100_000 }
+        let task = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        test.cache.removeData(for: a)
+        try test.cache.addData(Data("added".utf8), for: a)
+        let isLarge = kind == "too large"
+        transfer.finish(
+            with: Data(count: isLarge ? 50_000 : 10), headers: isLarge ? [:] : ["Cache-Control": "no-store"])
+        #expect(try await task.value.count == (isLarge ? 50_000 : 10))
+        await test.cache.idle()
+        #expect(test.cache.data(for: a) == Data("added".utf8))
+    }
+
     @Test("An entry is added to both tiers, and removed from those that are named, at once for readers")
     func fromTiers() async throws {
         let folder = TemporaryFolder()
@@ -72,6 +89,7 @@ struct RemovalTests {
             #expect(await cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error == .notCached)
         }
         removal.apply(cache, a)
+        _ = cache.queueCounts  // waits for what was asked so far
         #expect(transfer.isCancelled == removal.cancels)
         if !answer.isWhole { transfer.receive(.interrupted(beginning)) }
         transfer.receive(.finished(answer.isWhole ? .success(whole) : .failure(.connectionLost)))
@@ -116,6 +134,98 @@ struct RemovalTests {
         #expect(try await task.value == Self.whole)
         #expect(test.cache.hasData(for: a))
         await test.cache.shutdown()
+    }
+
+    @Test(
+        "A call after a removal asks anew, and does not join a transfer that began before",
+        arguments: Removal.allCases.filter { !$0.cancels })
+    func callAfterRemoval(removal: Removal) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let old = test.cache.getData(a)
+        let first = try await test.transport.nextTransfer()
+        removal.apply(test.cache, a)
+        let new = test.cache.getData(a)
+        let joined = test.cache.slowGetData(a)
+        try await test.transport.nextTransfer().finish(with: Data("new".utf8), headers: ["Cache-Control": "max-age=50"])
+        #expect(try await new.value == Data("new".utf8))
+        #expect(try await joined.value == Data("new".utf8))
+        first.finish(with: Data("old".utf8), headers: ["Cache-Control": "max-age=50"])
+        #expect(try await old.value == Data("old".utf8))
+        await test.cache.idle()
+        #expect(test.cache.data(for: a) == Data("new".utf8))
+        #expect(test.transport.transfers.count == 2)
+    }
+
+    @Test("a call after a removal from one tier, or of what has not been asked for, joins")
+    func joinsAfterRemoval() async throws {
+        let test = TestCache(folder: TemporaryFolder()) { $0.fastQueue.maxConcurrent = 1 }
+        let b = url("b")
+        let running = test.cache.getData(a)
+        let first = try await test.transport.nextTransfer()
+        let queued = test.cache.getData(b)
+        // The disk has been asked for it.
+        #expect(await test.cache.getData(DataRequest(b).with(\.cachePolicy, .cacheOnly)).error == .notCached)
+        test.cache.removeData(for: a, from: .memory)
+        test.cache.removeData(for: b)
+        let others = [test.cache.getData(a), test.cache.getData(b)]
+        first.finish(with: Data("a".utf8))
+        let second = try await test.transport.nextTransfer()
+        let late = test.cache.getData(b)
+        _ = test.cache.queueCounts
+        second.finish(with: Data("b".utf8), headers: fields)
+        for task in [running, queued, late] + others { #expect(await task.error == nil) }
+        await test.cache.idle()
+        #expect(test.transport.transfers.count == 2)
+        #expect(test.cache.data(for: b) == Data("b".utf8), "what was asked for after the removal is kept")
+    }
+
+    @Test("A call after a removal is not answered by a look at the disk that began before")
+    func lookUpAfterRemoval() async throws {
+        let codec = SlowReads()
+        let test = TestCache(folder: TemporaryFolder()) {
+            $0.fastQueue.maxConcurrent = 1
+            $0.recordCodec = codec
+        }
+        try await test.cache.addDataAndWait(Data("removed".utf8), for: DataRequest(a))
+        test.cache.clearMemory()
+        let running = test.cache.getData(url("b"))
+        let first = try await test.transport.nextTransfer()
+        // It waits for the network, and the disk is asked for another call only.
+        let queued = test.cache.getRemoteData(a)
+        let old = test.cache.getData(a)
+        try await codec.readers.wait { $0 >= 1 }
+        test.cache.removeData(for: a)
+        let new = test.cache.getData(a)
+        _ = test.cache.queueCounts
+        codec.door.stayOpen()
+        _ = await old.result
+        first.finish(with: Data())
+        #expect(await running.error == nil)
+        for _ in 0..<(test.cache.queueCounts.fastWaiting + test.cache.queueCounts.fastRunning) {
+            try await test.transport.nextTransfer().finish(with: Data("new".utf8))
+        }
+        #expect(try await new.value == Data("new".utf8))
+        #expect(await queued.error == nil)
+    }
+
+    @Test("What concerns a URL concerns also its fetch from before a removal: moving, cancelling, being idle")
+    func outdatedFetch() async throws {
+        let test = TestCache()
+        let old = test.cache.getData(a)
+        let first = try await test.transport.nextTransfer()
+        test.cache.removeData(for: a)
+        let new = test.cache.getData(a)
+        let second = try await test.transport.nextTransfer()
+        test.cache.moveTaskToSlowQueue(a)
+        #expect(old.queue == .slow && new.queue == .slow)
+        second.finish(with: Data())
+        #expect(await new.error == nil)
+        #expect(test.cache.queueCounts.slowRunning == 1)
+        test.cache.cancel(a)
+        #expect(await old.error == .cancelled)
+        #expect(first.isCancelled)
+        await test.cache.idle()
+        #expect(test.cache.queueCounts.slowRunning == 0)
     }
 
     @Test("the beginning that an aborted fetch leaves does not outlive the whole entry", arguments: [true, false])

@@ -67,11 +67,10 @@ struct SharedMakingTests {
                 if case .callJoined = event.kind { event.key == CacheKey(b) } else { false }
             }
         }
-        let before = joined(record.events)
         decoder.release(10)
         let transfer = try await test.transport.nextTransfer()
         // The second call that could not decode what was stored waits for the fetch of the first.
-        try await record.wait { joined($0) > before }
+        try await record.wait { joined($0) == 2 }
         transfer.finish(with: Feed.sample.bytes)
         #expect(try await feed.value == .sample)
         #expect(try await names.value["items"]?.count == 2)

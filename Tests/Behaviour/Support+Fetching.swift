@@ -14,9 +14,11 @@ extension TestCache {
 
     /// Runs an action while the clock goes from one sleeper to the next.
     func whileClockRuns<Result>(_ action: () async throws -> Result) async rethrows -> Result {
-        let stepping = Task { [clock] in
+        let stepping = Task { [clock, cache] in
             while !Task.isCancelled {
                 try await clock.waitForSleepers(1)
+                // What was done before, such as a change of the network, comes before the clock moves on.
+                _ = cache.queueCounts
                 clock.advanceToNextSleeper()
             }
         }

@@ -164,6 +164,7 @@ struct TypedValueTests {
         try await test.transport.nextTransfer().fail(with: .connectionLost)
         try await test.clock.waitForSleepers(1)
         let late = call("late")
+        try await late.waitForFailures()
         test.clock.advance(by: .seconds(1))
         let transfer = try await test.transport.nextTransfer()
         let end = Feed.sample.bytes.count

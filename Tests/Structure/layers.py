@@ -15,8 +15,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2]
 LAYERS = {
     "Sources/DipperData": [
-        ".", "Prefetching", "Objects", "Jobs", "Scheduling", "Tiers", "Storage", "Transport", "Network", "Pressure",
-        "Observing", "Requests", "HTTP", "Support", "Model", "Redaction",
+        ".", "Prefetching", "Objects", "Engine", "Tiers", "Storage", "Network", "Observing", "Requests", "HTTP",
+        "Loop", "Model", "Support", "Redaction",
     ],
     "Sources/Dipper": [
         "Display", ".", "Loading", "Video", "Requests", "Serializing", "Animation", "Codecs", "Processing",

@@ -251,11 +251,11 @@ public final class AnimatedImage: Sendable {
     // MARK: Hooks
 
     private func call() {
-        guard let run = options.callbackQueue.run else {
+        if options.callbackQueue.isInPlace {
             while tell() {}
             return
         }
-        run { [weak self] in
+        options.callbackQueue.perform { [weak self] in
             if let self, self.tell() { self.call() }
         }
     }

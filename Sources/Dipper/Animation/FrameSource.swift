@@ -13,7 +13,7 @@ final class FrameSource: @unchecked Sendable {
     }
 
     /// A small number, whatever the number of players. Each task decodes one frame, so that players take turns.
-    private static let threads = WorkerPool(name: "dipper-frames", threads: 2)
+    private static let threads = Workers(name: "dipper-frames", threads: 2)
 
     private let content: Content
     /// The scale of the picture, and so of all frames.

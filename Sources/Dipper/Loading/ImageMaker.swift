@@ -57,7 +57,8 @@ struct ImageMaker: ObjectMaker {
     }
 
     func place(for path: [ImageStep]) -> (@Sendable (@escaping @Sendable () -> Void) -> Void)? {
-        path.last?.options.options.processingQueue?.run
+        guard let queue = path.last?.options.options.processingQueue, !queue.isInPlace else { return nil }
+        return queue.perform
     }
 
     func workingCost(of data: Data, by steps: [ImageStep]) -> Int {

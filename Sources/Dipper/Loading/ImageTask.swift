@@ -95,7 +95,7 @@ public final class ImageTask: FetchTask {
     public var response: ImageResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
-                await withCheckedContinuation { feed.news.wait($0) }
+                await withUnsafeContinuation { feed.news.wait($0) }
             } onCancel: {
                 cancel()
             }

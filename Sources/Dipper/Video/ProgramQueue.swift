@@ -8,10 +8,10 @@ final class ProgramQueue: Sendable {
     /// A closure that runs a program until it ends, or until `wakeup` becomes readable because nobody waits any more.
     typealias Body = @Sendable (_ wakeup: borrowing OwnedDescriptor) throws(DipperError) -> Data
 
-    private let threads: WorkerPool
+    private let threads: Workers
 
     init(name: String, programs: Int) {
-        threads = WorkerPool(name: name, threads: programs)
+        threads = Workers(name: name, threads: programs)
     }
 
     /// Runs a program and returns its output. Ends early, with `DipperError.cancelled`, when the Swift task is

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// The directives that `Cache-Control` of a request or a response gives a private cache (RFC 9111, section 5.2; RFC
 /// 5861; RFC 8246).
@@ -26,8 +27,25 @@ struct CacheControl: Sendable, Hashable {
     var maxStale: TimeInterval?
     var onlyIfCached = false
 
+    /// The directives of the line that was read last: the answers of a server mostly say the same.
+    private static let latest = Mutex<(line: String, control: CacheControl)>(("", CacheControl(lines: [])))
+
     init(response: HTTPHeaders) {
-        let list = response.fieldList("Cache-Control")
+        let lines = response.values("Cache-Control")
+        guard lines.count == 1, let line = lines.first else {
+            self.init(lines: lines)
+            return
+        }
+        if let known = Self.latest.withLock({ $0.line.utf8.elementsEqual(line.utf8) ? $0.control : nil }) {
+            self = known
+        } else {
+            self.init(lines: lines)
+            Self.latest.withLock { [self] in $0 = (line, self) }
+        }
+    }
+
+    private init(lines: [String]) {
+        let list = FieldList(lines)
         // A directive that was not read may forbid storing.
         if list.isCut { noStore = true }
         var named: Set<String> = []

@@ -55,6 +55,9 @@ extension HTTPHeaders {
     /// Returns the members of a list field from all its lines, and whether there are more.
     func fieldList(_ name: String) -> FieldList { FieldList(values(name)) }
 
+    /// The lower-cased names of the fields that, as `Connection` says, concern the connection alone.
+    var namedByConnection: [String] { list("Connection").map(\.asciiLowercased) }
+
     /// The lower-cased names in `Vary`. Contains `*`, which no request matches, if there are too many names to read.
     var varying: Set<String> {
         let list = fieldList("Vary")

@@ -19,14 +19,21 @@ extension HTTPHeaders {
 
     /// Returns the fields without those whose lower-cased names are unwanted.
     func removing(_ isUnwanted: (String) -> Bool) -> HTTPHeaders {
-        HTTPHeaders(fields.filter { !isUnwanted($0.name.asciiLowercased) })
+        var kept: [Field] = []
+        kept.reserveCapacity(fields.count)
+        for field in fields where !isUnwanted(field.name.asciiLowercased) { kept.append(field) }
+        return HTTPHeaders(kept)
     }
 }
 
 extension String {
     /// The string with A to Z in lower case. The Unicode mapping would turn some other letters into ASCII.
     var asciiLowercased: String {
-        utf8.contains { $0 >= 0x41 && $0 <= 0x5A } ? String(decoding: utf8.map(\.asciiLowercased), as: UTF8.self) : self
+        guard utf8.contains(where: { $0 >= 0x41 && $0 <= 0x5A }) else { return self }
+        return String(unsafeUninitializedCapacity: utf8.count) { bytes in
+            for (index, byte) in utf8.enumerated() { bytes[index] = byte.asciiLowercased }
+            return utf8.count
+        }
     }
 
     /// The string without spaces and tabs at its ends (RFC 9110, section 5.6.3).

@@ -35,6 +35,7 @@ struct RedirectChain: Sendable {
     /// Returns a `Vary` field with the request fields that chose the redirects and the answer; no field if there are
     /// none.
     func vary(with response: HTTPHeaders) -> HTTPHeaders {
+        if hops.isEmpty { return HTTPHeaders(response.fields.filter { $0.name.isSameHeaderName(as: "Vary") }) }
         let lists = (hops.map(\.headers) + [response]).map { $0.fieldList("Vary") }
         if lists.contains(where: \.isCut) { return ["Vary": "*"] }
         let members = lists.flatMap(\.members)

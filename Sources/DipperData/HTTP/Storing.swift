@@ -33,14 +33,17 @@ enum Storing {
     /// Returns the fields to keep. Removes fields of the connection, of a proxy and those that `no-cache` names
     /// (section 3.1). Removes cookies as well: a cache does not need them, and other requests must not see them.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {
-        let excluded = excludedNames(of: response).union(CacheControl(response: response).noCacheFields)
-        // mutant HTTPCaching|StoredAnswer: `ns($0) || $0 == "set-cookie" || $0 == "set-cookie2" }` => `ns($0) }`
-        return response.removing { excluded.contains($0) || $0 == "set-cookie" || $0 == "set-cookie2" }
+        let listed = response.namedByConnection + CacheControl(response: response).noCacheFields
+        let named = Set(listed.lazy.filter { !connectionFields.contains($0) })
+        return response.removing {
+            // mutant HTTPCaching|StoredAnswer: ` || $0 == "set-cookie" || $0 == "set-cookie2"` => ``
+            connectionFields.contains($0) || named.contains($0) || $0 == "set-cookie" || $0 == "set-cookie2"
+        }
     }
 
     /// Returns the lower-cased names of the fields that concern the connection alone.
     static func excludedNames(of response: HTTPHeaders) -> Set<String> {
-        connectionFields.union(response.list("Connection").map(\.asciiLowercased))
+        connectionFields.union(response.namedByConnection)
     }
 
     private static let connectionFields: Set = [

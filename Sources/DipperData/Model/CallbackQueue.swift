@@ -4,19 +4,31 @@ import Dispatch
 ///
 /// On every kind of queue, the closures of one task run one at a time, in the order of the events that they report.
 public struct CallbackQueue: Sendable {
-    package let run: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
-
-    package func perform(_ work: @escaping @Sendable () -> Void) {
-        if let run { run(work) } else { work() }
+    package enum Kind: Sendable {
+        case inPlace
+        case dispatch(DispatchQueue)
+        case custom(@Sendable (@escaping @Sendable () -> Void) -> Void)
     }
 
-    /// A queue that runs closures in place, on the thread that learns of the event, which often moves bytes or delivers
-    /// what other calls read from disk. Only for closures that return at once and wait for nothing.
+    package let kind: Kind
+
+    package var isInPlace: Bool { if case .inPlace = kind { true } else { false } }
+
+    package func perform(_ work: @escaping @Sendable () -> Void) {
+        switch kind {
+        case .inPlace: work()
+        case .dispatch(let queue): queue.async(execute: work)
+        case .custom(let run): run(work)
+        }
+    }
+
+    /// A queue that runs closures in place: on a thread of the cache's, or on the caller's if memory has the answer. For
+    /// closures that return at once and wait for nothing: no prefetch starts before they have returned.
     ///
     /// ```swift
     /// cache.getData(DataRequest(url).with(\.callbackQueue, .inPlace)) { data in print(data.count) }
     /// ```
-    public static let inPlace = CallbackQueue(run: nil)
+    public static let inPlace = CallbackQueue(kind: .inPlace)
 
     /// Returns a queue that runs closures on a Dispatch queue, which may be concurrent.
     ///
@@ -25,7 +37,7 @@ public struct CallbackQueue: Sendable {
     /// configuration.callbackQueue = .dispatch(.main)
     /// ```
     public static func dispatch(_ queue: DispatchQueue) -> CallbackQueue {
-        CallbackQueue { work in queue.async(execute: work) }
+        CallbackQueue(kind: .dispatch(queue))
     }
 
     /// Returns a queue that passes each closure to the caller's own function, such as an idle call of a user
@@ -36,7 +48,7 @@ public struct CallbackQueue: Sendable {
     /// configuration.callbackQueue = .custom { work in RunLoop.main.perform(work) }
     /// ```
     public static func custom(_ run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) -> CallbackQueue {
-        CallbackQueue(run: run)
+        CallbackQueue(kind: .custom(run))
     }
 
     /// Returns a new serial queue.

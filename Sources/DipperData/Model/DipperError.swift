@@ -22,23 +22,40 @@ public struct DipperError: Error, Sendable, Hashable {
         case unsupportedFormat, undecodable, imageTooLarge, unencodable, processingFailed
         case unreadable, invalidData, notWritten
         case replaced, noSource
-        case status(Int)
+        case status(Int32)
+    }
+
+    /// The details of one occurrence.
+    private struct Notes: Sendable {
+        var detail: String?
+        var retryAfter: Duration?
+        var earlier: [DipperError] = []
     }
 
     private let code: Code
+    private var boxed: Boxed<Notes>?
+
+    private init(_ code: Code) { self.code = code }
+
+    private var notes: Notes {
+        get { boxed?.value ?? Notes() }
+        set { boxed = Boxed(newValue) }
+    }
+
     /// Details of this occurrence, for a log; `nil` if there are none.
-    public let detail: String?
+    public var detail: String? { boxed?.value.detail }
+
     /// The time that the server asked the client to wait (`Retry-After`); `nil` if it did not ask.
-    public internal(set) var retryAfter: Duration?
+    public internal(set) var retryAfter: Duration? {
+        get { boxed?.value.retryAfter }
+        set { notes.retryAfter = newValue }
+    }
 
     /// The failures of the sources tried before this one, in order; empty for requests without
     /// ``DataRequest/alternatives``.
-    public internal(set) var earlier: [DipperError] = []
-
-    private init(_ code: Code, detail: String? = nil, retryAfter: Duration? = nil) {
-        self.code = code
-        self.detail = detail
-        self.retryAfter = retryAfter
+    public internal(set) var earlier: [DipperError] {
+        get { boxed?.value.earlier ?? [] }
+        set { notes.earlier = newValue }
     }
 
     /// The call was cancelled by its caller.
@@ -110,7 +127,7 @@ public struct DipperError: Error, Sendable, Hashable {
     /// ```swift
     /// task.onFail { error, _ in if error == .status(404) { print("There is no such file.") } }
     /// ```
-    public static func status(_ status: Int) -> DipperError { DipperError(.status(status)) }
+    public static func status(_ status: Int) -> DipperError { DipperError(.status(Int32(clamping: status))) }
 
     /// Returns the error with a text that describes this occurrence. Secrets in URLs are removed by
     /// ``Redaction/standard``.
@@ -119,8 +136,8 @@ public struct DipperError: Error, Sendable, Hashable {
     /// let error = DipperError.rejected.with(detail: "the feed has no items")
     /// ```
     public func with(detail: String) -> DipperError {
-        var copy = DipperError(code, detail: Redaction.standard.sentence(detail), retryAfter: retryAfter)
-        copy.earlier = earlier
+        var copy = self
+        copy.notes.detail = Redaction.standard.sentence(detail)
         return copy
     }
 
@@ -148,7 +165,7 @@ extension DipperError {
 
     /// The HTTP status, if the error is a ``status(_:)``; otherwise `nil`.
     public var status: Int? {
-        if case .status(let status) = code { status } else { nil }
+        if case .status(let status) = code { Int(status) } else { nil }
     }
 
     /// A few words out of a small fixed set, suitable as a metric's label.

@@ -59,6 +59,8 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
     /// headers.append("Cookie", "theme=dark")
     /// ```
     public mutating func append(_ name: String, _ value: String) {
+        // Most answers have about ten fields.
+        if fields.isEmpty { fields.reserveCapacity(12) }
         fields.append(Field(name, value))
     }
 
@@ -84,8 +86,20 @@ extension String {
     var isHeaderValue: Bool { utf8.allSatisfy { $0 != 0 && $0 != 0x0A && $0 != 0x0D } }
 
     func isSameHeaderName(as other: String) -> Bool {
-        utf8.count == other.utf8.count
-            && zip(utf8, other.utf8).allSatisfy { $0.asciiLowercased == $1.asciiLowercased }
+        guard utf8.count == other.utf8.count else { return false }
+        return withBytes { own in
+            other.withBytes { theirs in
+                for index in own.indices where own[index] != theirs[index] {
+                    if own[index].asciiLowercased != theirs[index].asciiLowercased { return false }
+                }
+                return true
+            }
+        }
+    }
+
+    /// Runs a closure on the string's bytes in UTF-8, without a copy where that is possible.
+    private func withBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
+        utf8.withContiguousStorageIfAvailable(body) ?? Array(utf8).withUnsafeBufferPointer(body)
     }
 }
 

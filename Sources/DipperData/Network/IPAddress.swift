@@ -61,13 +61,15 @@ public struct IPAddress: Hashable, Sendable {
         self = address
     }
 
-    /// Returns the address of a family whose bits are all zero.
-    static func zero(_ family: Family) -> IPAddress { IPAddress(family, high: 0) }
-
     /// The IPv4 address for an address of the form `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2); any other address unchanged.
     var unmapped: IPAddress {
         guard family == .v6, high == 0, low >> 32 == 0xFFFF else { return self }
         return IPAddress(.v4, high: low << 32)
+    }
+
+    /// The bytes in network order.
+    var bytes: [UInt8] {
+        (0..<family.width / 8).map { UInt8(truncatingIfNeeded: ($0 < 8 ? high : low) >> (56 - UInt64($0 % 8) * 8)) }
     }
 
     var isUnspecified: Bool { high == 0 && low == 0 }
@@ -78,14 +80,11 @@ public struct IPAddress: Hashable, Sendable {
     }
     /// Whether the address is link-local: 169.254.0.0/16 (RFC 3927) or fe80::/10 (RFC 4291, 2.5.6).
     var isLinkLocal: Bool { family == .v4 ? high >> 48 == 0xA9FE : high >> 54 == 0xFE80 >> 6 }
-    /// Whether the address is a multicast address: 224.0.0.0/4 or ff00::/8.
-    var isMulticast: Bool { family == .v4 ? high >> 60 == 0xE : high >> 56 == 0xFF }
 }
 
 extension IPAddress: CustomStringConvertible {
     /// The address as text, in the form of `inet_ntop`.
     public var description: String {
-        let bytes = (0..<16).map { UInt8(truncatingIfNeeded: ($0 < 8 ? high : low) >> (56 - UInt64($0 % 8) * 8)) }
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         _ = inet_ntop(family == .v4 ? AF_INET : AF_INET6, bytes, &text, socklen_t(text.count))
         return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -115,5 +114,97 @@ extension IPAddress {
         default:
             nil
         }
+    }
+}
+
+/// The distinction between public and special addresses.
+extension IPAddress {
+    /// Whether the address is open to everyone: not loopback, private, link-local, shared, multicast, documentation or
+    /// otherwise reserved (RFC 6890 and IANA's special-purpose registries).
+    public var isPublic: Bool {
+        if let embedded { return embedded.isPublic }
+        // All other IPv6 addresses are unassigned or reserved (RFC 4291, section 2.4).
+        if family == .v6, high >> 61 != 0b001 { return false }
+        return !Self.special.contains { $0.contains(self) }
+    }
+
+    /// The IPv4 address to which an IPv6 address leads: mapped (`::ffff:0:0/96`), compatible (`::/96`), by 6to4
+    /// (`2002::/16`), or by a translator (`64:ff9b::/96`, RFC 6052).
+    private var embedded: IPAddress? {
+        guard family == .v6 else { return nil }
+        if high >> 48 == 0x2002 { return IPAddress(v4: UInt32(truncatingIfNeeded: high >> 16)) }
+        let isMapped = high == 0 && low >> 32 == 0xFFFF
+        let isCompatible = high == 0 && low >> 32 == 0 && low > 1
+        let isTranslated = high == 0x64_FF9B << 32 && low >> 32 == 0
+        return isMapped || isCompatible || isTranslated ? IPAddress(v4: UInt32(truncatingIfNeeded: low)) : nil
+    }
+
+    private init?(v4 number: UInt32) {
+        self.init((0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - $0 * 8)) })
+    }
+
+    private static let special: [IPPrefix] = [
+        ("0.0.0.0", 8), ("10.0.0.0", 8), ("100.64.0.0", 10), ("127.0.0.0", 8), ("169.254.0.0", 16),
+        ("172.16.0.0", 12), ("192.0.0.0", 24), ("192.0.2.0", 24), ("192.88.99.0", 24), ("192.168.0.0", 16),
+        ("198.18.0.0", 15), ("198.51.100.0", 24), ("203.0.113.0", 24), ("224.0.0.0", 4), ("240.0.0.0", 4),
+        ("2001::", 23), ("2001:db8::", 32), ("3fff::", 20),
+    ].compactMap { text, length in IPAddress(text).map { IPPrefix($0, length: length) } }
+}
+
+/// A prefix: the addresses whose first bits are equal.
+struct IPPrefix: Hashable, Sendable {
+    let address: IPAddress
+    /// The number of bits that are compared.
+    let length: Int
+
+    init(_ address: IPAddress, length: Int) {
+        self.address = address
+        self.length = min(max(length, 0), address.family.width)
+    }
+
+    func contains(_ other: IPAddress) -> Bool {
+        guard other.family == address.family else { return false }
+        if length <= 64 {
+            // A shift by all 64 bits gives zero.
+            return (address.high ^ other.high) >> (64 - UInt64(length)) == 0
+        }
+        return address.high == other.high && (address.low ^ other.low) >> (128 - UInt64(length)) == 0
+    }
+}
+
+/// A rule that says which addresses may be connected to.
+///
+/// The transport applies the rule to each address before it opens a connection, so also after a redirect and when a
+/// name changes its address between two requests. With a proxy the rule sees the proxy's address only: the proxy itself
+/// must refuse the addresses behind it.
+public struct AddressPolicy: Sendable {
+    let allows: @Sendable (IPAddress) -> Bool
+    var isAny = false
+
+    /// A policy that allows every address.
+    public static let any = AddressPolicy(allows: { _ in true }, isAny: true)
+
+    /// A policy that allows only addresses that are open to everyone: no loopback, private or link-local ones.
+    ///
+    /// Use this policy in programs that fetch URLs from strangers, who might otherwise reach the network behind the
+    /// firewall.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration()
+    /// configuration.network.addressPolicy = .publicOnly
+    /// configuration.network.maximumBodySize = 20 << 20
+    /// ```
+    public static let publicOnly = AddressPolicy { $0.isPublic }
+
+    /// Returns a policy with a rule of the caller's own.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration()
+    /// configuration.network.addressPolicy = .custom { $0.isPublic || $0 == IPAddress("10.0.0.7") }
+    /// ```
+    /// - Parameter allows: returns whether an address may be connected to. A thread of the transport calls this
+    ///   closure, so it must not block.
+    public static func custom(_ allows: @escaping @Sendable (IPAddress) -> Bool) -> AddressPolicy {
+        AddressPolicy(allows: allows)
     }
 }

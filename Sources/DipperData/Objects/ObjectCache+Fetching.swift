@@ -39,7 +39,7 @@ extension ObjectCache {
     /// Begins a look at the disk. No prefetch starts until it is known whether an urgent call fetches.
     private func beginLook(
         _ id: ObjectSearchID, _ forms: any FormStore, _ want: ObjectWant,
-        _ look: (LookUpQueue.Place) -> LookUp?
+        _ look: (Workers.Place) -> Workers.Ticket?
     ) {
         let reservation = want.queue == .fast ? forms.reserve() : nil
         driver.withLock { machine in

@@ -193,6 +193,8 @@ extension ObjectCache {
             // A removed object must not replace one that was added after the removal.
             guard mayWrite() else { return written(.failed) }
             if object.isAdded {
+                // A fetch that has begun since the object was added did not find it on disk.
+                forms.remove(key, from: .all)
                 try forms.add(form, for: origin.request.with(\.key, key))
                 return written(.stored)
             }

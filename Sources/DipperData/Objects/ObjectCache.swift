@@ -120,7 +120,7 @@ package final class ObjectCache<Maker: ObjectMaker>: Sendable {
     /// Work that the graph has asked for and that can be moved or ended.
     enum Running: Sendable {
         /// A look at the disk.
-        case look(LookUp?)
+        case look(Workers.Ticket?)
         /// A look at the disk that waits for its turn, as a call of the data cache.
         case turn(DataTask)
         case fetch(DataTask, isOwn: Bool)
@@ -300,7 +300,7 @@ package final class ObjectCache<Maker: ObjectMaker>: Sendable {
 
         /// Runs a turn, and then the code of the program's own that follows.
         func takeTurn(_ turn: () -> Void) {
-            let steps = Afterwards.collect(turn)
+            let steps = Afterwards.steps(after: turn)
             for step in steps { step() }
         }
     }

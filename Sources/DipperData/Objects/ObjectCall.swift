@@ -25,14 +25,15 @@ package final class ObjectCall<Maker: ObjectMaker>: Sendable {
         let (want, isOver) = state.withLock { (ObjectWant($0.queue, $0.priority), $0.isOver) }
         guard !isOver else { return }
         let id = ask(want)
-        // The call may have ended before it had its number.
-        let isLate = state.withLock { state in
-            guard !state.isOver else { return true }
+        // The call may have ended, or been moved, before it had its number.
+        let now: ObjectWant? = state.withLock { state in
+            guard !state.isOver else { return nil }
             state.cache = cache
             state.id = id
-            return false
+            return ObjectWant(state.queue, state.priority)
         }
-        if isLate { cache.cancel(id) }
+        guard let now else { return cache.cancel(id) }
+        if now != want { cache.change(id, to: now) }
     }
 
     private var place: (cache: ObjectCache<Maker>, id: ObjectRequestID)? {

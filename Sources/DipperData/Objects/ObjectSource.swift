@@ -28,12 +28,12 @@ package protocol FormStore: AnyObject, Sendable {
     func waitsForDisk(_ request: DataRequest) -> Bool
     /// Finds out whether there is an entry, in the order of urgency.
     /// - Returns: the look-up; `nil` if it has been answered.
-    func find(_ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (Bool) -> Void) -> LookUp?
+    func find(_ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (Bool) -> Void) -> Workers.Ticket?
     /// Reads an entry, in the order of urgency.
     /// - Returns: the look-up; `nil` if it has been answered.
     func read(
-        _ key: CacheKey, _ place: LookUpQueue.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
-    ) -> LookUp?
+        _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+    ) -> Workers.Ticket?
     /// Returns whether there is an entry.
     func has(_ key: CacheKey) -> Bool
     /// Keeps the stored form of an object that was made from an answer.

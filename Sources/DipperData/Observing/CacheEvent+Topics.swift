@@ -31,9 +31,6 @@ extension CacheEvent {
         public static let failures = Topics(rawValue: 1 << 9)
         /// All topics.
         public static let all = Topics(rawValue: .max)
-
-        /// The topics that the engine hears of from the scheduler's notes.
-        static let notes: Topics = [.calls, .jobs, .lookUps, .attempts]
     }
 }
 

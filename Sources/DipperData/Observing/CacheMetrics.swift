@@ -42,10 +42,3 @@ struct CacheMetrics: Sendable {
         firstByte.recordNanoseconds(metrics.firstByte.nanoseconds)
     }
 }
-
-extension Duration {
-    fileprivate var nanoseconds: Int64 {
-        let (seconds, attoseconds) = components
-        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
-    }
-}

@@ -24,7 +24,6 @@ package final class EventHub: Sendable {
     /// The topics that at least one sink wants.
     private let wanted = Atomic<UInt16>(0)
     private let listeners = Mutex(Listeners())
-    private let onChange = AtomicLazyReference<WishListener>()
 
     /// - Parameters:
     ///   - name: the cache's name, a dimension of each metric.
@@ -51,7 +50,7 @@ package final class EventHub: Sendable {
             updateWanted(listeners)
             return listeners.last
         }
-        if number == nil { sink.end() } else { tellChange() }
+        if number == nil { sink.end() }
         return number
     }
 
@@ -62,7 +61,7 @@ package final class EventHub: Sendable {
             updateWanted(listeners)
             return removed
         }
-        if removed != nil { tellChange() }
+        withExtendedLifetime(removed) {}
     }
 
     /// Tells all sinks that no event follows.
@@ -82,18 +81,6 @@ package final class EventHub: Sendable {
         let topics = listeners.all.reduce(into: CacheEvent.Topics()) { $0.formUnion($1.topics) }
         wanted.store(topics.rawValue, ordering: .releasing)
     }
-
-    /// The listener to the wishes of the sinks.
-    private final class WishListener: Sendable {
-        let tell: @Sendable () -> Void
-
-        init(_ tell: @escaping @Sendable () -> Void) { self.tell = tell }
-    }
-
-    /// Sets the closure that is called whenever the wanted topics may have changed. Call this method once.
-    func whenWishesChange(_ body: @escaping @Sendable () -> Void) { _ = onChange.storeIfNil(WishListener(body)) }
-
-    private func tellChange() { onChange.load()?.tell() }
 
     // MARK: Events
 

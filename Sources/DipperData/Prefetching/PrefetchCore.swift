@@ -148,7 +148,7 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
             shared.endHooks.append(body)
             return nil
         }
-        if let result { place { body(result) } }
+        if let result { driver.callbackQueue.perform { body(result) } }
     }
 
     package var value: PrefetchResult<Request> {
@@ -168,12 +168,8 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
         }
     }
 
-    private func place(_ work: @escaping @Sendable () -> Void) {
-        if let run = driver.callbackQueue.run { run(work) } else { work() }
-    }
-
     /// Whether hooks run on a queue. Such a queue may be held up, so code that awaits the end does not wait for it.
-    private var isQueued: Bool { driver.callbackQueue.run != nil }
+    private var isQueued: Bool { !driver.callbackQueue.isInPlace }
 
     /// Has the hooks called if there is news. If they are being called already, they hear of this news as well.
     private func tell() {
@@ -193,7 +189,7 @@ package final class PrefetchCore<Request: Sendable>: Sendable {
             while tellNext() {}
             return
         }
-        place { if self.tellNext() { self.placeTurn() } }
+        driver.callbackQueue.perform { if self.tellNext() { self.placeTurn() } }
     }
 
     /// Tells the hooks the next piece of news.

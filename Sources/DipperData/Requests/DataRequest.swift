@@ -34,6 +34,30 @@ public struct DataRequest: Sendable {
         case bypass
     }
 
+    /// The options that few requests set.
+    private struct Rare: Sendable {
+        var unparsed: String?
+        var key: CacheKey?
+        var timeout: Duration?
+        var freshness: FreshnessPolicy?
+        var memoryExpiration: Expiration?
+        var diskExpiration: Expiration?
+        var memoryAccessExtension: AccessExtension?
+        var diskAccessExtension: AccessExtension?
+        var retryPolicy: RetryPolicy?
+        var waitsForDiskWrite = false
+        var durability = Durability.relaxed
+        var callbackQueue: CallbackQueue?
+    }
+
+    private var boxed: Boxed<Rare>?
+
+    private mutating func change(_ body: (inout Rare) -> Void) {
+        var changed = exchange(&boxed, with: nil) ?? Boxed(Rare())
+        body(&changed.value)
+        boxed = changed
+    }
+
     private var box: RequestHooks.Box?
 
     package var hasHooks: Bool { box != nil }
@@ -44,7 +68,10 @@ public struct DataRequest: Sendable {
     }
 
     /// The text or the provider's key that the request was made from; `nil` if it was made from a URL.
-    private var unparsed: String?
+    private var unparsed: String? {
+        get { boxed?.value.unparsed }
+        set { change { $0.unparsed = newValue } }
+    }
     /// The URL to fetch; `nil` if a provider supplies the bytes, or if the text given was not a URL. In the second case
     /// each call ends with ``DipperError/invalidURL``.
     public private(set) var url: URL?
@@ -57,7 +84,10 @@ public struct DataRequest: Sendable {
     /// ```swift
     /// let request = DataRequest(url).with(\.key, "front page")        // whatever the query of the URL
     /// ```
-    public var key: CacheKey?
+    public var key: CacheKey? {
+        get { boxed?.value.key }
+        set { change { $0.key = newValue } }
+    }
     /// The order of the job inside its queue.
     public var priority = Priority.normal
     /// The longest time that the fetch may take, from the start of its first attempt, including retries and the waits
@@ -66,25 +96,46 @@ public struct DataRequest: Sendable {
     /// ```swift
     /// let request = DataRequest(url).with(\.timeout, .seconds(20))
     /// ```
-    public var timeout: Duration?
+    public var timeout: Duration? {
+        get { boxed?.value.timeout }
+        set { change { $0.timeout = newValue } }
+    }
     /// The policy that says which tiers may answer; `nil` uses the cache's default.
     public var cachePolicy: CachePolicy?
     /// The policy that decides whether a stored answer may be used without asking the server; `nil` uses the cache's
     /// default.
-    public var freshness: FreshnessPolicy?
+    public var freshness: FreshnessPolicy? {
+        get { boxed?.value.freshness }
+        set { change { $0.freshness = newValue } }
+    }
     /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
     /// memory. This time may be longer than on disk. If this and the cache's configuration are `nil`, the disk's
     /// expiration applies.
-    public var memoryExpiration: Expiration?
+    public var memoryExpiration: Expiration? {
+        get { boxed?.value.memoryExpiration }
+        set { change { $0.memoryExpiration = newValue } }
+    }
     /// The time for which the entry counts as present on disk; `nil` uses the cache's default.
-    public var diskExpiration: Expiration?
+    public var diskExpiration: Expiration? {
+        get { boxed?.value.diskExpiration }
+        set { change { $0.diskExpiration = newValue } }
+    }
     /// The effect of a hit in memory on the expiration there; `nil` uses the cache's default.
-    public var memoryAccessExtension: AccessExtension?
+    public var memoryAccessExtension: AccessExtension? {
+        get { boxed?.value.memoryAccessExtension }
+        set { change { $0.memoryAccessExtension = newValue } }
+    }
     /// The effect of a hit on disk on the expiration there; `nil` uses the cache's default.
-    public var diskAccessExtension: AccessExtension?
+    public var diskAccessExtension: AccessExtension? {
+        get { boxed?.value.diskAccessExtension }
+        set { change { $0.diskAccessExtension = newValue } }
+    }
     /// The rule for retries; `nil` uses the cache's default. Each call keeps its own policy, even if several calls
     /// share a fetch.
-    public var retryPolicy: RetryPolicy?
+    public var retryPolicy: RetryPolicy? {
+        get { boxed?.value.retryPolicy }
+        set { change { $0.retryPolicy = newValue } }
+    }
     /// Whether the task ends only when the entry is on disk, even if the cache has the entry already and is still
     /// writing it.
     ///
@@ -96,13 +147,22 @@ public struct DataRequest: Sendable {
     /// let request = DataRequest(url).with(\.waitsForDiskWrite, true).with(\.durability, .durable)
     /// let data = try await cache.getData(request).value       // on the device by now
     /// ```
-    public var waitsForDiskWrite = false
+    public var waitsForDiskWrite: Bool {
+        get { boxed?.value.waitsForDiskWrite ?? false }
+        set { change { $0.waitsForDiskWrite = newValue } }
+    }
     /// The point at which the entry counts as written: once the system has it, or once the device has it. Calls wait
     /// for that point with ``waitsForDiskWrite`` or ``DataCache/addDataAndWait(_:for:)-(_,DataRequest)``. If several
     /// calls share a fetch, the entry is durable if one of them wants it durable.
-    public var durability = Durability.relaxed
+    public var durability: Durability {
+        get { boxed?.value.durability ?? .relaxed }
+        set { change { $0.durability = newValue } }
+    }
     /// The queue on which this call's closures run; `nil` uses the cache's queue.
-    public var callbackQueue: CallbackQueue?
+    public var callbackQueue: CallbackQueue? {
+        get { boxed?.value.callbackQueue }
+        set { change { $0.callbackQueue = newValue } }
+    }
 
     /// Creates a request for a URL, with the cache's defaults.
     ///
@@ -111,7 +171,6 @@ public struct DataRequest: Sendable {
     /// ```
     public init(_ url: URL) {
         self.url = url
-        unparsed = nil
     }
 
     /// Creates a request from text. Text that is not a URL is no error here: the call that uses the request ends with
@@ -157,7 +216,7 @@ public struct DataRequest: Sendable {
         if let own = url, let other = source.url, !Redirect.isSameOrigin(own, other) {
             copy.credentials = nil
             copy.headers = Redirect.headers(
-                headers, from: own, to: other, sensitive: Set(sensitiveHeaders.map { $0.lowercased() }))
+                headers, from: own, to: other, sensitive: hooks.sensitiveNames)
         }
         return copy
     }

@@ -90,7 +90,7 @@ final class DiskTier: Sendable {
     let logger: Logger
     let history: StoreHistory
     let now: @Sendable () -> Date
-    let writer: WorkerPool
+    let writer: Workers
     private let state: Mutex<State>
     let accesses = Mutex<[String: EntryIndex.Access]>([:])
     let staged = Mutex(Staged())
@@ -142,7 +142,7 @@ final class DiskTier: Sendable {
         var options = options
         options.stagingLimit = min(max(1, options.stagingLimit), 1 << 40)
         self.options = options
-        writer = WorkerPool(name: JoinableThread.name(options.name, "disk"), threads: 1)
+        writer = Workers(name: JoinableThread.name(options.name, "disk"), threads: 1)
         self.logger = logger
         self.history = history
         self.now = now

@@ -21,7 +21,8 @@ package final class StoreHistory: Sendable {
 
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
-    private let claims = Mutex<[CacheKey: [Claim.Standing]]>([:])
+    /// The first of the claims of each key, which are linked.
+    private let claims = Mutex<[CacheKey: Claim.Standing]>([:])
 
     package init() {}
 
@@ -38,14 +39,18 @@ package final class StoreHistory: Sendable {
     /// Creates a claim for work that will bring an entry for the key.
     func claim(_ key: CacheKey) -> Claim {
         let claim = Claim(key, self)
-        claims.withLock { $0[key, default: []].append(claim.standing) }
+        claims.withLock { claims in
+            claim.standing.next = claims[key]
+            claims[key] = claim.standing
+        }
         return claim
     }
 
     fileprivate func end(_ claim: Claim) {
         claims.withLock { claims in
-            claims[claim.key]?.removeAll { $0 === claim.standing }
-            if claims[claim.key]?.isEmpty == true { claims[claim.key] = nil }
+            let (ended, next) = (claim.standing, exchange(&claim.standing.next, with: nil))
+            guard let first = claims[claim.key], first !== ended else { return claims[claim.key] = next }
+            first.all.first { $0.next === ended }?.next = next
         }
     }
 
@@ -56,7 +61,7 @@ package final class StoreHistory: Sendable {
         cleared.store(
             Self.moments.add(1, ordering: .sequentiallyConsistent).newValue, ordering: .sequentiallyConsistent)
         claims.withLock { claims in
-            for standing in claims.values.joined() { standing.revoke(.all) }
+            for first in claims.values { for standing in first.all { standing.revoke(.all) } }
         }
     }
 
@@ -85,14 +90,14 @@ package final class StoreHistory: Sendable {
     /// Records that the entry of a key is being removed from some tiers.
     func remove(_ key: CacheKey, from tiers: CacheTiers) {
         claims.withLock { claims in
-            for standing in claims[key] ?? [] { standing.revoke(tiers) }
+            if let first = claims[key] { for standing in first.all { standing.revoke(tiers) } }
         }
     }
 
     /// Records that a complete entry is being kept under the key.
     func supersede(_ key: CacheKey) {
         claims.withLock { claims in
-            for standing in claims[key] ?? [] { standing.supersede() }
+            if let first = claims[key] { for standing in first.all { standing.supersede() } }
         }
     }
 }
@@ -102,7 +107,12 @@ package final class Claim: Sendable {
     /// The state of a claim: the tiers for which it is revoked, and whether a later write has superseded it.
     fileprivate final class Standing: Sendable {
         private let lost = Atomic<UInt8>(0)
+        /// The next claim of the key, under the lock of the history.
+        nonisolated(unsafe) var next: Standing?
         private static let superseded: UInt8 = 0x80
+
+        /// This claim and those after it.
+        var all: some Sequence<Standing> { sequence(first: self) { $0.next } }
 
         func revoke(_ tiers: CacheTiers) { lost.bitwiseOr(tiers.rawValue, ordering: .sequentiallyConsistent) }
         func supersede() { lost.bitwiseOr(Self.superseded, ordering: .sequentiallyConsistent) }
@@ -141,6 +151,9 @@ package final class Claim: Sendable {
 
     /// Whether the entry was removed from any tier while the work was running.
     var isRevoked: Bool { !standing.revoked.isEmpty }
+
+    /// Whether the entry was removed from memory and disk while the work was running.
+    var isOutdated: Bool { standing.revoked.isSuperset(of: [.memory, .disk]) }
 }
 
 /// The check that a tier makes, under its own lock, before it keeps an entry.

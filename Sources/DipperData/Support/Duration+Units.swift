@@ -7,6 +7,12 @@ extension Duration {
         return Int(whole.partialValue) + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
     }
 
+    /// Whole nanoseconds, rounded towards zero; at most three hundred years.
+    var nanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return min(max(seconds, -9_000_000_000), 9_000_000_000) * 1_000_000_000 + attoseconds / 1_000_000_000
+    }
+
     /// Seconds.
     var timeInterval: Double {
         Double(components.seconds) + Double(components.attoseconds) * 1e-18

@@ -107,13 +107,14 @@ final class MemoryTier<Value: Sendable>: Sendable {
     ) {
         let bounds = bounds.withLock { $0 }
         let now = now().timeIntervalSince1970
+        let isAllowed = { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true }
         // The share is one of the configured limit, so that the size of a value worth keeping does not depend on memory
         // pressure.
         guard entryCost <= min(bounds.given.cost / Limits.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
             // mutant MemoryTier: `hanges == nil, ` => `hanges != nil, `
-            if changes == nil, let removed = shard(of: key).remove(key, if: isWanted) { account(removed: removed) }
+            if changes == nil, let removed = shard(of: key).remove(key, if: isAllowed) { account(removed: removed) }
             return
         }
         let entry = MemoryEntry(
@@ -121,8 +122,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         // Added before the entry can be found, so that a removal of derived entries misses none.
         derived.add(key)
         let (replaced, isInserted) = shard(of: key).insert(
-            entry, stamp: stamp(), unlessChangedSince: changes,
-            ifAllowed: { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true })
+            entry, stamp: stamp(), unlessChangedSince: changes, ifAllowed: isAllowed)
         guard isInserted else { return derived.remove(key) }
         cost.add(entryCost, ordering: .relaxed)
         count.add(1, ordering: .relaxed)

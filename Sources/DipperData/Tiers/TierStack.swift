@@ -31,6 +31,8 @@ final class TierStack: Sendable {
         var changes: TierChanges
         /// The time before which records count as absent, in seconds since 1970.
         var hiddenBefore: TimeInterval
+        /// The wait for the end of its rest.
+        var rest: Task<Void, any Error>?
 
         /// Whether nothing is left to do for now. What waits while the tier rests has to wait.
         var isSettled: Bool { changes.isEmpty || (!changes.isRunning && health.restsUntil != nil) }
@@ -54,7 +56,6 @@ final class TierStack: Sendable {
     private let options: Options
     private let history: StoreHistory
     private let time: TimeSource
-    private let timers: TimerQueue
     private let now: @Sendable () -> Date
     private let logger: Logger
     private let state: Mutex<State>
@@ -67,7 +68,6 @@ final class TierStack: Sendable {
         self.options = options
         self.history = history
         self.time = time
-        timers = TimerQueue(time)
         self.now = now
         self.logger = logger
         let member = Member(changes: TierChanges(limit: options.waitingLimit), hiddenBefore: -.infinity)
@@ -143,7 +143,7 @@ final class TierStack: Sendable {
         case .take(let record): return record
         case .ask:
             let tier = tiers[number]
-            let result = await TimeLimit(duration: options.timeLimit, timers: timers).run {
+            let result = await TimeLimit(duration: options.timeLimit, time: time).run {
                 try await tier.record(named: name)
             }
             ended(number, result)
@@ -212,7 +212,7 @@ final class TierStack: Sendable {
         }) {
             Task {
                 let tier = tiers[number]
-                let result = await TimeLimit(duration: options.changeTimeLimit, timers: timers).run {
+                let result = await TimeLimit(duration: options.changeTimeLimit, time: time).run {
                     switch change {
                     case .store(let record, let expiration):
                         try await tier.store(record, named: name, until: expiration)
@@ -253,7 +253,15 @@ final class TierStack: Sendable {
         }
         for continuation in settled { continuation.resume() }
         if let wakes {
-            timers.schedule(at: wakes) { [weak self] in self?.carryOut(number) }
+            let rest = Task { [weak self, time] in
+                try await time.sleep(wakes)
+                self?.carryOut(number)
+            }
+            let (old, isClosed) = state.withLock { state in
+                (exchange(&state.members[number].rest, with: rest), state.isClosed)
+            }
+            old?.cancel()
+            if isClosed { rest.cancel() }
         } else {
             carryOut(number)
         }
@@ -276,6 +284,6 @@ final class TierStack: Sendable {
     func shutdown() async {
         state.withLock { $0.isClosed = true }
         await settle()
-        timers.end()
+        for rest in state.withLock({ $0.members.compactMap(\.rest) }) { rest.cancel() }
     }
 }

@@ -103,13 +103,19 @@ public final class ManualClock: Clock, Sendable {
     /// try await clock.waitForSleepers(1)
     /// clock.advanceToNextSleeper()
     /// ```
-    /// - Parameter limit: the time after which the wait fails, of the real clock.
+    /// - Parameters:
+    ///   - span: the time within which they are to wake up, of this clock; `nil` for any time.
+    ///   - limit: the time after which the wait fails, of the real clock.
     /// - Throws: `WaitTimeout` if there are fewer in time, or if the task is cancelled.
     public func waitForSleepers(
-        _ count: Int, within limit: Duration = WaitTimeout.standard
+        _ count: Int, dueWithin span: Duration? = nil, within limit: Duration = WaitTimeout.standard
     ) async throws(WaitTimeout) {
-        try await state.wait(within: limit, until: { $0.sleepers.count >= count }) {
-            "\($0.sleepers.count) of \(count) sleepers were there"
+        @Sendable func found(_ state: State) -> Int {
+            guard let span else { return state.sleepers.count }
+            return state.sleepers.values.count { state.now.duration(to: $0.due) <= span }
+        }
+        try await state.wait(within: limit, until: { found($0) >= count }) {
+            "\(found($0)) of \(count) sleepers were there"
         }
     }
 }

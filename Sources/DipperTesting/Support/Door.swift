@@ -1,6 +1,7 @@
 import Dispatch
 
-/// A barrier that blocks threads until the test opens it.
+/// A barrier that blocks threads until the test opens it, and at most two minutes, so that a test that fails before it
+/// opens the door does not hang.
 package final class Door: Sendable {
     private struct State {
         var arrivals = 0
@@ -17,7 +18,7 @@ package final class Door: Sendable {
 
     package func pass() {
         state.update { $0.arrivals += 1 }
-        inside.wait()
+        _ = inside.wait(timeout: .now() + .seconds(120))
         // Lets the next thread pass.
         if state.value.staysOpen { inside.signal() }
     }

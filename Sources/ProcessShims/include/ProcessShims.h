@@ -4,6 +4,8 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/types.h>
 
 /* Starts a program in a process group of its own, in the root folder, with no signal blocked and with the default

@@ -144,6 +144,62 @@ struct NamespaceTests {
         }
     }
 
+    @Test("a table that refuses all packets concerns only those that a rule sends there")
+    func rules() async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        let probe = try net.probe()
+        try net.ip(
+            net.near, "route add default via 10.70.0.1\nroute add unreachable default metric 4278198272 table 70")
+        try await probe.waitUntil("203.0.113.1", isReachable: true)
+        #expect(try await probe.reaches("example.org"))
+        try net.ip(net.near, "rule add to 203.0.113.0/24 table 70")
+        try await probe.waitUntil("203.0.113.1", isReachable: false)
+        #expect(try await probe.reaches("198.51.100.1"))
+    }
+
+    @Test("a route that takes the place of another is a change, also if it was there before")
+    func replacedRoutes() async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        let probe = try net.probe()
+        for _ in 0..<2 {
+            try net.ip(net.near, "route replace default via 10.70.0.1\nroute replace ::/0 via fd70::1")
+            for host in ["203.0.113.1", "2001:db8::1"] { try await probe.waitUntil(host, isReachable: true) }
+            try net.ip(net.near, "route replace unreachable default\nroute replace unreachable ::/0 metric 1024")
+            for host in ["203.0.113.1", "2001:db8::1"] { try await probe.waitUntil(host, isReachable: false) }
+        }
+    }
+
+    @Test("what the kernel only repeats is no change")
+    func repeated() async throws {
+        let net = try Namespaces()
+        defer { net.close() }
+        let probe = try net.probe()
+        func set(_ verb: String, _ address: String, lifetime: Int) throws {
+            let times = "valid_lft \(lifetime) preferred_lft \(lifetime)"
+            try net.ip(net.near, "addr \(verb) \(address)/32 dev up0 \(times)")
+        }
+        try await probe.waitUntil("10.70.0.1", isReachable: true)
+        try set("add", "10.90.0.1", lifetime: 900)
+        try await probe.wait("network")
+        // The first repetition may come with what else the link says.
+        for lifetime in 901...903 { try set("change", "10.90.0.1", lifetime: lifetime) }
+        try await Task.sleep(for: .milliseconds(300))
+        // Reads what the probe has printed so far.
+        #expect(try await probe.reaches("10.90.0.1"))
+        let told = probe.count("network")
+        for lifetime in 904...906 {
+            try set("change", "10.90.0.1", lifetime: lifetime)
+            try await Task.sleep(for: .milliseconds(150))
+        }
+        #expect(try await probe.reaches("10.90.0.1"))
+        let before = probe.events.count
+        try set("add", "10.90.0.2", lifetime: 900)
+        try await probe.wait("network", after: before)
+        #expect(probe.count("network") == told + 1)
+    }
+
     /// The larger burst exceeds the kernel's buffer for a listener that does not read at once, so the kernel drops some
     /// messages.
     @Test("the end of a burst of changes is not missed", .inCheck, arguments: [200, 3_000])

@@ -57,7 +57,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     public var response: ValueResponse<Value> {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
-                await withCheckedContinuation { feed.wait($0) }
+                await withUnsafeContinuation { feed.wait($0) }
             } onCancel: {
                 cancel()
             }

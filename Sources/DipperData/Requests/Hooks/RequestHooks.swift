@@ -6,6 +6,8 @@ struct RequestHooks: Sendable {
     var redirectHandler: RedirectHandler?
     var followsRedirects = true
     var sensitiveHeaders: Set<String> = []
+    /// The lower-cased names.
+    var sensitiveNames: Set<String> { Set(sensitiveHeaders.map { $0.lowercased() }) }
     var credentials: Credentials?
     var validation = ResponseValidation.success
     var wantsErrorBody = false

@@ -16,7 +16,8 @@ import Foundation
 public protocol DataProvider: Sendable {
     /// The key by which the bytes are cached.
     var cacheKey: CacheKey { get }
-    /// Whether the bytes are at hand anyway. The cache does not keep such bytes on disk unless the request says so.
+    /// Whether the bytes are at hand anyway. Such a provider waits for no download, and no prefetch waits for it: up to
+    /// four are asked at a time, the fourth only for an urgent call. The cache does not keep such bytes on disk unless the request says so.
     var isLocal: Bool { get }
     /// Returns the bytes.
     ///

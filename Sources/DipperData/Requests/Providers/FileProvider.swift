@@ -62,7 +62,7 @@ public struct FileProvider: DataProvider {
     }
 
     /// The threads that read files. Reading blocks, and Swift's cooperative threads must not.
-    private static let readers = WorkerPool(name: "dipper-file", threads: 2)
+    private static let readers = Workers(name: "dipper-file", threads: 2)
 
     private static func read(_ file: URL, upTo limit: Int) -> Result<Data, DipperError> {
         guard file.isFileURL else { return .failure(.unreadable.with(detail: "'\(file)' is no file")) }

@@ -1,0 +1,253 @@
+import Foundation
+import Synchronization
+
+/// An attempt at a source: the requests that it takes, from the first one to the answer that counts. A value that sends
+/// nothing.
+struct Attempt: Sendable {
+    /// The step that follows an answer.
+    enum Step: Sendable {
+        /// Take this answer: it counts.
+        case answer(TransferResponse)
+        /// Take the stored answer: it is still valid.
+        case notModified(TransferResponse)
+        /// Send ``request`` again: it has changed.
+        case again
+        /// Follow the redirect, if the caller's handler does not object.
+        case redirect(to: URL, TransferResponse)
+        /// Ask for other credentials, which the server demands.
+        case challenge(String, TransferResponse)
+        case failed(DipperError)
+    }
+
+    /// The URL of the source.
+    let origin: URL
+    /// The present URL before the modifier changes it, to which validators and partial bodies belong.
+    private(set) var url: URL
+    /// The URL that the present or the last request was sent to; the modifier may have changed it.
+    private(set) var sentURL: URL
+    private var headers: HTTPHeaders
+    private let hooks: RequestHooks
+    private let maximumRedirects: Int
+    private(set) var chain = RedirectChain()
+    var redirects: Int { chain.hops.count }
+    /// The stored answer that the request asks about by its validators.
+    private(set) var stored: StoredData?
+    /// The partial body that the request continues.
+    private(set) var partial: PartialBody?
+    private var continuations = 0
+    /// Whether a challenge of the server has been answered. An attempt answers only one.
+    private var hasAnsweredChallenge = false
+    private var isAnonymous = false
+    var authorization: String?
+    /// Whether the request asks for a range: the attempt's own, the caller's or the modifier's.
+    var asksForRange = false
+
+    /// Creates an attempt.
+    /// - Parameters:
+    ///   - origin: the URL of the source.
+    ///   - asked: the URL that the caller asked for. A source of another origin gets none of the credentials meant for
+    ///     it.
+    init(
+        _ origin: URL, insteadOf asked: URL? = nil, headers: HTTPHeaders, hooks: RequestHooks, maximumRedirects: Int,
+        stored: StoredData?,
+        partial: PartialBody?
+    ) {
+        self.origin = origin
+        url = origin
+        sentURL = origin
+        let asked = asked ?? origin
+        self.headers = Redirect.headers(headers, from: asked, to: origin, sensitive: hooks.sensitiveNames)
+        isAnonymous = !Redirect.isSameOrigin(asked, origin)
+        self.hooks = hooks
+        self.maximumRedirects = maximumRedirects
+        // If the caller asks for a range or sets a condition, the attempt adds no range or condition of its own.
+        let isPlain = headers.isEmpty || !Self.ranges.contains { headers[$0] != nil }
+        self.stored = isPlain && stored.map { !Validators($0.info.headers).isEmpty } ?? false ? stored : nil
+        self.partial = isPlain && self.stored == nil ? partial : nil
+    }
+
+    /// The fields that ask for a part of an answer, or set a condition.
+    private static let ranges = [
+        "Range", "If-None-Match", "If-Modified-Since", "If-Range", "If-Match", "If-Unmodified-Since",
+    ]
+
+    /// The request to send now.
+    var request: TransferRequest {
+        var request = TransferRequest(url: url, headers: headers)
+        if let stored = asked {
+            for field in Validators(stored.info.headers).conditionalFields {
+                request.headers.append(field.name, field.value)
+            }
+        }
+        if let partial = continued {
+            for field in partial.fields { request.headers[field.name] = field.value }
+            request.offset = partial.bytes.count
+        }
+        if wantsCredentials, let authorization { request.headers["Authorization"] = authorization }
+        request.keepsErrorBody = hooks.wantsErrorBody
+        request.isForOwnOrigin = !isAnonymous
+        return request
+    }
+
+    /// Forgets the stored answer, because it is not for the request as the hooks have changed it.
+    mutating func forgetStored() {
+        stored = nil
+    }
+
+    /// Notes where the modifier has sent the request. The next request begins from ``url`` again.
+    mutating func sent(to url: URL) {
+        // mutant RequestHook|Redirect: `sentURL = url` => `(self.url, sentURL) = (url, url)`
+        sentURL = url
+    }
+
+    /// The stored answer, if it is for the present URL. After a redirect to another URL its validator means nothing
+    /// (RFC 9110, section 8.8.1).
+    private var asked: StoredData? { stored.flatMap { $0.info.url == url.withoutFragment ? $0 : nil } }
+
+    /// The partial body, if it is for the present URL.
+    private var continued: PartialBody? { partial.flatMap { $0.url == url.withoutFragment ? $0 : nil } }
+
+    /// Whether there are credentials that may be sent to the present URL.
+    var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
+
+    mutating func received(_ response: TransferResponse) -> Step {
+        if hooks.followsRedirects,
+            let target = Redirect.target(of: response.status, headers: response.headers, from: sentURL)
+        {
+            switch target {
+            case .failure(let error): return .failed(error)
+            case .success(let url):
+                if redirects >= maximumRedirects { return .failed(.tooManyRedirects) }
+                // Only the caller can know that the downgrade is acceptable.
+                // mutant Redirect: `L, to: url) {` => `L, to: sentURL) {`
+                if hooks.redirectHandler == nil, Redirect.isDowngrade(from: sentURL, to: url) {
+                    return .failed(.insecureRedirect)
+                }
+                return .redirect(to: url, response)
+            }
+        }
+        switch response.status {
+        case 304:
+            guard let stored = asked else { break }
+            if Refreshing.concerns(stored.info.headers, response.headers) { return .notModified(response) }
+            self.stored = nil
+            return .again
+        case 206:
+            if continued != nil { return continuation(response) }
+            guard asksForRange else { return .failed(.malformedResponse.with(detail: "a part that was not asked for")) }
+        case 416 where continued != nil:
+            self.partial = nil
+            return .again
+        case 401:
+            if wantsCredentials, hooks.credentials?.canAnswer == true, !hasAnsweredChallenge {
+                return .challenge(response.headers["WWW-Authenticate"] ?? "", response)
+            }
+        default:
+            break
+        }
+        return .answer(response)
+    }
+
+    private mutating func continuation(_ response: TransferResponse) -> Step {
+        guard let partial = continued, partial.isContinued(by: response) else {
+            self.partial = nil
+            return .again
+        }
+        let longer = partial.continued(by: response)
+        guard let total = longer.total, longer.bytes.count < total else {
+            guard longer.total == longer.bytes.count else {
+                // The server has not said where the body ends, or the body ends elsewhere.
+                self.partial = nil
+                return .again
+            }
+            return .answer(
+                TransferResponse(status: 200, headers: longer.headers, body: longer.bytes, metrics: response.metrics))
+        }
+        self.partial = longer
+        continuations += 1
+        return continuations <= Self.mostContinuations ? .again : .failed(.truncated)
+    }
+
+    /// The largest number of parts that are fetched from a server that sends a body in pieces of its own size.
+    private static let mostContinuations = 100
+
+    /// Returns the partial body that an answer which was broken off leaves for the next attempt.
+    func left(by response: TransferResponse) -> PartialBody? {
+        if response.status == 206 {
+            guard let here = continued, here.isContinued(by: response) else { return partial }
+            return here.continued(by: response)
+        }
+        return PartialBody(response, of: url.withoutFragment) ?? partial
+    }
+
+    /// Returns the request that follows a redirect.
+    func redirected(to target: URL) -> TransferRequest {
+        var next = request
+        next.headers = Redirect.headers(next.headers, from: sentURL, to: target, sensitive: hooks.sensitiveNames)
+        next.url = target
+        next.isForOwnOrigin = !isAnonymous && Redirect.isSameOrigin(origin, target)
+        return next
+    }
+
+    /// Goes on with the request that follows a redirect.
+    /// - Parameters:
+    ///   - proposed: the result of ``redirected(to:)``. Fields in which `next` differs from it are the handler's own;
+    ///     all others are dropped if the redirect leads to another origin, even if the handler alone has led there.
+    ///   - hop: the redirecting answer.
+    mutating func follow(_ next: TransferRequest, proposed: TransferRequest, after hop: RedirectChain.Hop) {
+        chain.append(hop, from: sentURL, to: next.url)
+        headers = Redirect.headers(headers, from: sentURL, to: next.url, sensitive: hooks.sensitiveNames)
+        // Credentials are not sent again, even if a later redirect leads back to their origin.
+        if !Redirect.isSameOrigin(origin, next.url) { isAnonymous = true }
+        headers = headers.changed(from: proposed.headers, to: next.headers)
+        url = next.url
+        sentURL = next.url
+    }
+
+    mutating func answerChallenge(_ authorization: String?) {
+        hasAnsweredChallenge = true
+        self.authorization = authorization
+    }
+}
+
+/// A transfer whose bytes come from a ``DataProvider``.
+final class ProviderTransfer: Transfer {
+    private struct State {
+        var task: Task<Void, Never>?
+        /// The receiver of the end; `nil` once it has been told.
+        var receive: (@Sendable (TransferEvent) -> Void)?
+    }
+
+    private let state: Mutex<State>
+
+    init(_ provider: any DataProvider, receive: @escaping @Sendable (TransferEvent) -> Void) {
+        state = Mutex(State(receive: receive))
+        let task = Task { [weak self] in
+            let result: Result<TransferResponse, DipperError>
+            do {
+                result = .success(TransferResponse(body: try await provider.data()))
+            } catch let error as DipperError {
+                result = .failure(error)
+            } catch is CancellationError {
+                result = .failure(.cancelled)
+            } catch {
+                result = .failure(.unreadable.with(detail: "\(error)"))
+            }
+            self?.end(result)
+        }
+        state.withLock { $0.task = task }
+    }
+
+    func cancel() {
+        state.withLock { $0.task }?.cancel()
+        end(.failure(.cancelled))
+    }
+
+    func setThrottled(_ isThrottled: Bool) {}
+    func setQueue(_ queue: FetchQueue) {}
+
+    private func end(_ result: Result<TransferResponse, DipperError>) {
+        let receive = state.withLock { exchange(&$0.receive, with: nil) }
+        receive?(.finished(result))
+    }
+}

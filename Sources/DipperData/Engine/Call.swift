@@ -1,0 +1,154 @@
+import Foundation
+
+/// The constant parts of a call, shared by its task and by the job it makes.
+final class Call: Sendable {
+    let request: DataRequest
+    let key: CacheKey
+    private let defaults: Defaults
+    /// Whether each source, the request's own and then its alternatives, is local. Providers are code of the program's
+    /// own, so they are asked here and never under a lock.
+    private let localSources: [Bool]
+
+    /// The options of requests that have none of their own.
+    final class Defaults: Sendable {
+        let cachePolicy: DataRequest.CachePolicy
+        let freshness: FreshnessPolicy
+        let retryPolicy: RetryPolicy
+        let timeout: Duration?
+        let callbackQueue: CallbackQueue
+
+        init(
+            cachePolicy: DataRequest.CachePolicy, freshness: FreshnessPolicy, retryPolicy: RetryPolicy,
+            timeout: Duration?, callbackQueue: CallbackQueue
+        ) {
+            self.cachePolicy = cachePolicy
+            self.freshness = freshness
+            self.retryPolicy = retryPolicy
+            self.timeout = timeout
+            self.callbackQueue = callbackQueue
+        }
+    }
+
+    init(_ request: DataRequest, key: CacheKey, defaults: Defaults) {
+        self.request = request
+        self.key = key
+        self.defaults = defaults
+        localSources = request.hasHooks ? ([request.source] + request.alternatives).map { $0?.isStandIn == true } : []
+    }
+
+    /// Returns whether the bytes of a source are at hand anyway.
+    /// - Parameter source: 0 for the request's own source, then its alternatives.
+    func isLocal(_ source: Int) -> Bool { source < localSources.count && localSources[source] }
+
+    /// Whether an alternative stands in for this call only.
+    var hasStandIns: Bool { localSources.dropFirst().contains(true) }
+
+    /// A copy of the call without alternatives that would stand in for one call only.
+    var withoutStandIns: Call { Call(request.withoutStandIns, key: key, defaults: defaults) }
+
+    var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
+    var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
+    var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
+    var timeout: Duration? { request.timeout ?? defaults.timeout }
+    var callbackQueue: CallbackQueue { request.callbackQueue ?? defaults.callbackQueue }
+
+    /// Whether the network may answer.
+    var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
+    /// Whether a tier below memory may answer.
+    func looksUp(in store: DataStore) -> Bool {
+        (store.disk != nil || store.tiers != nil) && (cachePolicy == .useCache || cachePolicy == .cacheOnly)
+    }
+    /// Whether tiers that others use may have the answer.
+    var mayBeShared: Bool {
+        guard request.url != nil, request.url?.user == nil else { return false }
+        let isPersonal = request.headers.fields.contains {
+            ["authorization", "cookie", "proxy-authorization"].contains($0.name.lowercased())
+        }
+        return !isPersonal && !request.isForThisProcess && !(request.hasHooks && request.hooks.changesRequests)
+    }
+    /// Whether what comes from the network is kept on disk.
+    var keepsOnDisk: Bool {
+        switch cachePolicy {
+        case .useCache, .fromMemoryOrRefresh: true
+        // A local source can be read again as easily as an entry on disk.
+        case .ignoreCache: !isLocal(0) && !request.isForThisProcess
+        case .memoryOnly, .cacheOnly, .bypass: false
+        }
+    }
+    /// Whether a call that waits for the disk fails unless the entry is on the device.
+    var mustBeDurable: Bool { request.durability == .durable && (keepsOnDisk || cachePolicy == .cacheOnly) }
+    /// Whether what comes from the network is kept in memory.
+    var keepsInMemory: Bool { cachePolicy != .bypass && cachePolicy != .cacheOnly }
+    /// Whether the call accepts only what the network says now.
+    var insistsOnNetwork: Bool { cachePolicy == .ignoreCache || cachePolicy == .bypass }
+
+    private var hasDirectives: Bool {
+        !request.headers.isEmpty && request.headers.fields.contains { CacheKey.isDirective($0.name) }
+    }
+
+    /// The cache directives of the request (RFC 9111, section 5.2.1).
+    var directives: CacheControl { CacheControl(request: request.headers) }
+
+    /// Whether the request has a validation of its own.
+    var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
+
+    /// Returns whether the request's validation accepts a stored answer that was fetched for another call.
+    func accepts(_ value: StoredData) -> Bool {
+        guard hasOwnValidation else { return (200...299).contains(value.info.status) }
+        let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
+        return request.validation.check(answer) == nil
+    }
+
+    /// Returns how the call may use a stored answer.
+    func use(of value: StoredData, at now: TimeInterval) -> StoredUse {
+        accepts(value) && cachePolicy != .bypass ? use(of: value.info, at: now) : .revalidate
+    }
+
+    /// Returns how the call may use a stored answer whose bytes the validation accepts.
+    func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
+        // The common case: a fresh entry without variants, and a request without directives.
+        if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }
+        return info.isChosen(by: request.headers) ? use(ofChosen: info, at: now) : .revalidate
+    }
+
+    /// Returns how the call may use a stored answer that the request's header fields choose.
+    func use(ofChosen info: EntryInfo, at now: TimeInterval) -> StoredUse {
+        freshness.ignoresServer ? .fresh : StoredAnswer(info).use(for: request.headers, at: now)
+    }
+
+    /// Returns whether a stored answer answers the call without the network.
+    func isAnswered(by value: StoredData, at now: TimeInterval) -> Bool {
+        switch use(of: value, at: now) {
+        case .fresh, .stale, .staleWhileRevalidating: return true
+        case .revalidate:
+            return cachePolicy == .cacheOnly && value.info.isChosen(by: request.headers) && accepts(value)
+                && StoredAnswer(value.info).mayServeDisconnected(for: request.headers)
+        }
+    }
+}
+
+extension StoredAnswer {
+    init(_ info: EntryInfo) {
+        self.init(status: info.status, headers: info.headers, freshness: info.freshness)
+    }
+}
+
+/// A listener to the changes of a store.
+final class StoreListener: Sendable {
+    /// Called with the key of each entry that takes the place of an earlier one, outside of locks.
+    let replaced: @Sendable (CacheKey) -> Void
+
+    init(_ replaced: @escaping @Sendable (CacheKey) -> Void) {
+        self.replaced = replaced
+    }
+}
+
+/// The options of entries whose request has none of its own.
+struct StoreDefaults: Sendable {
+    /// `nil` if entries expire in memory as on disk.
+    var memoryExpiration: Expiration?
+    /// `nil` if the freshness policy decides.
+    var diskExpiration: Expiration?
+    var memoryAccessExtension: AccessExtension
+    var diskAccessExtension: AccessExtension
+}

@@ -1,0 +1,397 @@
+import Foundation
+import Logging
+import Synchronization
+
+/// The tiers that keep bytes: memory, the disk tier, if there is one, and the program's own tiers below them.
+final class DataStore: Sendable {
+    let memory: MemoryTier<StoredData>
+    let disk: DiskTier?
+    let tiers: TierStack?
+    let history: StoreHistory
+    let readers: Workers?
+    /// Runs what the readers would, where there is no disk tier.
+    private let thread = SeparateThread()
+    private let defaults: StoreDefaults
+    let now: @Sendable () -> Date
+    /// The listener that is told which entries are replaced.
+    let listener = AtomicLazyReference<StoreListener>()
+
+    init(
+        memory: MemoryTier<StoredData>, disk: DiskTier?, tiers: TierStack? = nil, history: StoreHistory,
+        defaults: StoreDefaults, now: @escaping @Sendable () -> Date
+    ) {
+        self.memory = memory
+        self.disk = disk
+        self.tiers = tiers
+        self.history = history
+        self.defaults = defaults
+        self.now = now
+        readers = disk.map { Workers(name: JoinableThread.name($0.options.name, "read"), threads: 2) }
+    }
+
+    // MARK: Reading
+
+    /// Returns the entry of a key from memory or disk, on the caller's thread. An entry from disk is put into memory.
+    /// - Parameter call: the call whose expirations hold in memory; `nil` for the cache's defaults.
+    func peek(_ key: CacheKey, for call: Call? = nil) -> (value: StoredData, source: ResponseSource)? {
+        if let value = memory.value(for: key) { return (value, .memory) }
+        return readThrough(key, call).map { ($0, .disk) }
+    }
+
+    private func readThrough(_ key: CacheKey, _ call: Call?) -> StoredData? {
+        guard let disk else { return nil }
+        let changes = memory.changes(of: key)
+        guard let record = disk.entry(for: key) else { return nil }
+        warm(record, call, unlessChangedSince: changes)
+        return record.value
+    }
+
+    /// Looks up a call in memory and on disk, on a reader's thread, and then in the tiers below: the entry, or the
+    /// variant of it that the call's fields choose. If there is neither, the partial body that an earlier attempt has
+    /// left is read.
+    /// - Parameter answer: called with the result and a closure. Until the closure is called, nothing is read in place
+    ///   of this look-up, so that no more is read than callers take.
+    /// - Returns: the look-up; `nil` if it has been answered from memory alone.
+    func lookUp(
+        _ key: CacheKey, _ call: Call, _ place: Workers.Place, wantsPartial: Bool,
+        _ answer: @escaping @Sendable (FoundEntry?, PartialBody?, @escaping @Sendable () -> Void) -> Void
+    ) -> Workers.Ticket? {
+        let lookUp = readers?.add(
+            place,
+            untilTaken: { delivered in
+                if let found = self.find(key, call.request.headers, for: call) { return answer(found, nil, delivered) }
+                let readPartial: @Sendable () -> PartialBody? = { wantsPartial ? self.disk?.partial(of: key) : nil }
+                guard let tiers = self.tiers, call.mayBeShared else { return answer(nil, readPartial(), delivered) }
+                // A tier may take its time, in which the disk answers others.
+                delivered()
+                self.lookBelow(tiers, key, call, place) { answer($0, $0 == nil ? readPartial() : nil, {}) }
+            })
+        if let lookUp { return lookUp }
+        let kept = kept(for: key, call).map {
+            FoundEntry(value: $0, source: .memory, place: self.place(of: $0, for: call))
+        }
+        guard kept == nil, let tiers, call.mayBeShared else {
+            answer(kept, nil, {})
+            return nil
+        }
+        lookBelow(tiers, key, call, place) { answer($0, nil, {}) }
+        return nil
+    }
+
+    /// Looks up a call in the tiers below the disk. What they have is put into memory and on disk.
+    private func lookBelow(
+        _ tiers: TierStack, _ key: CacheKey, _ call: Call, _ place: Workers.Place,
+        _ answer: @escaping @Sendable (FoundEntry?) -> Void
+    ) {
+        tiers.run(isUrgent: place.rank == .urgent) {
+            guard let first = await self.take(key, call, from: tiers) else { return answer(nil) }
+            guard let variant = first.info.variant, !variant.matches(call.request.headers) else {
+                return answer(.init(value: first, source: .shared, place: key))
+            }
+            let other = key.variant(variant.selection(for: call.request.headers), family: first.info.family)
+            let chosen = await self.take(other, call, from: tiers)
+            answer(.init(value: chosen ?? first, source: .shared, place: chosen == nil ? key : other))
+        }
+    }
+
+    private func take(_ key: CacheKey, _ call: Call, from tiers: TierStack) async -> StoredData? {
+        // The claim comes first: what is removed or replaced from now on is not brought back.
+        let claim = history.claim(key)
+        guard let record = await tiers.record(of: key), history.admits(record.value.info) else { return nil }
+        let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: record.value.info.stored))
+        guard !lifetime.isExpired(at: now().timeIntervalSince1970) else { return nil }
+        // The disk comes first, as in `add`.
+        disk?.write(EntryRecord(key: key, value: record.value, lifetime: lifetime), claim: claim, isLatest: true)
+        memory.insert(
+            record.value, for: key, cost: record.value.cost(for: key), lifetime: memoryLifetime(call),
+            permit: Permit(record.value.info, claim, isLatest: true))
+        return record.value
+    }
+
+    /// Reads the partial body that an earlier attempt has left on disk, on a reader's thread.
+    /// - Returns: false, and `answer` is not called, if there is no thread that reads.
+    func readPartial(
+        of key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (PartialBody?) -> Void
+    ) -> Bool {
+        readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
+    }
+
+    /// Runs work on a reader's thread; on a thread of its own if there is none that reads.
+    func runOnReader(_ work: @escaping @Sendable () -> Void) {
+        if readers?.add(.init(.slow, .normal), work) == nil { thread.run(work) }
+    }
+
+    /// Reads the entry of a key from memory or disk, on a reader's thread.
+    func read(
+        _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+    ) -> Workers.Ticket? {
+        if let lookUp = readers?.add(place, { answer(self.peek(key)?.value) }) { return lookUp }
+        answer(memory.value(for: key))
+        return nil
+    }
+
+    /// Finds out whether memory or disk has an entry for a key, on a reader's thread.
+    func hasEntry(
+        _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (Bool) -> Void
+    ) -> Workers.Ticket? {
+        if let lookUp = readers?.add(place, { answer(self.contains(key)) }) { return lookUp }
+        answer(memory.contains(key))
+        return nil
+    }
+
+    /// Returns the entry of a key, or the variant of it that the fields choose, on the caller's thread.
+    func find(_ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil) -> FoundEntry? {
+        guard let (value, source) = peek(key, for: call) else { return nil }
+        if let variant = value.info.variant, !variant.matches(fields),
+            case let place = key.variant(variant.selection(for: fields), family: value.info.family),
+            let (other, source) = peek(place, for: call)
+        {
+            return .init(value: other, source: source, place: place)
+        }
+        return .init(value: value, source: source, place: key)
+    }
+
+    /// Returns what memory has for the call: the entry, or the variant of it that the call's fields choose.
+    @inline(__always)
+    func kept(for key: CacheKey, _ call: Call) -> StoredData? {
+        guard call.cachePolicy != .bypass, let value = memory.value(for: key) else { return nil }
+        guard let variant = value.info.variant, !variant.matches(call.request.headers) else { return value }
+        let place = key.variant(variant.selection(for: call.request.headers), family: value.info.family)
+        return memory.value(for: place) ?? value
+    }
+
+    /// Returns the key under which memory keeps the entry that ``kept(for:_:)`` found.
+    func place(of value: StoredData, for call: Call) -> CacheKey {
+        guard let variant = value.info.variant,
+            let first = memory.part(of: call.key, { $0.info.variant }).flatMap({ $0 }), first != variant
+        else { return call.key }
+        return call.key.variant(variant.selection(for: call.request.headers), family: value.info.family)
+    }
+
+    func contains(_ key: CacheKey) -> Bool {
+        memory.contains(key) || disk?.contains(key) == true
+    }
+
+    private func warm(_ record: EntryRecord, _ call: Call?, unlessChangedSince changes: UInt64) {
+        let now = now()
+        var lifetime = Lifetime(
+            memoryExpiration(call) ?? .never,
+            extendedBy: call?.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
+        // Without a memory expiration, memory does not keep an entry longer than the disk.
+        if memoryExpiration(call) == nil {
+            lifetime.expires = record.lifetime.expires(accessedAt: now.timeIntervalSince1970)
+        }
+        memory.insert(
+            record.value, for: record.key, cost: record.value.cost(for: record.key), lifetime: lifetime,
+            permit: Permit(record.value.info), unlessChangedSince: changes)
+    }
+
+    // MARK: Changing
+
+    /// Returns whether the freshness policy lets an answer be kept.
+    func mayKeep(_ info: EntryInfo, _ call: Call) -> Bool {
+        guard !info.isStandIn else { return false }
+        guard call.freshness.ignoresServer else {
+            return Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
+        }
+        return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
+    }
+
+    /// Keeps an answer that the network delivered.
+    /// - Parameters:
+    ///   - mayKeep: whether the freshness policy allows it; see ``mayKeep(_:_:)``.
+    ///   - known: the answer that was kept for the call so far, if it is known; its other variants stay beside this
+    ///     one.
+    ///   - durability: the strongest durability that a waiting task wants.
+    ///   - claim: the right to keep the answer, claimed before it was asked for.
+    ///   - job: the job that has fetched it.
+    ///   - whenWritten: called once, with whether the answer is on disk.
+    func keep(
+        _ value: StoredData, for key: CacheKey, _ call: Call, mayKeep: Bool, beside known: FoundEntry?, onDisk: Bool,
+        _ durability: Durability, claim: Claim?, by job: CacheEvent.ID?,
+        whenWritten: @escaping @Sendable (Bool) -> Void
+    ) {
+        let info = value.info
+        let present = known?.value.info ?? memory.part(of: key) { $0.info }
+        var family = info.family
+        var place = key
+        if let variant = info.variant, let present, let other = present.variant, other.names == variant.names {
+            family = present.family
+            if other != variant {
+                place = key.variant(variant.selection, family: family)
+            } else if let known {
+                place = known.place
+            }
+        }
+        guard mayKeep else {
+            // The answer that was kept before is out of date by now, unless this one is only a failure, or it is the
+            // request that wants nothing kept.
+            let isWhole = info.status < 400 && info.status != 206 && info.status != 304
+            let isNews = isWhole || info.status == 404 || info.status == 410
+            if isNews, !call.directives.noStore, claim?.isRevoked != true { remove(place) }
+            return whenWritten(false)
+        }
+        if place != key {
+            history.supersede(key)
+            disk?.dropPartial(of: key)
+        }
+        if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
+        let kept = StoredData(
+            data: value.data,
+            info: info.with(Storing.fields(of: info.headers), family: info.variant == nil ? 0 : family))
+        add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: job, whenWritten: whenWritten)
+        if let tiers, call.keepsOnDisk, call.mayBeShared, Storing.mayShare(response: info.headers) {
+            let record = EntryRecord(key: place, value: kept, lifetime: diskLifetime(call, stored: now()))
+            // The program's codec may take its time.
+            thread.run { tiers.store(record, claim: claim) }
+        }
+    }
+
+    /// Returns how long an answer, and each redirect that led to it, is fresh for this call.
+    func freshness(
+        of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
+        after chain: RedirectChain
+    ) -> Freshness {
+        guard case .http(let byDefault) = call.freshness.rule else { return .always(from: received) }
+        // If the server says nothing, an expiration of the caller's own holds instead.
+        let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
+        let lifetime =
+            isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
+        var freshness = Freshness(
+            status: response.status, headers: response.headers, requested: requested, received: received,
+            defaultLifetime: lifetime)
+        if CacheControl(response: response.headers).noCache { freshness.until = -.infinity }
+        return chain.freshness(freshness, defaultLifetime: lifetime)
+    }
+
+    /// Keeps a value in memory, and on disk if `onDisk` says so.
+    /// - Parameters:
+    ///   - claim: the right to keep the value, of work that began before.
+    ///   - job: the job that has fetched the value; `nil` if it comes from the program.
+    ///   - stored: the time at which the bytes came; `nil` for now.
+    ///   - whenWritten: called once, with whether the value is on disk.
+    func add(
+        _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
+        claim: Claim? = nil, by job: CacheEvent.ID? = nil, stored: Date? = nil,
+        whenWritten: (@Sendable (Bool) -> Void)? = nil
+    ) {
+        let now = now()
+        history.store(at: now.timeIntervalSince1970)
+        history.supersede(key)
+        // The disk comes first: entries that are read from it go to memory, and must not be the version before.
+        if onDisk, let disk {
+            let lifetime = diskLifetime(call, stored: stored ?? now)
+            if lifetime.isExpired(at: now.timeIntervalSince1970) {
+                disk.remove(key)
+                whenWritten?(false)
+            } else {
+                disk.write(
+                    EntryRecord(key: key, value: value, lifetime: lifetime), durability, claim: claim,
+                    by: job, whenDone: whenWritten)
+            }
+        } else {
+            whenWritten?(false)
+        }
+        memory.insert(
+            value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call),
+            permit: Permit(value.info, claim))
+        listener.load()?.replaced(key)
+    }
+
+    /// Waits until the entry that a call is answered with is on disk, as ``DataRequest/waitsForDiskWrite`` says; see
+    /// ``DiskTier/settle(_:_:_:claim:whenDone:)``.
+    func settle(
+        _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
+    ) {
+        guard let disk else { return whenDone(durability == .relaxed) }
+        // The claim comes first: what is removed or replaced from now on is not brought back.
+        let claim = history.claim(key)
+        let record = memory.value(for: key).flatMap { value -> EntryRecord? in
+            let lifetime = diskLifetime(call, stored: Date(timeIntervalSince1970: value.info.stored))
+            if lifetime.isExpired(at: now().timeIntervalSince1970) { return nil }
+            return EntryRecord(key: key, value: value, lifetime: lifetime)
+        }
+        disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
+    }
+
+    /// Returns how long the answer to a call is kept on disk.
+    func diskLifetime(_ call: Call, stored: Date) -> Lifetime {
+        Lifetime(
+            diskExpiration(call), extendedBy: call.request.diskAccessExtension ?? defaults.diskAccessExtension,
+            now: stored)
+    }
+
+    private func diskExpiration(_ call: Call) -> Expiration {
+        call.request.diskExpiration ?? defaults.diskExpiration ?? call.freshness.expiration
+    }
+
+    /// Returns how long the answer to a call is kept in memory. The request or the cache decides, even if the disk
+    /// keeps the answer for a shorter time; if neither has a memory expiration, it is kept as long as on disk.
+    /// - Parameter stored: the time at which the bytes came, for an object that is made from them later; `nil` for now.
+    func memoryLifetime(_ call: Call, stored: Date? = nil) -> Lifetime {
+        let given = memoryExpiration(call)
+        let now = now()
+        var lifetime = Lifetime(
+            given ?? diskExpiration(call),
+            extendedBy: call.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
+        if given == nil, let stored {
+            let own = diskLifetime(call, stored: stored)
+            // Hits that extend the life of the bytes also extend that of an object made from them.
+            if own.accessExtension == nil { lifetime.expires = min(lifetime.expires, own.expires) }
+        }
+        return lifetime
+    }
+
+    private func memoryExpiration(_ call: Call?) -> Expiration? {
+        call?.request.memoryExpiration ?? defaults.memoryExpiration
+    }
+
+    // MARK: Removing
+
+    func remove(_ key: CacheKey, from tiers: CacheTiers = .all) {
+        history.remove(key, from: tiers)
+        // The disk comes first: entries that are read from it go to memory.
+        if tiers.contains(.disk) {
+            disk?.remove(key)
+            disk?.dropPartial(of: key)
+        }
+        if tiers.contains(.memory) { memory.remove(key) }
+        if tiers.contains(.shared) { self.tiers?.remove(key) }
+    }
+
+    /// Removes what was made from an entry.
+    func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
+        if tiers.contains(.disk) { disk?.removeDerived(of: key) }
+        if tiers.contains(.memory) { memory.removeDerived(of: key) }
+    }
+
+    /// Removes all entries, at once for readers.
+    func clear() {
+        history.clear()
+        disk?.clear()
+        memory.removeAll()
+        tiers?.hideAll()
+    }
+
+    /// Removes expired entries, and entries stored before a moment in seconds since 1970, at once for readers.
+    func flush(storedBefore limit: TimeInterval) {
+        history.flush(storedBefore: limit)
+        disk?.remove(storedBefore: limit)
+        memory.removeExpired(storedBefore: limit)
+    }
+
+    /// Returns when all changes that were asked for before have been carried out, apart from those that wait for a tier
+    /// that rests.
+    func synchronize() async {
+        await disk?.synchronize()
+        await thread.finish()
+        await tiers?.settle()
+    }
+
+    func shutdown() async {
+        await readers?.shutdown()
+        await thread.finish()
+        await tiers?.shutdown()
+        await disk?.shutdown()
+    }
+}

@@ -1,0 +1,300 @@
+import Foundation
+import Synchronization
+
+/// The handle of one call for bytes: await its ``value``, add hooks, cancel it, change its queue or priority.
+///
+/// ```swift
+/// let task = cache.getData(url)
+/// task.onProgress { progress in print(progress.fraction) }
+/// let data = try await task.value
+/// ```
+///
+/// ``FetchTask`` has the hooks, such as ``FetchTask/then(_:)`` and ``FetchTask/onFail(_:)``, and says when they are
+/// called. The call continues if the handle is released. A task ends exactly once, with a result or an error.
+public final class DataTask: FetchTask {
+    /// The bytes of the answer.
+    public typealias Value = Data
+    /// The bytes and where they came from.
+    public typealias Response = DataResponse
+
+    /// The state of a task.
+    public enum State: Sendable, Hashable {
+        /// The task waits in its queue, or is being looked up on disk.
+        case waiting
+        case transferring
+        /// The transfer is held back for more urgent work.
+        case paused
+        /// The task waits for the network or for a back-off.
+        case parked
+        case finished
+        case failed(DipperError)
+    }
+
+    /// An event in the life of a task.
+    public enum Event: Sendable {
+        /// The state of the task when the stream was created. This event comes first.
+        case state(DataTask.State)
+        case progress(TaskProgress)
+        /// A failure. If it is not fatal, the task waits and tries again.
+        case failure(DipperError, isFatal: Bool)
+        /// A new attempt begins.
+        case retry
+        case finished(DataResponse)
+    }
+
+    /// The call as it was made, or the call for the smaller source if that has taken its place.
+    var call: Call { substituted.load() ?? asked }
+    private let asked: Call
+    /// The call for the smaller source, which is made if the cache does not have the larger one.
+    private let substitute: Call?
+    private let substituted = AtomicLazyReference<Call>()
+    /// Whether the task fetches newer bytes for calls that have been answered with bytes that are out of date.
+    let isRevalidation: Bool
+    /// The queue the call was made in.
+    public let requestedQueue: FetchQueue
+    /// The identity of the call in the events of the cache.
+    let identity = EventIdentity()
+    private let feed = TaskFeed<Event>()
+    private let link: Mutex<Link>
+
+    // What only the engine uses.
+
+    nonisolated(unsafe) var wait: FetchWait
+    /// The task itself while it waits, so that it is there for the engine.
+    private nonisolated(unsafe) var own: DataTask?
+    /// Whether the task was cancelled before it waited.
+    nonisolated(unsafe) var isGivenUp = false
+
+    /// The task's connection to the engine.
+    private struct Link {
+        /// The engine; `nil` before the task waits for it, and after the end.
+        var engine: Engine?
+        var priority: Priority
+        /// The queue that the task was in when it ended; `nil` before.
+        var queue: FetchQueue?
+        /// The network attempts of the fetch when the task ended.
+        var attempts = 0
+        var wantsProgress = false
+        /// The closure that looks at the bytes before all of them have arrived.
+        var viewer: (@Sendable (Data) -> Void)?
+    }
+
+    init(_ call: Call, queue: FetchQueue, orElse substitute: Call? = nil, isRevalidation: Bool = false) {
+        asked = call
+        self.substitute = substitute
+        self.isRevalidation = isRevalidation
+        requestedQueue = queue
+        wait = FetchWait(queue)
+        link = Mutex(Link(priority: call.request.priority))
+    }
+
+    /// The request of this call. If its ``DataRequest/lowDataSource`` is fetched in place of the URL, this is the
+    /// request for that source.
+    public var request: DataRequest { call.request }
+
+    /// The key by which the call is deduplicated and cached. If the request has a ``DataRequest/lowDataSource`` that is
+    /// fetched in place of the URL, this is the key of that source, as soon as the cache has found nothing for the URL.
+    public var key: CacheKey { call.key }
+
+    // MARK: The result
+
+    /// The bytes of the answer.
+    ///
+    /// Cancelling the Swift task that awaits them cancels this call. Code that awaits them may continue before the
+    /// call's hooks have run.
+    public var value: Data {
+        get async throws(DipperError) { try await response.data }
+    }
+
+    /// The answer: the bytes and where they came from.
+    ///
+    /// Cancelling the Swift task that awaits it cancels this call. Code that awaits it may continue before the call's
+    /// hooks have run.
+    public var response: DataResponse {
+        get async throws(DipperError) {
+            let result = await withTaskCancellationHandler {
+                await withUnsafeContinuation { feed.wait($0) }
+            } onCancel: {
+                cancel()
+            }
+            return try result.get()
+        }
+    }
+
+    // MARK: Events
+
+    /// Calls a closure now and then with the bytes of the body received so far, in place: on a thread that moves bytes,
+    /// or on the caller's thread.
+    package func onBytes(_ body: @escaping @Sendable (Data) -> Void) {
+        let engine = link.withLock { link in
+            link.viewer = body
+            return link.engine
+        }
+        engine?.post { $0.wantBytes(self) }
+    }
+
+    /// The events of the task from now on, after its present state. The stream ends with the task.
+    ///
+    /// ```swift
+    /// for await event in task.events {
+    ///     if case .progress(let progress) = event { print(progress.fraction) }
+    /// }
+    /// ```
+    public var events: AsyncStream<Event> {
+        let events = feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
+        wantProgress()
+        return events
+    }
+
+    /// Has the engine report progress from now on, beginning with the present progress, because the next bytes may be
+    /// long in coming.
+    private func wantProgress() {
+        let engine = link.withLock { link in
+            link.wantsProgress = true
+            return link.engine
+        }
+        engine?.post { $0.wantProgress(self) }
+    }
+
+    // MARK: Cancelling and moving
+
+    /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
+    ///
+    /// ```swift
+    /// task.cancel()
+    /// ```
+    public func cancel() { engine?.post { $0.cancel(self) } }
+
+    /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
+    public func moveToSlowQueue() { engine?.post { $0.move(self, to: .slow) } }
+    /// Moves this call to `fastQueue`, as an urgent call that joins it would.
+    package func moveToFastQueue() { engine?.post { $0.move(self, to: .fast) } }
+
+    private var engine: Engine? { link.withLock { $0.engine } }
+
+    /// The priority of the call inside its queue. It can be changed while the call waits.
+    ///
+    /// ```swift
+    /// task.priority = .high
+    /// ```
+    public var priority: Priority {
+        get { link.withLock { $0.priority } }
+        set {
+            let engine = link.withLock { link in
+                link.priority = newValue
+                return link.engine
+            }
+            engine?.post { $0.setPriority(newValue, of: self) }
+        }
+    }
+
+    /// The queue the call is in now, or was in when it ended.
+    public var queue: FetchQueue {
+        let now = engine?.ask { _ in self.wait.fetch == nil ? nil : self.wait.queue } ?? nil
+        return now ?? link.withLock { $0.queue } ?? requestedQueue
+    }
+
+    /// The number of network attempts made so far by the fetch that this call waits for.
+    public var attempts: Int {
+        let now = engine?.ask { _ in self.wait.fetch?.attempts } ?? nil
+        return now ?? link.withLock { $0.attempts }
+    }
+
+    /// The state of the task now.
+    public var state: State {
+        if let outcome = feed.outcome { return Self.state(outcome) }
+        let now = engine?.ask { _ in self.wait.fetch?.state } ?? nil
+        // The task may have ended meanwhile.
+        return feed.outcome.map(Self.state) ?? now ?? .waiting
+    }
+
+    private static func state(_ outcome: Result<DataResponse, DipperError>) -> State {
+        switch outcome {
+        case .success: .finished
+        case .failure(let error): .failed(error)
+        }
+    }
+
+    /// The identifier of the call in the events of the cache.
+    package var eventID: CacheEvent.ID { identity.id }
+
+    // MARK: Engine interface
+
+    /// Whether it is still open which source is fetched.
+    var isUndecided: Bool { substitute != nil && substituted.load() == nil }
+
+    /// Turns to the smaller source, because the cache does not have the larger one.
+    func turnToSubstitute() {
+        if let substitute { _ = substituted.storeIfNil(substitute) }
+    }
+
+    /// Connects the task to the engine that it is about to wait for.
+    func attach(_ engine: Engine) { link.withLock { $0.engine = engine } }
+
+    /// Begins to wait.
+    /// - Parameter reads: whether the tiers may answer.
+    func begin(reads: Bool) {
+        wait = FetchWait(requestedQueue, level: UInt8(priority.level), reads: reads, fetches: call.mayFetch)
+        own = self
+    }
+
+    /// Lets go of the engine, so that a task that is kept keeps no cache and no body alive.
+    func detach(in queue: FetchQueue, attempts: Int) {
+        own = nil
+        let engine = link.withLock { link in
+            link.queue = queue
+            link.attempts = attempts
+            return exchange(&link.engine, with: nil)
+        }
+        withExtendedLifetime(engine) {}
+    }
+
+    // Methods that return a Boolean return `true` if the caller must call `flush()` after releasing its locks.
+
+    /// Ends the task. Without effect on a task that has ended.
+    func end(_ result: Result<DataResponse, DipperError>) -> Bool {
+        feed.end(result, on: call.callbackQueue) { self.flush() }
+    }
+
+    func tellFailure(_ error: DipperError) -> Bool {
+        feed.fail(error, on: call.callbackQueue) { self.flush() }
+    }
+
+    func tellRetry() -> Bool {
+        feed.retry(on: call.callbackQueue) { self.flush() }
+    }
+
+    /// Forgets the closure of ``onBytes(_:)``.
+    package func ignoreBytes() {
+        let viewer = link.withLock { exchange(&$0.viewer, with: nil) }
+        _ = consume viewer
+    }
+
+    var hasViewer: Bool { link.withLock { $0.viewer != nil } }
+    /// Whether a hook or a stream wants to hear of progress.
+    var wantsProgress: Bool { link.withLock { $0.wantsProgress } }
+
+    func show(_ bytes: Data) { link.withLock { $0.viewer }?(bytes) }
+
+    /// Takes the latest progress, in place of earlier progress.
+    func tell(_ progress: TaskProgress) -> Bool {
+        feed.progress(progress, on: call.callbackQueue) { self.flush() }
+    }
+
+    /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.
+    public func add(_ hook: TaskHook<DataResponse>) {
+        if feed.add(hook, on: call.callbackQueue, { self.flush() }) { flush() }
+        if case .progress = hook { wantProgress() }
+    }
+
+    /// Calls the hooks that have news to hear, one after the other, without holding a lock.
+    func flush() { feed.flush() }
+}
+
+extension DataTask.Event: TaskEvent {
+    package typealias Output = DataResponse
+    package typealias State = DataTask.State
+    package typealias Preview = Never
+}
+
+extension DataTask: RedactedStringConvertible {}

@@ -1,0 +1,214 @@
+import Foundation
+import Synchronization
+
+/// The answers that count, and what is kept of them.
+extension Engine {
+    /// Takes an answer with a body of its own.
+    func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
+        var response = response
+        response.metrics.redirects = run.attempt.redirects
+        let lead = fetch.sources.lead
+        let number = wait(for: fetch)
+        judge(response, for: fetch.demand.hasOwnValidation ? [lead] + fetch.calls : []) { [response] engine, verdicts in
+            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+            // A call with a validation of its own may have joined meanwhile.
+            if verdicts.areOfAll(fetch.calls) {
+                engine.answered(fetch, run, response, verdicts)
+            } else {
+                engine.answered(fetch, run, response)
+            }
+        }
+    }
+
+    private func answered(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ verdicts: Verdicts) {
+        let lead = fetch.sources.lead
+        let refusal = verdicts.refusal(of: response, by: lead)
+        // Each call has a validation of its own.
+        let call =
+            refusal == nil ? lead : fetch.waiters.first { verdicts.refusal(of: response, by: $0.call) == nil }?.call
+        guard let call else { return refused(fetch, run, response, refusal) }
+        // What the tiers have may be better than a server error that a validation accepts (`stale-if-error`, RFC 5861).
+        guard response.status >= 500, let found = fetch.findings.found else {
+            return accepted(fetch, run, response, call, verdicts)
+        }
+        let number = wait(for: fetch)
+        judge(found.value, for: [call]) { engine, onFound in
+            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+            let moment = engine.now().timeIntervalSince1970
+            if onFound.isAnsweredAllTheSame(call, by: found.value, isOffline: false, at: moment) {
+                engine.refused(fetch, run, response, refusal)
+            } else {
+                engine.accepted(fetch, run, response, call, verdicts)
+            }
+        }
+    }
+
+    private func refused(_ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ refusal: DipperError?) {
+        var error = refusal ?? .status(response.status)
+        error.retryAfter = response.headers["Retry-After"].flatMap { RetryAfter.delay(from: $0, now: now()) }
+        failed(fetch, error)
+    }
+
+    private func accepted(
+        _ fetch: Fetch, _ run: Run, _ response: TransferResponse, _ call: Call, _ verdicts: Verdicts
+    ) {
+        for waiter in fetch.waiters {
+            guard let error = verdicts.refusal(of: response, by: waiter.call), !error.mayPass else { continue }
+            waiter.wait.refusal = error
+            leave(waiter, .failed)
+        }
+        let isStandIn = fetch.sources.isStandIn
+        let value = StoredData(
+            data: response.body,
+            info: info(
+                of: response, url: run.attempt.url.withoutFragment, call, run, fetch.findings.claim,
+                isStandIn: isStandIn))
+        deliver(
+            value, of: fetch, run, for: call, source: .network, metrics: response.metrics, verdicts,
+            isComplete: !isStandIn)
+    }
+
+    /// Takes the server's confirmation that the stored answer is still valid.
+    func confirmed(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
+        guard let stored = run.attempt.stored else { return }
+        let lead = fetch.sources.lead
+        var refreshed = response
+        refreshed.status = stored.info.status
+        refreshed.headers = Refreshing.headers(stored.info.headers, refreshedBy: response.headers)
+        let value = StoredData(
+            data: stored.data,
+            info: info(
+                of: refreshed, url: stored.info.url, lead, run, fetch.findings.claim, family: stored.info.family))
+        // If each use must be confirmed, one more confirmation tells the disk nothing new.
+        let isNews = !value.info.saysTheSame(as: stored.info)
+        let number = wait(for: fetch)
+        judge(value, for: fetch.calls) { engine, verdicts in
+            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+            engine.deliver(
+                value, of: fetch, run, for: lead, source: .revalidated, metrics: response.metrics, verdicts,
+                isNewsToDisk: isNews)
+        }
+    }
+
+    private func info(
+        of response: TransferResponse, url: String, _ call: Call, _ run: Run, _ claim: Claim?, family: UInt64 = 0,
+        isStandIn: Bool = false
+    ) -> EntryInfo {
+        let chain = run.attempt.chain
+        let received = now().timeIntervalSince1970
+        // An answer to this request alone is not kept, so there are no variants to choose from.
+        let variant = Variant(vary: chain.vary(with: response.headers), request: run.sent)
+        let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
+        return EntryInfo(
+            url: url, status: response.status, headers: response.headers, stored: received,
+            freshness: isStandIn
+                ? Freshness(generated: received, until: received)
+                : store.freshness(of: response, call, requested: run.requested, received: received, after: chain),
+            variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
+            begun: claim?.begun ?? StoreHistory.now)
+    }
+
+    private func deliver(
+        _ value: StoredData, of fetch: Fetch, _ run: Run, for call: Call, source: ResponseSource,
+        metrics: TransferMetrics, _ verdicts: Verdicts, isNewsToDisk: Bool = true, isComplete: Bool = false
+    ) {
+        fetch.sources.follow(call)
+        if isComplete, fetch.findings.complete() { store.disk?.dropPartial(of: fetch.key) }
+        fetch.run = nil
+        events.answered(fetch, source)
+        let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)
+        let mayKeep = mayStore && store.mayKeep(value.info, call)
+        let write = PendingWrite()
+        keep(value, of: fetch, for: call, write, mayStore: mayStore, mayKeep: mayKeep, isNewsToDisk: isNewsToDisk)
+        let answer = Fetch.Answer(
+            response: DataResponse(
+                data: value.data, info: value.info, source: source, attempts: fetch.attempts, metrics: metrics),
+            write: write)
+        // Calls with other header fields may need another variant, or an answer of their own if this one may not be
+        // kept for others. Calls with a validation of their own may need another answer. The call that the answer was
+        // fetched for takes it in any case.
+        let isForAll = mayKeep && !value.info.headers.varying.contains("*")
+        var next: Call?
+        for waiter in fetch.waiters {
+            let other = waiter.call
+            if isFor(other, value, call, isForAll: isForAll, verdicts) {
+                leave(waiter, .fetched(answer))
+            } else if next == nil {
+                next = other
+            }
+        }
+        if let next { beginAnew(fetch, for: next) } else { settle(fetch, isFinishing: true) }
+    }
+
+    private func keep(
+        _ value: StoredData, of fetch: Fetch, for call: Call, _ write: PendingWrite, mayStore: Bool, mayKeep: Bool,
+        isNewsToDisk: Bool
+    ) {
+        let (demand, found) = (fetch.demand, fetch.findings.found)
+        let isKeepable = demand.keepsInMemory && !value.info.isStandIn
+        guard isKeepable, mayStore else {
+            // The answer that was kept before is out of date by now.
+            if isKeepable, value.info.status < 400, fetch.findings.claim?.isRevoked != true {
+                store.remove(found?.place ?? fetch.key)
+            }
+            return write.end(isOnDisk: false)
+        }
+        // An entry that must be durable now may not have been durable before.
+        let keepsOnDisk = demand.keepsOnDisk && (isNewsToDisk || demand.durability == .durable)
+        store.keep(
+            value, for: fetch.key, call, mayKeep: mayKeep, beside: found, onDisk: keepsOnDisk, demand.durability,
+            // mutant Removal: `claim: fetch.findings.claim, by: fetch` => `claim: nil, by: fetch`
+            claim: fetch.findings.claim, by: fetch.identity.id, whenWritten: write.end)
+    }
+
+    private func isFor(
+        _ other: Call, _ value: StoredData, _ call: Call, isForAll: Bool, _ verdicts: Verdicts
+    ) -> Bool {
+        if other === call { return true }
+        // A call that has named no stand-in waits for the real answer.
+        if value.info.isStandIn, !other.hasStandIns { return false }
+        let isSame = other.request.headers == call.request.headers
+        return (isSame || (isForAll && value.info.isChosen(by: other.request.headers)))
+            && verdicts.accepts(value, for: other)
+    }
+
+    /// Lets a fetch begin again, for a call that the answer was not for.
+    private func beginAnew(_ fetch: Fetch, for call: Call) {
+        fetch.findings.beginAnew()
+        fetch.sources.begin(anewFor: call)
+        fetch.findings.failure = nil
+        forgetLookUp(of: fetch)
+        queues.remove(fetch)
+        settle(fetch)
+        enter(fetch)
+    }
+}
+
+/// The write of an answer, and the calls that wait for its end.
+final class PendingWrite: Sendable {
+    private struct State {
+        /// Whether the answer is on disk; `nil` until the write has ended.
+        var isOnDisk: Bool?
+        var waiting: [@Sendable (Bool) -> Void] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// Ends the write, or says that there is none.
+    func end(isOnDisk: Bool) {
+        let waiting = state.withLock { state in
+            state.isOnDisk = isOnDisk
+            return exchange(&state.waiting, with: [])
+        }
+        for tell in waiting { tell(isOnDisk) }
+    }
+
+    /// Calls a closure with whether the answer is on disk: when the write has ended, or at once if it has.
+    func whenEnded(_ tell: @escaping @Sendable (Bool) -> Void) {
+        let isOnDisk = state.withLock { state in
+            if state.isOnDisk == nil { state.waiting.append(tell) }
+            return state.isOnDisk
+        }
+        if let isOnDisk { tell(isOnDisk) }
+    }
+}

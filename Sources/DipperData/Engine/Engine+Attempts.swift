@@ -1,0 +1,368 @@
+import Foundation
+
+/// The attempts of a fetch: from its turn, over hooks, redirects and challenges, to an answer that counts or a failure.
+extension Engine {
+    /// Begins the turn of a fetch that has got a slot.
+    func start(_ fetch: Fetch) {
+        // If all calls can be answered by the look-up that is under way, the network is not asked before.
+        if fetch.lookUpState == .underWay, !fetch.needsNetwork { return }
+        goToNetwork(fetch)
+    }
+
+    func goToNetwork(_ fetch: Fetch) {
+        queues.reachNetwork(fetch)
+        reconsider()
+        if exchange(&fetch.findings.isRetry, with: false) {
+            for waiter in fetch.waiters { tell(waiter) { $0.tellRetry() } }
+        }
+        events.note(fetch, .transferring(fetch.queue))
+        let unparked = fetch.findings.unpark()
+        fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
+        if unparked > 0 {
+            fetch.findings.held += unparked
+            account { $0.unpark(unparked) }
+        }
+        let lead = fetch.sources.lead
+        guard !fetch.demand.insistsOnNetwork, let value = store.kept(for: fetch.key, lead) else {
+            return beginAttempt(fetch)
+        }
+        // The entry may have come into memory by another way since the call was made.
+        let number = wait(for: fetch)
+        judge(value, for: fetch.calls) { engine, verdicts in
+            guard let fetch = engine.awaiting.removeValue(forKey: number) else { return }
+            engine.beginAttempt(fetch, unlessAnsweredBy: value, verdicts)
+        }
+    }
+
+    /// Returns a number by which the result of work elsewhere finds a fetch.
+    func wait(for fetch: Fetch) -> UInt64 {
+        let number = nextNumber()
+        awaiting[number] = fetch
+        return number
+    }
+
+    private func beginAttempt(_ fetch: Fetch, unlessAnsweredBy value: StoredData, _ verdicts: Verdicts) {
+        guard !fetch.isOver else { return }
+        let moment = now().timeIntervalSince1970
+        let found = FoundEntry(value: value, source: .memory, place: store.place(of: value, for: fetch.sources.lead))
+        let isForAll = fetch.waiters.allSatisfy {
+            $0.call.cachePolicy != .ignoreCache && verdicts.use(of: value, for: $0.call, at: moment) == .fresh
+        }
+        if isForAll { return answer(fetch, with: found) }
+        fetch.findings.find(found)
+        beginAttempt(fetch)
+    }
+
+    /// Ends all calls of a fetch with an entry of the tiers, which has come meanwhile.
+    private func answer(_ fetch: Fetch, with found: FoundEntry) {
+        events.answered(fetch, found.source)
+        let response = DataResponse(found.value, source: found.source)
+        for waiter in fetch.waiters {
+            fetch.findings.find(found)
+            leave(waiter, .fetched(.init(response: response, write: nil, place: found.place)))
+        }
+        settle(fetch, isFinishing: true)
+    }
+
+    private func beginAttempt(_ fetch: Fetch) {
+        // Without a way to the host no attempt is made, and none is counted.
+        guard canReach(fetch) else { return failed(fetch, .unreachable) }
+        guard fetch.findings.isLeftOnDisk, fetch.findings.partial == nil else { return confirm(fetch) }
+        let number = wait(for: fetch)
+        let place = Workers.Place(fetch.queue, fetch.sources.lead.request.priority)
+        let isRead = store.readPartial(of: fetch.key, place) { partial in
+            self.post { $0.readBack(number, partial) }
+        }
+        if !isRead, awaiting.removeValue(forKey: number) != nil { confirm(fetch) }
+    }
+
+    private func readBack(_ number: UInt64, _ partial: PartialBody?) {
+        guard let fetch = awaiting.removeValue(forKey: number), !fetch.isOver else { return }
+        if let count = fetch.findings.readBack(partial) { hold(count, for: fetch) }
+        // The entry may have been removed meanwhile.
+        fetch.findings.reclaim(store.history.claim(fetch.key), store.history, isFirst: fetch.attempts == 0)
+        confirm(fetch)
+    }
+
+    /// Makes an attempt that asks whether what the tiers have is still valid, if the call may use it.
+    private func confirm(_ fetch: Fetch) {
+        let lead = fetch.sources.lead
+        guard let found = fetch.confirmable else { return attempt(fetch, confirming: nil) }
+        let number = wait(for: fetch)
+        judge(found.value, for: [lead]) { engine, verdicts in
+            guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver else { return }
+            // The hooks may change the fields that choose the answer, so the choice is made after they have run.
+            let isChosen = lead.request.hooks.changesRequests || found.value.info.isChosen(by: lead.request.headers)
+            engine.attempt(
+                fetch, confirming: isChosen && verdicts.accepts(found.value, for: lead) ? found.value : nil)
+        }
+    }
+
+    private func attempt(_ fetch: Fetch, confirming stored: StoredData?) {
+        guard let url = fetch.sources.url else { return failed(fetch, .invalidURL) }
+        let time = time.now()
+        fetch.findings.attempts += 1
+        run(fetch)
+        if fetch.isThrottled { fetch.findings.budget.hold(at: time) }
+        let request = fetch.sources.lead.request
+        let partial = fetch.findings.partial
+        fetch.run = Run(
+            Attempt(
+                url, insteadOf: request.url ?? url, headers: request.headers, hooks: request.hooks,
+                maximumRedirects: options.maximumRedirects, stored: stored, partial: partial),
+            inherited: partial?.bytes.count ?? 0, wasThrottled: fetch.isThrottled, sent: request.headers)
+        if fetch.demand.hasTimeLimits {
+            let spent = fetch.findings.budget.spent(at: time)
+            for waiter in fetch.waiters { armTimeout(of: waiter, spent: spent) }
+        }
+        send(fetch)
+    }
+
+    /// Sends an attempt's present request, after the caller's hooks have changed it.
+    func send(_ fetch: Fetch) {
+        guard let run = fetch.run, !fetch.isOver else { return }
+        let attempt = run.attempt
+        if fetch.sources.provider != nil { return start(attempt.request, of: fetch, run) }
+        if let defect = DataRequest(attempt.url).defect { return failed(fetch, defect) }
+        guard canReach(attempt.sentURL) else { return failed(fetch, .unreachable) }
+        let request = attempt.request
+        // A value that was made from a server's answer must not break out of its field.
+        guard request.headers.isWellFormed else { return failed(fetch, .invalidHeader) }
+        let lead = fetch.sources.lead
+        guard lead.request.hooks.changesRequests else { return start(request, of: fetch, run) }
+        run.number = wait(for: fetch)
+        // The caller's code may wait for something, so it does not run on the loop.
+        Task.detached { [number = run.number] in
+            do throws(DipperError) {
+                let prepared = try await attempt.prepared(for: lead)
+                self.post { $0.prepared(number, prepared) }
+            } catch {
+                self.post { engine in
+                    if let fetch = engine.awaiting.removeValue(forKey: number) { engine.failed(fetch, error) }
+                }
+            }
+        }
+    }
+
+    private func prepared(_ number: UInt64, _ prepared: Attempt.Prepared) {
+        guard let fetch = awaiting[number], !fetch.isOver, let run = fetch.run else {
+            awaiting[number] = nil
+            return
+        }
+        run.attempt = prepared.attempt
+        if prepared.attempt.redirects == 0, let chosen = storedAnswer(to: fetch, asSent: prepared.sent) {
+            let lead = fetch.sources.lead
+            return judge(chosen.value, for: fetch.calls) { engine, verdicts in
+                guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver, let run = fetch.run
+                else { return }
+                let moment = engine.now().timeIntervalSince1970
+                let isForAll = fetch.waiters.allSatisfy {
+                    $0.call.cachePolicy != .ignoreCache && $0.call.request.headers == lead.request.headers
+                        && verdicts.accepts(chosen.value, for: $0.call)
+                        && $0.call.use(ofChosen: chosen.value.info, at: moment) == .fresh
+                }
+                if isForAll { return engine.answer(fetch, with: chosen) }
+                engine.start(prepared.request, of: fetch, run, sent: prepared.sent)
+            }
+        }
+        awaiting[number] = nil
+        start(prepared.request, of: fetch, run, sent: prepared.sent)
+    }
+
+    /// Returns the stored answer that the request, as changed by the hooks, chooses, if that is another than the
+    /// caller's own fields choose.
+    private func storedAnswer(to fetch: Fetch, asSent sent: HTTPHeaders) -> FoundEntry? {
+        guard let found = fetch.confirmable, let variant = found.value.info.variant,
+            !variant.matches(fetch.sources.lead.request.headers)
+        else { return nil }
+        let place = fetch.key.variant(variant.selection(for: sent), family: found.value.info.family)
+        guard let value = variant.matches(sent) ? found.value : store.memory.value(for: place),
+            value.info.isChosen(by: sent)
+        else { return nil }
+        return FoundEntry(value: value, source: found.source, place: place)
+    }
+
+    // MARK: Transfers
+
+    private func start(_ asked: TransferRequest, of fetch: Fetch, _ run: Run, sent: HTTPHeaders? = nil) {
+        guard !fetch.isOver else { return }
+        run.joined = fetch.findings.partial.map { JoinedBody($0.bytes) }
+        run.attempt.sent(to: asked.url)
+        run.attempt.asksForRange = asked.headers["Range"] != nil
+        if let sent { run.sent = sent }
+        run.requested = now().timeIntervalSince1970
+        run.besides = asked.offset > 0 ? 0 : run.inherited
+        run.number = wait(for: fetch)
+        run.reception = Reception()
+        (run.progressPace, run.bytesPace) = (Pacing(), Pacing())
+        run.reception.setWanted(fetch.wantsBytes || fetch.wantsProgress)
+        fetch.sources.unreachable = nil
+        let receive: @Sendable (TransferEvent) -> Void = {
+            [weak self, number = run.number, reception = run.reception, step = progressStep] event in
+            if case .progress(let received, let expected) = event {
+                guard reception.take(received, expected, step: step) else { return }
+                self?.post { $0.progressed(number, TaskProgress(received: received, expected: expected)) }
+            } else {
+                self?.post { $0.received(event, number) }
+            }
+        }
+        if let provider = fetch.sources.provider {
+            run.transfer = ProviderTransfer(provider, receive: receive)
+            return
+        }
+        var request = asked
+        request.queue = fetch.queue
+        request.isThrottled = fetch.isThrottled
+        if request.headers["Priority"] == nil {
+            let level = fetch.sources.lead.request.priority.level
+            request.headers.append("Priority", PriorityField.text(isUrgent: fetch.queue == .fast, level: level))
+        }
+        // Without a way to the host, a kept connection would wait; a new one fails at once.
+        if sent != nil, !canReach(request.url) { request.needsNewConnection = true }
+        events.requested(fetch)
+        run.transfer = transport.start(request, receive: receive)
+    }
+
+    /// The number of bytes from which the budget for bodies is told of a transfer.
+    private var progressStep: Int { max(1, min(1 << 20, options.inFlightLimit / 512)) }
+
+    private func progressed(_ number: UInt64, _ progress: TaskProgress) {
+        guard let fetch = awaiting[number], let run = fetch.run, run.number == number else { return }
+        // The server sends the whole body instead of the rest.
+        if progress.received <= run.inherited { run.besides = run.inherited }
+        hold(progress.received + run.besides, for: fetch)
+        if fetch.isOver { return }
+        if fetch.wantsBytes { report(.bytes, of: fetch, progress) }
+        if fetch.wantsProgress { report(.progress, of: fetch, progress) }
+    }
+
+    private func received(_ event: TransferEvent, _ number: UInt64) {
+        guard let fetch = awaiting[number], let run = fetch.run, run.number == number else { return }
+        switch event {
+        case .progress: break
+        case .interrupted(let response): keepPartial(of: response, fetch, run)
+        case .finished(let result):
+            awaiting[number] = nil
+            run.transfer = nil
+            switch result {
+            case .failure(let error):
+                failed(fetch, error == .cancelled && run.isLost ? .unreachable : error)
+            case .success(let response):
+                if fetch.sources.provider == nil { events.received(response, fetch) }
+                goOn(fetch, run, after: response)
+            }
+            // Unless the next transfer holds bytes by now.
+            if fetch.run?.transfer == nil { giveBack(of: fetch) }
+        }
+    }
+
+    private func goOn(_ fetch: Fetch, _ run: Run, after response: TransferResponse) {
+        switch run.attempt.received(response) {
+        case .answer(let response): answered(fetch, run, response)
+        case .notModified(let response): confirmed(fetch, run, response)
+        case .again: send(fetch)
+        case .failed(let error): failed(fetch, error)
+        case .redirect(let target, let response): redirect(fetch, run, to: target, after: response)
+        case .challenge(let demand, let response): answerChallenge(fetch, run, demand, response)
+        }
+    }
+
+    private func answerChallenge(_ fetch: Fetch, _ run: Run, _ demand: String, _ response: TransferResponse) {
+        let credentials = fetch.sources.lead.request.hooks.credentials
+        run.number = wait(for: fetch)
+        Task.detached { [attempt = run.attempt, number = run.number] in
+            let authorization = await credentials?.field(.init(url: attempt.url, demand: demand))
+            self.post { engine in
+                guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+                guard let authorization, authorization != run.attempt.authorization else {
+                    return engine.answered(fetch, run, response)
+                }
+                run.attempt.answerChallenge(authorization)
+                engine.send(fetch)
+            }
+        }
+    }
+
+    private func redirect(_ fetch: Fetch, _ run: Run, to target: URL, after response: TransferResponse) {
+        let proposed = run.attempt.redirected(to: target)
+        let hop = RedirectChain.Hop(
+            status: response.status, headers: response.headers, requested: run.requested,
+            received: now().timeIntervalSince1970)
+        guard let handler = fetch.sources.lead.request.hooks.redirectHandler else {
+            run.attempt.follow(proposed, proposed: proposed, after: hop)
+            return send(fetch)
+        }
+        run.number = wait(for: fetch)
+        let step = RedirectHandler.Redirection(
+            status: response.status, headers: response.headers, count: run.attempt.redirects)
+        Task.detached { [number = run.number] in
+            let chosen = await handler.decide(step, proposed)
+            self.post { engine in
+                guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+                guard let chosen else { return engine.answered(fetch, run, response) }
+                run.attempt.follow(chosen, proposed: proposed, after: hop)
+                engine.send(fetch)
+            }
+        }
+    }
+
+    // MARK: Bodies
+
+    /// Counts the bytes that a transfer holds, and those that an earlier one has left for it.
+    private func hold(_ bytes: Int, for fetch: Fetch) {
+        let change = bytes - exchange(&fetch.findings.held, with: bytes)
+        if change != 0 { account { $0.take(change) } }
+    }
+
+    func giveBack(of fetch: Fetch) { if fetch.knownFindings != nil { hold(0, for: fetch) } }
+
+    private func keepPartial(of response: TransferResponse, _ fetch: Fetch, _ run: Run) {
+        let partial = run.attempt.left(by: response)
+        let lead = fetch.sources.lead
+        // A beginning is not stored if the whole answer must not be (RFC 9111, section 5.2.2.5).
+        let isKeepable =
+            partial.map { store.mayKeep(EntryInfo(url: $0.url, headers: $0.headers, stored: 0), lead) } == true
+            && run.attempt.chain.mayStore(ignoresServer: lead.freshness.ignoresServer) && fetch.demand.keepsOnDisk
+        fetch.findings.interrupted(partial, keepsOnDisk: isKeepable)
+        if isKeepable, let partial, let claim = fetch.findings.claim {
+            store.disk?.keepPartial(partial, for: fetch.key, claim: claim)
+        }
+    }
+}
+
+extension Attempt {
+    /// A request as the caller's hooks have changed it, the attempt that it belongs to, and the caller's header fields,
+    /// changed likewise.
+    struct Prepared: Sendable {
+        let request: TransferRequest
+        let attempt: Attempt
+        let sent: HTTPHeaders
+    }
+
+    /// Has the hooks of a call change the present request.
+    func prepared(for lead: Call) async throws(DipperError) -> Prepared {
+        var attempt = self
+        let hooks = lead.request.hooks
+        if attempt.wantsCredentials, attempt.authorization == nil, let credentials = hooks.credentials {
+            attempt.authorization = await credentials.field(.init(url: attempt.url, demand: nil))
+        }
+        let asked = attempt.request
+        var request = asked
+        if let modifier = hooks.modifier {
+            request = try await modifier.modify(asked)
+            request.offset = asked.offset
+            // A method must not break out of the request line.
+            guard request.method.isHeaderName else { throw .invalidHeader.with(detail: "the method is no token") }
+            if let defect = DataRequest(request.url).with(\.headers, request.headers).defect { throw defect }
+        }
+        var plain = attempt
+        plain.authorization = nil
+        let sent = lead.request.headers.changed(from: plain.request.headers, to: request.headers)
+        if let stored = attempt.stored, !stored.info.isChosen(by: sent) {
+            // The stored answer is asked about only if it could be used.
+            attempt.forgetStored()
+            for field in Validators(stored.info.headers).conditionalFields { request.headers[field.name] = nil }
+        }
+        return Prepared(request: request, attempt: attempt, sent: sent)
+    }
+}

@@ -1,0 +1,176 @@
+import Foundation
+
+/// The ends of calls and fetches.
+extension Engine {
+    /// The way in which a call ends.
+    enum Ending {
+        /// With what the tiers have.
+        case cached
+        /// With an answer.
+        case fetched(Fetch.Answer)
+        /// With what the tiers have, although it is out of date, because the network has failed.
+        case keptAnswer
+        case failed, notCached, cancelled, timedOut
+    }
+
+    /// Ends a call, and its fetch if no other call waits for it.
+    func end(_ waiter: DataTask, _ ending: Ending) {
+        guard let fetch = waiter.wait.fetch else { return }
+        leave(waiter, ending)
+        settle(fetch)
+    }
+
+    /// Ends a call. The caller settles its fetch.
+    func leave(_ task: DataTask, _ ending: Ending) {
+        guard let fetch = task.wait.fetch else { return }
+        fetch.remove(task)
+        if let timer = task.wait.timeout { timers.cancel(timer) }
+        if let timer = task.wait.patience { timers.cancel(timer) }
+        task.detach(in: task.wait.queue, attempts: fetch.attempts)
+        let found = fetch.knownFindings?.found
+        let result: Result<DataResponse, DipperError> =
+            switch ending {
+            case .cached: found.map { .success(response(of: $0, for: task.call)) } ?? .failure(.notCached)
+            case .keptAnswer:
+                found.map { .success(DataResponse($0.value, source: .stale)) } ?? .failure(fetch.failure ?? .transport)
+            case .fetched(let answer): .success(answer.response)
+            case .failed: .failure(task.wait.refusal ?? fetch.failure ?? .transport)
+            case .notCached: .failure(.notCached)
+            case .cancelled: .failure(.cancelled)
+            case .timedOut: .failure(.timedOut)
+            }
+        var place: CacheKey?
+        if case .fetched(let answer) = ending { place = answer.place }
+        if case .fetched(let answer) = ending, let write = answer.write {
+            finish(task, result, whenOnDisk: write.whenEnded)
+        } else {
+            finish(task, result, kept: place ?? found?.place ?? task.key)
+        }
+    }
+
+    /// Returns the response of a call that is answered with what the tiers have.
+    private func response(of found: FoundEntry, for call: Call) -> DataResponse {
+        // The call's validation has accepted the answer at the look-up, and is not asked again.
+        switch call.use(of: found.value.info, at: now().timeIntervalSince1970) {
+        case .fresh: DataResponse(found.value, source: found.source)
+        case .staleWhileRevalidating: DataResponse(found.value, source: .stale, revalidation: found.revalidation)
+        case .stale, .revalidate: DataResponse(found.value, source: .stale)
+        }
+    }
+
+    /// Ends a task with an entry of the tiers or an error, once the entry is on disk if the task waits for that.
+    nonisolated func finish(_ task: DataTask, _ result: Result<DataResponse, DipperError>, kept place: CacheKey) {
+        finish(task, result) { [store] finish in
+            store.settle(place, task.call, task.call.mustBeDurable ? .durable : .relaxed, whenDone: finish)
+        }
+    }
+
+    private nonisolated func finish(
+        _ task: DataTask, _ result: Result<DataResponse, DipperError>,
+        whenOnDisk wait: (@escaping @Sendable (_ isOnDisk: Bool) -> Void) -> Void
+    ) {
+        guard task.request.waitsForDiskWrite, case .success = result else { return finish(task, result) }
+        wait { isOnDisk in
+            self.finish(task, isOnDisk || !task.call.mustBeDurable ? result : .failure(.notWritten))
+        }
+    }
+
+    /// Ends a task with its result.
+    nonisolated func finish(_ task: DataTask, _ result: Result<DataResponse, DipperError>) {
+        if task.isRevalidation {
+            let dropped = revalidations.withLock { $0.forget(task) }
+            withExtendedLifetime(dropped) {}
+        }
+        events.ended(task, result.map(\.source))
+        if task.end(result) { Afterwards.run(task.flush) }
+    }
+
+    /// Tells a task something, and has its hooks called.
+    func tell(_ task: DataTask, _ body: (DataTask) -> Bool) {
+        if body(task) { Afterwards.run(task.flush) }
+    }
+
+    /// Gives a fetch the queue and the priority of its most urgent call. Ends it if no call is left.
+    /// - Parameter isFinishing: whether the fetch has ended by itself.
+    func settle(_ fetch: Fetch, isFinishing: Bool = false) {
+        guard !fetch.isOver else { return }
+        reconsider()
+        guard fetch.isWanted else { return end(fetch, isFinishing: isFinishing) }
+        if fetch.queue != fetch.wantedQueue { move(fetch, to: fetch.wantedQueue) }
+        if fetch.level != fetch.wantedLevel {
+            queues.setLevel(fetch.wantedLevel, of: fetch)
+            moveLookUp(of: fetch)
+        }
+    }
+
+    private func move(_ fetch: Fetch, to queue: FetchQueue) {
+        events.note(fetch, .queueChanged(queue))
+        let wasQueued = fetch.place == .queued
+        queues.move(fetch, to: queue)
+        if wasQueued { events.note(fetch, .queued(queue)) }
+        fetch.run?.transfer?.setQueue(queue)
+        moveLookUp(of: fetch)
+    }
+
+    private func end(_ fetch: Fetch, isFinishing: Bool) {
+        forgetLookUp(of: fetch)
+        fetch.isOver = true
+        if let known = fetch.knownFindings {
+            if let timer = exchange(&known.backOff, with: nil) { timers.cancel(timer) }
+            if known.offlineNumber > 0 { offline[known.offlineNumber] = nil }
+        }
+        queues.remove(fetch)
+        // mutant Cancelling: `if !isFinishing {` => `if isFinishing {`
+        if !isFinishing { fetch.run?.transfer?.cancel() }
+        let parked = fetch.knownFindings?.unpark() ?? 0
+        if parked > 0 { account { $0.end(held: 0, parked: parked) } }
+        // A transfer that is being cancelled gives its bytes back when it has ended.
+        if fetch.run?.transfer == nil { giveBack(of: fetch) }
+        events.note(fetch, .ended)
+        if fetches[fetch.key] === fetch {
+            fetches[fetch.key] = nil
+        } else if let others = outdated[fetch.key]?.filter({ $0 !== fetch }) {
+            outdated[fetch.key] = others.isEmpty ? nil : others
+        }
+    }
+
+    /// Throttles a fetch or lets it go on.
+    func throttle(_ fetch: Fetch, _ isThrottled: Bool) {
+        if isThrottled {
+            fetch.run?.wasThrottled = true
+            fetch.findings.budget.hold(at: time.now())
+        } else if fetch.findings.budget.hasStarted {
+            run(fetch)
+        }
+        // mutant Pausing|QueueTests: `fetch.run?.transfer?.setThrottled(isThrottled)` => `_ = isThrottled`
+        fetch.run?.transfer?.setThrottled(isThrottled)
+        events.note(fetch, isThrottled ? .paused : .resumed)
+    }
+
+    // MARK: Time limits
+
+    /// Starts the time limit of a call, unless it has been started.
+    /// - Parameter spent: the time that has been spent on the fetch so far.
+    func armTimeout(of waiter: DataTask, spent: Duration) {
+        guard let timeout = waiter.call.timeout, waiter.wait.limit == nil else { return }
+        waiter.wait.limit = spent + timeout
+        watch(waiter)
+    }
+
+    /// Goes on with the time of a fetch, which may use the link again.
+    func run(_ fetch: Fetch) {
+        fetch.findings.budget.run(at: time.now())
+        guard fetch.demand.hasTimeLimits else { return }
+        for waiter in fetch.waiters where waiter.wait.limit != nil && waiter.wait.timeout == nil { watch(waiter) }
+    }
+
+    /// Ends a call once its time has been spent on its fetch.
+    func watch(_ waiter: DataTask) {
+        waiter.wait.timeout = nil
+        guard let fetch = waiter.wait.fetch, let limit = waiter.wait.limit else { return }
+        let left = limit - fetch.findings.budget.spent(at: time.now())
+        guard left > .zero else { return end(waiter, .timedOut) }
+        // While the time stands still it is not watched; see `run`.
+        if fetch.findings.budget.isRunning { waiter.wait.timeout = timers.add(at: time.now() + left, .timeout(waiter)) }
+    }
+}

@@ -1,0 +1,493 @@
+import Dispatch
+import Foundation
+import Synchronization
+
+/// The engine of a data cache. It decides which byte is fetched next, on one thread, its ``EventLoop``: whatever may
+/// change lives there.
+///
+/// Other threads post messages. What blocks or computes, and all code of the program's own, runs elsewhere; its results
+/// come back as messages with a number by which they find their fetch. Late ones find nothing.
+actor Engine: LoopClient {
+    struct Options: Sendable {
+        var progressInterval: Duration
+        var maximumRedirects = 10
+        /// The time between two fetches that wake up when the network returns.
+        var wakeSpacing: Duration = .milliseconds(4)
+        /// The longest time over which waking is spread, however many fetches wait.
+        var wakeSpread: Duration = .seconds(4)
+        /// The largest number of bytes that the bodies of all transfers together may hold.
+        var inFlightLimit = Int.max
+        /// The time that a transfer without progress may go on after its host has become unreachable.
+        var lostNetworkGrace: Duration = .seconds(2)
+    }
+
+    nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    nonisolated let store: DataStore
+    nonisolated let transport: any Transport
+    nonisolated let network: any NetworkMonitor
+    nonisolated let time: TimeSource
+    nonisolated let now: @Sendable () -> Date
+    nonisolated let options: Options
+    nonisolated let events: EventHub
+    /// The fetches of newer bytes that are under way. Any thread asks for one.
+    nonisolated let revalidations = Mutex(RevalidationTasks())
+    /// Runs hooks, which may take their time: those that follow from one part of a turn one after the other.
+    private nonisolated let hooks = DispatchQueue(label: "dipper.hooks", attributes: .concurrent)
+    /// Shows the bytes that have arrived so far, in their order.
+    nonisolated let views = DispatchQueue(label: "dipper.views")
+    /// Runs other code of the program's own, such as validations.
+    private nonisolated let workers = DispatchQueue(label: "dipper.work", attributes: .concurrent)
+
+    var queues: Queues
+    /// The fetch of each key that calls can join.
+    var fetches: [CacheKey: Fetch] = [:]
+    /// The fetches under way whose entries have been removed, and whose places later calls have taken.
+    var outdated: [CacheKey: [Fetch]] = [:]
+    /// The fetches for which something is done elsewhere, by the number of that.
+    var awaiting: [UInt64: Fetch] = [:]
+    /// The fetches that wait for the network, by the number of their place among them.
+    var offline: [UInt64: Fetch] = [:]
+    var bodies: BodyBudget
+    private var backlog = Latest(StorageBacklog.none)
+    private var holders: [UInt64: Latest<Bool>] = [:]
+    var timers = Timers()
+    /// The timer of the longest pause of slowQueue.
+    private var pause: TimerID = 0
+    private var sleeper: Task<Void, Never>?
+    /// The time of the next turn, on the loop's thread.
+    private nonisolated(unsafe) var nextTurn: ContinuousClock.Instant?
+    private var sleepsUntil: Duration?
+    private var lastNumber: UInt64 = 0
+    private var isUndecided = false
+    private var isClosed = false
+    private var hasLeft = false
+    private var client: UInt32 = 0
+    private var observation: ChangeObservation?
+    private var idle: [CheckedContinuation<Void, Never>] = []
+    /// The hooks that follow from the parts of this turn.
+    private var steps: [[Afterwards.Step]] = []
+    /// The list of what follows from the part of the turn that runs.
+    private nonisolated let part = Afterwards()
+
+    init(
+        loop: EventLoop, fast: QueueConfiguration, slow: QueueConfiguration, store: DataStore,
+        transport: any Transport, network: any NetworkMonitor, time: TimeSource, now: @escaping @Sendable () -> Date,
+        options: Options, events: EventHub
+    ) {
+        (self.loop, self.store, self.transport, self.network) = (loop, store, transport, network)
+        (self.time, self.now, self.options, self.events) = (time, now, options, events)
+        queues = Queues(fast: fast, slow: slow)
+        bodies = BodyBudget(limit: options.inFlightLimit)
+        let onChange: @Sendable () -> Void = { [weak self] in
+            self?.events.networkChanged()
+            self?.post { $0.networkChanged() }
+        }
+        let observation =
+            (network as? NetlinkMonitor)?.observe(on: loop, onChange) ?? network.observe(onChange)
+        post { $0.begin(observation) }
+    }
+
+    private func begin(_ observation: ChangeObservation) {
+        self.observation = observation
+        client = loop.add(self)
+        holdingChanged()
+    }
+
+    // MARK: Any thread
+
+    /// Has the engine do something, after all that this thread has posted before.
+    /// - Returns: `false`, and nothing is done, if the engine has ended.
+    @discardableResult
+    nonisolated func post(_ body: @escaping @Sendable (isolated Engine) -> Void) -> Bool {
+        loop.post { self.enter(body) }
+    }
+
+    /// Returns what the engine answers, after all that this thread has posted before; `nil` if the engine has ended.
+    nonisolated func ask<Answer: Sendable>(_ body: @escaping @Sendable (isolated Engine) -> Answer) -> Answer? {
+        if loop.isCurrent { return assumeIsolated { body($0) } }
+        let answer = Mutex<Answer?>(nil)
+        let isAnswered = DispatchSemaphore(value: 0)
+        let isPosted = post { engine in
+            engine.takeTurn()
+            let given = body(engine)
+            answer.withLock { $0 = given }
+            isAnswered.signal()
+        }
+        if isPosted { isAnswered.wait() }
+        return answer.withLock { $0 }
+    }
+
+    /// Runs code of the engine on the loop's thread, as `assumeIsolated`, which allocates each time.
+    private nonisolated func run(_ body: @escaping @Sendable (isolated Engine) -> Void) {
+        loop.checkIsolated()
+        unsafeBitCast(body, to: (@Sendable (Engine) -> Void).self)(self)
+    }
+
+    /// Runs a part of a turn, and has the hooks called that follow from it, at the end of the turn.
+    private nonisolated func enter(_ body: @escaping @Sendable (isolated Engine) -> Void) {
+        Afterwards.begin(part)
+        run(body)
+        Afterwards.end()
+        if !part.isEmpty { run { $0.endPart() } }
+    }
+
+    /// No prefetch starts before hooks have returned: one that hears of bytes may have no room for more.
+    private func endPart() {
+        if !part.steps.isEmpty {
+            queues.reserve(.fast)
+            steps.append(exchange(&part.steps, with: []))
+        }
+        // There are no more turns.
+        if hasLeft { callHooks() }
+    }
+
+    private func callHooks() {
+        part.wake()
+        for part in exchange(&steps, with: []) {
+            hooks.async {
+                for step in part { step() }
+                self.post { $0.release() }
+            }
+        }
+    }
+
+    /// Runs code of the program's own, and brings the result back.
+    nonisolated func work<Result: Sendable>(
+        _ body: @escaping @Sendable () -> Result, then goOn: @escaping @Sendable (isolated Engine, Result) -> Void
+    ) {
+        workers.async {
+            let result = body()
+            self.post { goOn($0, result) }
+        }
+    }
+
+    // MARK: Turns
+
+    nonisolated func ready(_ descriptor: Int32, _ events: UInt32) {}
+
+    nonisolated func turn() -> ContinuousClock.Instant? {
+        enter { $0.takeTurn() }
+        run { $0.endTurn() }
+        return nextTurn
+    }
+
+    private func takeTurn() {
+        if let due = timers.first, due <= time.now() { fireTimers() }
+        decide()
+        nextTurn = sleep()
+    }
+
+    private func endTurn() {
+        callHooks()
+        guard !idle.isEmpty, isEmpty else { return }
+        let waiting = exchange(&idle, with: [])
+        hooks.async(flags: .barrier) { for continuation in waiting { continuation.resume() } }
+    }
+
+    /// Has decided, at the end of the turn, what starts and what is held back.
+    func reconsider() { isUndecided = true }
+
+    private func decide() {
+        while exchange(&isUndecided, with: false) {
+            var actions: [Queues.Action] = []
+            queues.dispatch(into: &actions)
+            carryOut(actions)
+        }
+    }
+
+    func carryOut(_ actions: [Queues.Action]) {
+        for action in actions {
+            switch action {
+            case .start(let entry):
+                if entry.place == .running, !entry.isOnNetwork { start(unsafeDowncast(entry, to: Fetch.self)) }
+            case .throttle(let entry, let isThrottled):
+                if entry.isThrottled == isThrottled { throttle(unsafeDowncast(entry, to: Fetch.self), isThrottled) }
+            case .armPause(let longest, let number):
+                timers.cancel(pause)
+                pause = timers.add(at: time.now() + longest, .pause(number))
+            }
+        }
+    }
+
+    func nextNumber() -> UInt64 {
+        lastNumber += 1
+        return lastNumber
+    }
+
+    // MARK: Timers
+
+    private func fireTimers() {
+        let now = time.now()
+        while let timer = timers.take(dueAt: now) { fire(timer) }
+    }
+
+    private func fire(_ timer: Timers.Work) {
+        switch timer {
+        case .backOff(let fetch):
+            fetch.findings.backOff = nil
+            wake(fetch)
+        case .pause(let number):
+            var actions: [Queues.Action] = []
+            queues.pauseElapsed(number, into: &actions)
+            carryOut(actions)
+        case .timeout(let waiter): watch(waiter)
+        case .patience(let waiter):
+            if waiter.wait.fetch?.place == .parked { end(waiter, .failed) }
+        case .report(let fetch, let news):
+            if let progress = fetch.progress { report(news, of: fetch, progress, isAgain: true) }
+        case .grace(let fetch, let number, let received): watchUnreachable(fetch, since: (number, received))
+        }
+    }
+
+    /// Returns when the loop is to wake up for the next timer. A clock that is not the system's wakes it itself.
+    private func sleep() -> ContinuousClock.Instant? {
+        guard let due = timers.first else { return nil }
+        if time.isReal { return .now + min(max(due - time.now(), .zero), .seconds(60)) }
+        guard due != sleepsUntil else { return nil }
+        sleeper?.cancel()
+        sleepsUntil = due
+        sleeper = Task.detached { [weak self, time] in
+            try? await time.sleep(due)
+            guard !Task.isCancelled else { return }
+            self?.post { engine in
+                if engine.sleepsUntil == due { engine.sleepsUntil = nil }
+            }
+        }
+        return nil
+    }
+
+    // MARK: End
+
+    /// Returns when no call waits for anything, and the hooks have returned.
+    nonisolated func becomeIdle() async {
+        await withCheckedContinuation { continuation in
+            let isPosted = post { engine in
+                if engine.hasLeft { continuation.resume() } else { engine.idle.append(continuation) }
+            }
+            if !isPosted { continuation.resume() }
+        }
+    }
+
+    nonisolated var isIdle: Bool { ask { $0.isEmpty } ?? true }
+    private var isEmpty: Bool { fetches.isEmpty && outdated.isEmpty }
+
+    /// Cancels all calls, writes to disk what waits to be written, and returns when the threads have ended.
+    nonisolated func shutdown() async {
+        await withCheckedContinuation { continuation in
+            let isPosted = post { engine in
+                engine.callHooks()
+                engine.close()
+                engine.hooks.async(flags: .barrier) { continuation.resume() }
+            }
+            if !isPosted { continuation.resume() }
+        }
+        await transport.shutdown()
+        // What the transfers have left is kept.
+        await withCheckedContinuation { continuation in
+            if !post({ _ in continuation.resume() }) { continuation.resume() }
+        }
+        await store.shutdown()
+        post { $0.leave() }
+        loop.end()
+        await loop.join()
+    }
+
+    private func close() {
+        isClosed = true
+        cancelAll()
+        observation = nil
+        timers = Timers()
+        sleeper?.cancel()
+    }
+
+    private func leave() {
+        awaiting = [:]
+        hasLeft = true
+        callHooks()
+        let waiting = exchange(&idle, with: [])
+        hooks.async(flags: .barrier) { for continuation in waiting { continuation.resume() } }
+        loop.remove(client: client)
+    }
+
+    // MARK: Calls
+
+    /// Starts a call that the memory tier could not answer. The task ends even if the engine has been shut down.
+    nonisolated func submit(_ task: DataTask) {
+        task.attach(self)
+        if !post({ $0.take(task) }) { refuse(task) }
+    }
+
+    /// Takes a new call.
+    /// - Parameters:
+    ///   - reads: whether the disk may answer; `nil` if the call decides.
+    ///   - found: what the tiers have, if they have been asked before.
+    ///   - claim: the right to keep what follows, claimed before that.
+    func take(_ task: DataTask, reads: Bool? = nil, found: FoundEntry? = nil, _ claim: Claim? = nil) {
+        if isClosed { return refuse(task) }
+        if task.isGivenUp {
+            task.detach(in: task.requestedQueue, attempts: 0)
+            return finish(task, .failure(.cancelled))
+        }
+        task.begin(reads: reads ?? task.call.looksUp(in: store))
+        enroll(task, claim?.isOutdated == true ? nil : found, claim)
+        reconsider()
+    }
+
+    /// Ends a task that has come after the end.
+    nonisolated func refuse(_ task: DataTask) {
+        task.detach(in: task.requestedQueue, attempts: 0)
+        finish(task, .failure(.shutDown))
+    }
+
+    private func enroll(_ waiter: DataTask, _ found: FoundEntry? = nil, _ claim: Claim? = nil) {
+        let call = waiter.call
+        // mutant Dedup: `fetches[call.key], present` => `fetches[call.key], false, present`
+        // mutant Removal: `, present.isCurrent {` => ` {`
+        if let present = fetches[call.key], present.isCurrent {
+            present.knownFindings?.forgetOutdated()
+            present.add(waiter)
+            if let found { present.findings.find(found) }
+            events.joined(waiter, present)
+            if waiter.wantsProgress { present.wantsProgress = true }
+            join(present, waiter)
+        } else {
+            let fetch = Fetch(call, waiter.wait.queue, level: waiter.wait.level)
+            if let old = fetches.updateValue(fetch, forKey: call.key) { outdated[call.key, default: []].append(old) }
+            fetch.add(waiter)
+            if let claim { fetch.findings.claim(claim) }
+            if let found { fetch.findings.find(found) }
+            events.joined(waiter, fetch)
+            if waiter.wantsProgress { fetch.wantsProgress = true }
+            enter(fetch)
+        }
+        guard let fetch = waiter.wait.fetch else { return }
+        if waiter.hasViewer { fetch.wantsBytes = true }
+        if fetch.wantsBytes || fetch.wantsProgress { fetch.run?.reception.setWanted(true) }
+    }
+
+    private func join(_ fetch: Fetch, _ waiter: DataTask) {
+        if fetch.lookUpState == .missed, !waiter.wait.fetches { return end(waiter, .notCached) }
+        if fetch.place == .parked, let failure = fetch.failure { tell(waiter) { $0.tellFailure(failure) } }
+        if let spent = fetch.knownFindings?.budget.sinceStart(at: time.now()) { armTimeout(of: waiter, spent: spent) }
+        settle(fetch)
+        if waiter.wait.reads, fetch.lookUpState == .notDone { lookUp(fetch) }
+        // mutant QueueTests: `if waiter.wait.queue == .fast {` => `if waiter.wait.queue == .slow {`
+        if waiter.wait.queue == .fast { endBackOff(of: fetch) }
+    }
+
+    /// Puts a fetch that is in no queue where it belongs: to the look-ups, or into its queue.
+    func enter(_ fetch: Fetch) {
+        if fetch.lookUpState == .notDone, fetch.isRead {
+            queues.look(fetch)
+            lookUp(fetch)
+        } else {
+            enqueue(fetch)
+        }
+    }
+
+    func enqueue(_ fetch: Fetch) {
+        queues.setLevel(fetch.wantedLevel, of: fetch)
+        queues.enqueue(fetch)
+        events.note(fetch, .queued(fetch.queue))
+        reconsider()
+    }
+
+    /// Turns the calls of a fetch to their substitutes, because the cache has nothing for the fetch.
+    func turnToSubstitutes(_ fetch: Fetch) {
+        for waiter in fetch.waiters where waiter.isUndecided {
+            fetch.remove(waiter)
+            waiter.turnToSubstitute()
+            waiter.wait.reads = waiter.call.looksUp(in: store)
+            waiter.wait.fetches = waiter.call.mayFetch
+            enroll(waiter)
+        }
+    }
+
+    // MARK: Changes
+
+    func cancel(_ task: DataTask) {
+        if task.wait.fetch == nil { task.isGivenUp = true } else { end(task, .cancelled) }
+    }
+
+    func cancel(_ key: CacheKey) {
+        for fetch in all(of: key) { for waiter in fetch.waiters { end(waiter, .cancelled) } }
+    }
+
+    func cancelAll() {
+        let all = Array(fetches.values) + outdated.values.joined()
+        for fetch in all { for waiter in fetch.waiters { end(waiter, .cancelled) } }
+        if all.count > 10_000 { workers.async { KernelMemoryPressure.giveBackFreeMemory() } }
+    }
+
+    func demote(_ key: CacheKey) {
+        // mutant QueueTests: `for waiter in fetch.waiters { move(waiter, to: .slow) }` => `_ = fetch`
+        for fetch in all(of: key) { for waiter in fetch.waiters { move(waiter, to: .slow) } }
+    }
+
+    private func all(of key: CacheKey) -> [Fetch] {
+        (fetches[key].map { [$0] } ?? []) + (outdated[key] ?? [])
+    }
+
+    func move(_ waiter: DataTask, to queue: FetchQueue) {
+        guard waiter.wait.queue != queue, let fetch = waiter.wait.fetch else { return }
+        fetch.move(waiter, to: queue)
+        settle(fetch)
+        if queue == .fast { endBackOff(of: fetch) }
+    }
+
+    func setPriority(_ priority: Priority, of task: DataTask) {
+        guard let fetch = task.wait.fetch else { return }
+        fetch.setLevel(UInt8(priority.level), of: task)
+        settle(fetch)
+    }
+
+    func configure(_ queue: FetchQueue, _ configuration: QueueConfiguration) {
+        queues.configure(queue, configuration)
+        holdingChanged()
+    }
+
+    func reserve() { queues.reserve(.fast) }
+    func release() {
+        queues.release(.fast)
+        reconsider()
+    }
+
+    // Notices come from several threads and may overtake one another: the one with the highest number holds.
+
+    func storageBacklogged(_ notice: BacklogNotice) {
+        guard backlog.take(notice.backlog, number: notice.number) else { return }
+        queues.setBacklog(notice.backlog)
+        reconsider()
+    }
+
+    func addHolder(_ number: UInt64, of queue: FetchQueue) {
+        holders[number] = Latest(false)
+        queues.addHolder(number, of: queue)
+    }
+
+    func removeHolder(_ number: UInt64) {
+        holders[number] = nil
+        queues.removeHolder(number)
+        holdingChanged()
+    }
+
+    func hold(_ notice: ByteBudget.Notice, by number: UInt64) {
+        guard holders[number]?.take(notice.isSpent, number: notice.number) == true else { return }
+        queues.hold(notice.isSpent, by: number)
+        holdingChanged()
+    }
+
+    private func holdingChanged() {
+        store.readers?.allow(downTo: queues.looksDownTo.map { $0 == .fast ? .urgent : .background })
+        reconsider()
+    }
+
+    /// Changes the budget for bodies.
+    func account<Result>(_ change: (inout BodyBudget) -> Result) -> Result {
+        let result = change(&bodies)
+        queues.setBudget(isSpent: bodies.notice.isSpent)
+        reconsider()
+        return result
+    }
+}

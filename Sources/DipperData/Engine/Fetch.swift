@@ -1,0 +1,396 @@
+import Foundation
+import Synchronization
+
+/// The part of a task that says how it waits for a fetch. Only the engine uses it.
+struct FetchWait {
+    fileprivate(set) var queue: FetchQueue
+    fileprivate(set) var level: UInt8 = 0
+    /// Whether the tiers may answer.
+    var reads = false
+    /// Whether the network may answer.
+    var fetches = false
+    unowned(unsafe) fileprivate(set) var fetch: Fetch?
+    unowned(unsafe) fileprivate var next: DataTask?
+    unowned(unsafe) fileprivate var previous: DataTask?
+    private var boxed: Boxed<Troubles>?
+
+    /// The properties that few calls have.
+    private struct Troubles {
+        var refusal: DipperError?
+        var failures = FailureCount()
+        var timeout: Engine.TimerID?
+        var limit: Duration?
+        var patience: Engine.TimerID?
+    }
+
+    init(_ queue: FetchQueue) { self.queue = queue }
+
+    /// Begins to wait.
+    init(_ queue: FetchQueue, level: UInt8, reads: Bool, fetches: Bool) {
+        (self.queue, self.level, self.reads, self.fetches) = (queue, level, reads, fetches)
+    }
+
+    private mutating func change(_ body: (inout Troubles) -> Void) {
+        var changed = exchange(&boxed, with: nil) ?? Boxed(Troubles())
+        body(&changed.value)
+        boxed = changed
+    }
+
+    /// The reason why the call refuses an answer that others accept.
+    var refusal: DipperError? {
+        get { boxed?.value.refusal }
+        set { change { $0.refusal = newValue } }
+    }
+    var failures: FailureCount {
+        get { boxed?.value.failures ?? FailureCount() }
+        set { change { $0.failures = newValue } }
+    }
+    /// The timer for the end of the call's time.
+    var timeout: Engine.TimerID? {
+        get { boxed?.value.timeout }
+        set { if newValue != timeout { change { $0.timeout = newValue } } }
+    }
+    /// The time that may be spent on the fetch until the call's time is up; `nil` before its first attempt.
+    var limit: Duration? {
+        get { boxed?.value.limit }
+        set { change { $0.limit = newValue } }
+    }
+    /// The timer for the end of the call's wait for the network.
+    var patience: Engine.TimerID? {
+        get { boxed?.value.patience }
+        set { change { $0.patience = newValue } }
+    }
+}
+
+/// The fetch of a key: what is wanted by several calls and made once. Only the engine uses it.
+final class Fetch: QueueEntry {
+    enum LookUpState { case notDone, underWay, missed }
+
+    /// News of a transfer while it runs.
+    enum News {
+        case progress
+        /// The bytes that have arrived.
+        case bytes
+    }
+
+    /// The answer that ends a round.
+    struct Answer {
+        let response: DataResponse
+        let write: PendingWrite?
+        /// The key that it is kept under, if a tier has it.
+        var place: CacheKey?
+    }
+
+    let key: CacheKey
+    /// The identity of the fetch in the events of the cache.
+    let identity = EventIdentity()
+    let lookUpSpan = EventSpan()
+    let attemptSpan = EventSpan()
+    // What waits.
+    // Each task owns itself while it waits; a chain of a million strong references would be released one inside the
+    // other.
+    unowned(unsafe) private var first: DataTask?
+    unowned(unsafe) private var last: DataTask?
+    private(set) var waiterCount: Int32 = 0
+    private var fastCount: Int32 = 0
+    private var readers: Int32 = 0
+    private var levels = LevelCounts()
+    // What is wanted and known.
+    private(set) var demand = JobDemand()
+    var sources: JobSources
+    /// The findings; `nil` until the first look-up or attempt.
+    private(set) var knownFindings: Findings?
+    var lookUpState = LookUpState.notDone
+    var lookUp: Workers.Ticket?
+    /// The number by which the answer of the present look-up finds this fetch.
+    var lookUpNumber: UInt64 = 0
+    /// The attempt that is under way.
+    var run: Run?
+    var wantsProgress = false
+    var wantsBytes = false
+    /// Whether no call waits for the fetch any more.
+    var isOver = false
+
+    override var isLocal: Bool { sources.isLocal }
+    override var host: String { sources.lead.request.url?.host(percentEncoded: false) ?? "" }
+
+    init(_ call: Call, _ queue: FetchQueue, level: UInt8) {
+        key = call.key
+        sources = JobSources(call)
+        super.init(queue, level: level)
+    }
+
+    var findings: Findings {
+        if let known = knownFindings { return known }
+        let new = Findings()
+        knownFindings = new
+        return new
+    }
+
+    /// The number of attempts so far.
+    var attempts: Int { knownFindings?.attempts ?? 0 }
+    /// The last failure.
+    var failure: DipperError? { knownFindings?.failure }
+
+    // MARK: Waiters
+
+    func add(_ task: DataTask) {
+        task.wait.fetch = self
+        (task.wait.previous, task.wait.next) = (last, nil)
+        if let last { last.wait.next = task } else { first = task }
+        last = task
+        waiterCount += 1
+        count(task.wait, 1)
+        demand.add(task.call)
+    }
+
+    func remove(_ task: DataTask) {
+        let (previous, next) = (task.wait.previous, task.wait.next)
+        if let previous { previous.wait.next = next } else { first = next }
+        if let next { next.wait.previous = previous } else { last = previous }
+        (task.wait.previous, task.wait.next, task.wait.fetch) = (nil, nil, nil)
+        waiterCount -= 1
+        count(task.wait, -1)
+    }
+
+    func move(_ task: DataTask, to queue: FetchQueue) {
+        count(task.wait, -1)
+        task.wait.queue = queue
+        count(task.wait, 1)
+    }
+
+    func setLevel(_ level: UInt8, of task: DataTask) {
+        count(task.wait, -1)
+        task.wait.level = level
+        count(task.wait, 1)
+    }
+
+    private func count(_ wait: FetchWait, _ change: Int32) {
+        if wait.queue == .fast { fastCount += change }
+        if wait.reads { readers += change }
+        if change > 0 { levels.add(wait.level) } else { levels.remove(wait.level) }
+    }
+
+    /// The calls that wait, the oldest first. Each may leave while it is looked at.
+    var waiters: some Sequence<DataTask> {
+        sequence(state: first) { next in
+            let task: DataTask? = next
+            next = task?.wait.next
+            return task
+        }
+    }
+
+    var calls: some Sequence<Call> { waiters.lazy.map(\.call) }
+
+    /// Whether a call may join: what is asked for now was not removed since. What waits will ask anew, once it has
+    /// forgotten what it has found.
+    var isCurrent: Bool {
+        if knownFindings?.claim?.isOutdated != true { return true }
+        // mutant Removal: `lookUpState != .underWay && (place` => `(place`
+        return lookUpState != .underWay && (place == .parked || place == .queued)
+    }
+
+    var isWanted: Bool { waiterCount > 0 }
+    /// The queue of the most urgent call.
+    var wantedQueue: FetchQueue { fastCount > 0 ? .fast : .slow }
+    /// The priority of the most important call.
+    var wantedLevel: UInt8 { levels.highest }
+    /// Whether a call may be answered by the tiers.
+    var isRead: Bool { readers > 0 }
+    /// Whether a call needs the network, whatever the tiers have.
+    var needsNetwork: Bool { readers < waiterCount }
+
+    // MARK: Network
+
+    /// The answer of the tiers, if it may stand in for what the network says now.
+    var confirmable: FoundEntry? { demand.insistsOnNetwork ? nil : findings.found }
+
+    /// The URL that the fetch needs a way to; `nil` for a provider, which needs no network as far as is known.
+    var destination: URL? {
+        sources.provider == nil ? run?.attempt.sentURL ?? sources.unreachable ?? sources.url : nil
+    }
+
+    /// The state of a call that waits for this fetch.
+    var state: DataTask.State {
+        switch place {
+        case .parked: .parked
+        case .running where isOnNetwork: isThrottled ? .paused : .transferring
+        default: .waiting
+        }
+    }
+
+    /// The present transfer's progress; `nil` before the first byte.
+    var progress: TaskProgress? {
+        guard let reception = run?.reception else { return nil }
+        let (received, expected) = (reception.received, reception.expected)
+        return received > 0 ? TaskProgress(received: received, expected: expected < 0 ? nil : expected) : nil
+    }
+}
+
+/// An attempt that is under way: its requests, and the transfer of the present one. Only the engine uses it.
+final class Run {
+    var attempt: Attempt
+    /// The present transfer; `nil` between two requests.
+    var transfer: (any Transfer)?
+    var reception = Reception()
+    /// The number by which the results of the present step find the fetch.
+    var number: UInt64 = 0
+    /// The bytes of the partial body when the attempt began.
+    let inherited: Int
+    /// The part of them that the present transfer does not continue.
+    var besides = 0
+    /// Whether the attempt was held back since it began.
+    var wasThrottled: Bool
+    /// Whether the transfer was given up because there is no way to its host.
+    var isLost = false
+    /// The caller's header fields, changed as the hooks have changed what was sent last. `Vary` is judged by them.
+    var sent: HTTPHeaders
+    /// The moment at which the last request was sent.
+    var requested: TimeInterval = 0
+    /// The earlier and the new bytes of a body that is continued, for calls that look at them.
+    var joined: JoinedBody?
+    var progressPace = Pacing()
+    var bytesPace = Pacing()
+
+    init(_ attempt: Attempt, inherited: Int, wasThrottled: Bool, sent: HTTPHeaders) {
+        (self.attempt, self.inherited, self.wasThrottled, self.sent) = (attempt, inherited, wasThrottled, sent)
+    }
+}
+
+/// The bytes that a transfer has brought so far. The transfer's thread writes it, without telling the engine of each piece.
+final class Reception: Sendable {
+    private let bytes = Atomic<Int>(0)
+    private let length = Atomic<Int>(-1)
+    private let wants = Atomic(false)
+    private let told = Atomic<Int>(0)
+
+    var received: Int { bytes.load(ordering: .relaxed) }
+    /// The length of the body in bytes; negative if it is not known.
+    var expected: Int { length.load(ordering: .relaxed) }
+
+    /// Has the engine told of each piece from now on, or only when much has come.
+    func setWanted(_ isWanted: Bool) { wants.store(isWanted, ordering: .relaxed) }
+
+    /// Takes a piece.
+    /// - Returns: whether the engine is to be told.
+    func take(_ received: Int, _ expected: Int?, step: Int) -> Bool {
+        length.store(expected ?? -1, ordering: .relaxed)
+        bytes.store(received, ordering: .relaxed)
+        guard wants.load(ordering: .relaxed) || received - told.load(ordering: .relaxed) >= step else { return false }
+        told.store(received, ordering: .relaxed)
+        return true
+    }
+}
+
+/// The answer of the tiers to a key.
+struct FoundEntry: Sendable {
+    let value: StoredData
+    let source: ResponseSource
+    /// The key that it is kept under: the fetch's, or that of a variant.
+    let place: CacheKey
+    /// The task that fetches newer bytes for calls that are answered with these meanwhile.
+    var revalidation: DataTask?
+}
+
+/// The number of tasks of a job at each priority level. Nearly always all tasks have the same level, which is kept
+/// without an array.
+struct LevelCounts: Sendable {
+    private var level: UInt8 = 0
+    private var count: Int32 = 0
+    /// The other levels and their counts. There are at most as many as there are levels.
+    private var others: [(level: UInt8, count: Int32)] = []
+
+    var highest: UInt8 { others.reduce(level) { max($0, $1.level) } }
+
+    mutating func add(_ level: UInt8) {
+        if count == 0 || level == self.level {
+            self.level = level
+            count += 1
+        } else if let place = others.firstIndex(where: { $0.level == level }) {
+            others[place].count += 1
+        } else {
+            others.append((level, 1))
+        }
+    }
+
+    mutating func remove(_ level: UInt8) {
+        if level == self.level {
+            count -= 1
+            if count == 0 { (self.level, count) = others.popLast() ?? (0, 0) }
+        } else if let place = others.firstIndex(where: { $0.level == level }) {
+            others[place].count -= 1
+            if others[place].count == 0 { others.remove(at: place) }
+        }
+    }
+}
+
+/// The demands on a job: those of all calls that have joined it.
+struct JobDemand: Sendable {
+    /// Whether a call accepts only what the network says now.
+    private(set) var insistsOnNetwork = false
+    private(set) var keepsOnDisk = false
+    /// Whether a call wants the result to be kept at all.
+    private(set) var keepsInMemory = false
+    /// The strongest durability that a call wants.
+    private(set) var durability = Durability.relaxed
+    private(set) var hasTimeLimits = false
+    /// Whether a call has a validation of its own.
+    private(set) var hasOwnValidation = false
+
+    mutating func add(_ call: Call) {
+        if call.insistsOnNetwork { insistsOnNetwork = true }
+        if call.keepsOnDisk { keepsOnDisk = true }
+        if call.keepsInMemory { keepsInMemory = true }
+        if call.request.durability == .durable { durability = .durable }
+        if call.timeout != nil { hasTimeLimits = true }
+        if call.hasOwnValidation { hasOwnValidation = true }
+    }
+}
+
+/// The time spent on a fetch since its first attempt, without the time in which it was held back or had no network.
+struct TimeBudget: Sendable {
+    // In nanoseconds, because a `Duration` takes twice the memory.
+    private var counted: Int64 = 0
+    private var since: Int64 = 0
+
+    private(set) var hasStarted = false
+    /// Whether the time goes on.
+    private(set) var isRunning = false
+
+    mutating func run(at now: Duration) {
+        if !isRunning { since = now.nanoseconds }
+        (hasStarted, isRunning) = (true, true)
+    }
+
+    mutating func hold(at now: Duration) {
+        if isRunning { counted += now.nanoseconds - since }
+        isRunning = false
+    }
+
+    /// Returns the time spent; `nil` before the first attempt.
+    func sinceStart(at now: Duration) -> Duration? { hasStarted ? spent(at: now) : nil }
+
+    func spent(at now: Duration) -> Duration {
+        .nanoseconds(isRunning ? counted + (now.nanoseconds - since) : counted)
+    }
+}
+
+/// The transfers of a job that were held back and broken off without counting as failed.
+struct GivenWays: Sendable {
+    private var count: Int32 = 0
+    /// The bytes of the partial body when the count began.
+    private var start = 0
+
+    /// Counts an attempt that was held back and broken off.
+    /// - Parameter bytes: the length of the partial body.
+    /// - Returns: whether the attempt does not count as failed. A server that breaks off after a few bytes each time
+    ///   has failed in the end.
+    mutating func add(bytes: Int) -> Bool {
+        if bytes - start >= Self.wayBytes { (count, start) = (0, bytes) }
+        count += 1
+        return count <= Self.mostWays
+    }
+
+    private static let wayBytes = 64 << 10
+    private static let mostWays = 16
+}

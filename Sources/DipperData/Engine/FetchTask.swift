@@ -1,0 +1,189 @@
+/// The handle of one call: await its result, add hooks, cancel it, change its queue or priority.
+///
+/// A call for bytes has a ``DataTask``, a call for a typed value a ``ValueTask``, a call for a picture an `ImageTask`.
+/// The protocol holds the members that all have, for code that serves all of them:
+///
+/// ```swift
+/// func show(_ task: some FetchTask, in bar: ProgressBar) {
+///     task.onProgress { progress in bar.set(progress.fraction) }
+///         .onFail { error, isFatal in if isFatal { print(error) } }
+/// }
+/// ```
+///
+/// Two tasks are equal if they are the same object. The description of a task contains no secrets.
+///
+/// The call continues if the handle is released. A task ends exactly once, with a result or an error. Hooks that are
+/// added late, even after the end, first receive the events that they missed, in order; of many failures and retries
+/// only the latest 64.
+///
+/// Hooks are called in the order of the events, the end last. Code that awaits ``value`` may continue before or after
+/// the hooks are called, because a hook may wait for its queue. To continue after all hooks, use ``onEnd(_:)``.
+public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringConvertible {
+    /// The type of the result: `Data`, `Image`, or the type of a typed value.
+    associatedtype Value
+    /// The type of the result with its origin, such as ``DataResponse`` or `ImageResponse`.
+    associatedtype Response: FetchResponse where Response.Value == Value, Response.Handle == Self
+    /// The type of the task's states.
+    associatedtype State: Hashable, Sendable
+    /// The type of the elements of ``events``.
+    associatedtype Event: Sendable
+
+    /// The key by which the bytes are deduplicated and cached.
+    var key: CacheKey { get }
+    /// The queue in which the call was made.
+    var requestedQueue: FetchQueue { get }
+    /// The queue that the call is in now, or was in when it ended.
+    var queue: FetchQueue { get }
+    /// The order of the call inside its queue. It may be changed while the call waits.
+    var priority: Priority { get set }
+    /// The number of network attempts made so far for the bytes that this call waits for.
+    var attempts: Int { get }
+    /// The present state of the task.
+    var state: State { get }
+    /// The events of the task from now on, after its present state. The stream ends with the task.
+    var events: AsyncStream<Event> { get }
+
+    /// The bytes or the picture. Cancelling the Swift task that awaits the property cancels this call.
+    var value: Value { get async throws(DipperError) }
+    /// The result and where it came from. Cancelling the Swift task that awaits the property cancels this call.
+    var response: Response { get async throws(DipperError) }
+
+    /// Ends this call with ``DipperError/cancelled``. The work continues if other calls wait for it.
+    func cancel()
+    /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
+    func moveToSlowQueue()
+
+    /// Adds a hook. The methods of this protocol, such as ``onEnd(_:)``, add hooks of each kind.
+    func add(_ hook: TaskHook<Response>)
+}
+
+extension FetchTask {
+    /// The result of the task, once it has ended: the bytes or the picture, or the error.
+    ///
+    /// Cancelling the Swift task that awaits the property cancels this call.
+    ///
+    /// ```swift
+    /// switch await task.result {
+    /// case .success(let value): print(value)
+    /// case .failure(let error): print(error)
+    /// }
+    /// ```
+    public var result: Result<Value, DipperError> {
+        get async {
+            do throws(DipperError) {
+                return .success(try await value)
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
+    // MARK: Hooks
+
+    /// Calls a closure with the bytes or the picture when the task ends with success.
+    ///
+    /// ```swift
+    /// task.onProgress { progress in print(progress.fraction) }
+    ///     .then { value in print(value) }
+    /// ```
+    @discardableResult
+    public func then(_ body: @escaping @Sendable (Value) -> Void) -> Self {
+        onEnd { result in
+            if case .success(let response) = result { body(response.value) }
+        }
+    }
+
+    /// Calls a closure once when the task ends, with its response or its error.
+    ///
+    /// ```swift
+    /// task.onEnd { result in
+    ///     switch result {
+    ///     case .success(let response): print(response.source)
+    ///     case .failure(let error): print(error)
+    ///     }
+    /// }
+    /// ```
+    @discardableResult
+    public func onEnd(_ body: @escaping @Sendable (Result<Response, DipperError>) -> Void) -> Self {
+        add(.end(body))
+        return self
+    }
+
+    /// Calls a closure just before each new attempt after a failure. See ``onFail(_:)``.
+    ///
+    /// ```swift
+    /// task.onRetry { print("trying again") }
+    /// ```
+    @discardableResult
+    public func onRetry(_ body: @escaping @Sendable () -> Void) -> Self {
+        add(.retry(body))
+        return self
+    }
+
+    /// Calls a closure at each failure.
+    ///
+    /// ```swift
+    /// task.onFail { error, isFatal in print(isFatal ? "failed:" : "waiting:", error) }
+    /// ```
+    /// - Parameter body: the closure; `isFatal` is `false` if the task waits to try again, and `true` if the failure
+    ///   ends the task.
+    @discardableResult
+    public func onFail(_ body: @escaping @Sendable (_ error: DipperError, _ isFatal: Bool) -> Void) -> Self {
+        add(.failure(body))
+        return self
+    }
+
+    /// Calls a closure as bytes arrive, at most once in each `progressInterval` of the cache's configuration, and when
+    /// the last of the expected bytes arrives.
+    ///
+    /// ```swift
+    /// task.onProgress { progress in
+    ///     if progress.expected != nil { print(progress.fraction) } else { print(progress.received, "bytes") }
+    /// }
+    /// ```
+    @discardableResult
+    public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> Self {
+        add(.progress(body))
+        return self
+    }
+
+    /// Calls a closure when a newer result has been fetched, or could not be fetched, after the task was answered with
+    /// a result that is out of date (`stale-while-revalidate`).
+    ///
+    /// The newer bytes are fetched in `slowQueue`; see ``FetchResponse/revalidation``.
+    ///
+    /// ```swift
+    /// task.then { value in print(value) }
+    ///     .onRevalidate { newer in if case .success(let response) = newer { print(response.value) } }
+    /// ```
+    @discardableResult
+    public func onRevalidate(_ body: @escaping @Sendable (Result<Response, DipperError>) -> Void) -> Self {
+        onEnd { result in
+            if case .success(let response) = result { response.revalidation?.onEnd(body) }
+        }
+    }
+
+    // MARK: Identity and description
+
+    /// Returns whether two handles are the same task.
+    // mutant Hook|Cancelling: `a === b }` => `a.key == b.key }`
+    public static func == (a: Self, b: Self) -> Bool { a === b }
+
+    /// Hashes the identity of the task.
+    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+
+    /// The key without secrets, the queue, and the state of the task.
+    public var description: String { "\(key) \(queue.rawValue) \(state)" }
+}
+
+/// A closure that a task calls with its events. ``FetchTask`` has a method for each kind of hook.
+public enum TaskHook<Response: Sendable>: Sendable {
+    /// A closure for the end; see ``FetchTask/onEnd(_:)``.
+    case end(@Sendable (Result<Response, DipperError>) -> Void)
+    /// A closure for each failure; see ``FetchTask/onFail(_:)``.
+    case failure(@Sendable (DipperError, Bool) -> Void)
+    /// A closure for each new attempt; see ``FetchTask/onRetry(_:)``.
+    case retry(@Sendable () -> Void)
+    /// A closure for the arrival of bytes; see ``FetchTask/onProgress(_:)``.
+    case progress(@Sendable (TaskProgress) -> Void)
+}

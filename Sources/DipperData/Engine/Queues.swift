@@ -1,0 +1,529 @@
+import HeapModule
+
+/// The part of a fetch that ``Queues`` reads and changes.
+class QueueEntry {
+    /// The place of a fetch in the queues.
+    enum Place: Equatable {
+        /// It is in no queue: it has just been made, or has ended.
+        case none
+        /// The tiers are asked whether they have it.
+        case looking
+        /// It waits for a slot.
+        case queued
+        /// It has a slot.
+        case running
+        /// It waits for the network or for a back-off, and has no slot.
+        case parked
+    }
+
+    fileprivate(set) var queue: FetchQueue
+    /// The priority, from 0 to 100.
+    fileprivate(set) var level: UInt8
+    fileprivate(set) var place = Place.none
+    /// Whether the fetch is held back for more urgent work.
+    fileprivate(set) var isThrottled = false
+    /// Whether the fetch has a place among the local ones, which it keeps until it leaves the queues.
+    fileprivate var isAmongLocal = false
+    /// The number of the transfer; zero while the fetch is not on the network.
+    fileprivate var transfer: UInt64 = 0
+    fileprivate var arrival: Int64 = 0
+    fileprivate var goesToFront = false
+    fileprivate var group: QueueGroup?
+    // The fetches own themselves; a chain of a million strong references would be released one inside the other.
+    fileprivate unowned(unsafe) var next: QueueEntry?
+    fileprivate unowned(unsafe) var previous: QueueEntry?
+
+    /// The host that ``QueueConfiguration/maxPerHost`` counts.
+    var host: String { "" }
+    /// Whether the bytes are at hand, so that the fetch takes nothing from the link.
+    var isLocal: Bool { false }
+    var isOnNetwork: Bool { transfer > 0 }
+
+    init(_ queue: FetchQueue, level: UInt8) {
+        self.queue = queue
+        self.level = level
+    }
+}
+
+/// A list of entries, linked through the entries themselves.
+private struct EntryList {
+    unowned(unsafe) var first: QueueEntry?
+    unowned(unsafe) var last: QueueEntry?
+
+    mutating func append(_ entry: QueueEntry) {
+        (entry.previous, entry.next) = (last, nil)
+        if let last { last.next = entry } else { first = entry }
+        last = entry
+    }
+
+    mutating func prepend(_ entry: QueueEntry) {
+        (entry.previous, entry.next) = (nil, first)
+        if let first { first.previous = entry } else { last = entry }
+        first = entry
+    }
+
+    mutating func remove(_ entry: QueueEntry) {
+        if let previous = entry.previous { previous.next = entry.next } else { first = entry.next }
+        if let next = entry.next { next.previous = entry.previous } else { last = entry.previous }
+        (entry.previous, entry.next) = (nil, nil)
+    }
+
+    var all: [QueueEntry] {
+        var (found, next) = ([QueueEntry](), first)
+        while let entry = next {
+            found.append(entry)
+            next = entry.next
+        }
+        return found
+    }
+}
+
+/// The entries of one queue whose order is common: all of them, or those of one host if their number is limited.
+private final class QueueGroup {
+    let host: String
+    var levels: [EntryList] = Array(repeating: EntryList(), count: 101)
+    /// A bit for each level that is not empty.
+    var filled: UInt128 = 0
+    var running = 0
+
+    init(host: String) { self.host = host }
+
+    var waiting: [QueueEntry] {
+        var found: [QueueEntry] = []
+        // By index: Swift 6.3 takes an empty list in an optional for none, because its references are not counted.
+        for level in levels.indices { found += levels[level].all }
+        return found
+    }
+
+    func next(_ order: QueueConfiguration.Order) -> QueueEntry? {
+        guard filled != 0 else { return nil }
+        // mutant Queue: `[127 - filled.leadingZeroBitCount]` => `[filled.trailingZeroBitCount]`
+        let list = levels[127 - filled.leadingZeroBitCount]
+        return order == .fifo ? list.first : list.last
+    }
+}
+
+/// One queue.
+private final class Lane {
+    /// An entry that may be the next one to start, if it still is the next one of its group.
+    private struct Candidate: Comparable {
+        let level: UInt8
+        let rank: Int64
+        let group: QueueGroup
+
+        static func < (a: Self, b: Self) -> Bool { a.level != b.level ? a.level > b.level : a.rank < b.rank }
+        static func == (a: Self, b: Self) -> Bool { a.level == b.level && a.rank == b.rank }
+    }
+
+    /// The right of a queue that waits too long to let one entry go on beside the fast ones.
+    enum Pause: Equatable {
+        case none
+        case waiting(number: UInt64)
+        case granted(ObjectIdentifier)
+    }
+
+    var configuration: QueueConfiguration
+    var queued = 0
+    var looking = 0
+    var reservations = 0
+    var running = EntryList()
+    var runningCount = 0
+    var onNetwork = 0
+    var throttled = 0
+    var isYielding = false
+    var pause = Pause.none
+    private var groups: [String: QueueGroup] = [:]
+    private var candidates = Heap<Candidate>()
+    private var lastArrival: Int64 = 0
+    private var firstArrival: Int64 = 0
+
+    init(_ configuration: QueueConfiguration) { self.configuration = configuration }
+
+    var waiting: Int { looking + queued }
+    var isBusy: Bool { reservations + waiting + runningCount > 0 }
+    var slots: Int { max(1, configuration.maxConcurrent) }
+    // mutant Queue: `runningCount < slots && ` => `runningCount <= slots && `
+    // mutant Queue: ` && !configuration.isSuspended }` => ` }`
+    var hasRoom: Bool { runningCount < slots && !configuration.isSuspended }
+
+    // MARK: Waiting
+
+    func enqueue(_ entry: QueueEntry, first: Bool) {
+        let group = join(entry)
+        let level = Int(entry.level)
+        if first, configuration.order == .fifo {
+            firstArrival -= 1
+            entry.arrival = firstArrival
+            group.levels[level].prepend(entry)
+        } else {
+            lastArrival += 1
+            entry.arrival = lastArrival
+            group.levels[level].append(entry)
+        }
+        group.filled |= 1 << UInt128(level)
+        entry.place = .queued
+        queued += 1
+        if group.next(configuration.order) === entry { noteCandidate(of: group) }
+    }
+
+    func dequeue(_ entry: QueueEntry) {
+        guard let group = entry.group else { return }
+        let level = Int(entry.level)
+        let wasNext = group.next(configuration.order) === entry
+        group.levels[level].remove(entry)
+        if group.levels[level].first == nil { group.filled &= ~(1 << UInt128(level)) }
+        entry.place = .none
+        queued -= 1
+        if wasNext { noteCandidate(of: group) }
+        leave(entry)
+    }
+
+    /// The entry that starts next.
+    func next() -> QueueEntry? {
+        guard configuration.maxPerHost != nil else { return groups[""]?.next(configuration.order) }
+        while let best = candidates.min {
+            if mayStart(best.group), let next = best.group.next(configuration.order), candidate(next) == best {
+                return next
+            }
+            candidates.removeMin()
+        }
+        return nil
+    }
+
+    // MARK: Running
+
+    func run(_ entry: QueueEntry) {
+        join(entry).running += 1
+        entry.place = .running
+        running.append(entry)
+        runningCount += 1
+        if entry.isOnNetwork { onNetwork += 1 }
+        if entry.isThrottled { throttled += 1 }
+    }
+
+    func stop(_ entry: QueueEntry) {
+        running.remove(entry)
+        runningCount -= 1
+        if entry.isOnNetwork { onNetwork -= 1 }
+        if entry.isThrottled { throttled -= 1 }
+        entry.place = .none
+        if pause == .granted(ObjectIdentifier(entry)) { pause = .none }
+        guard let group = entry.group else { return }
+        group.running -= 1
+        noteCandidate(of: group)
+        leave(entry)
+    }
+
+    var firstThrottled: QueueEntry? {
+        var next = running.first
+        while let entry = next, !entry.isThrottled { next = entry.next }
+        return next
+    }
+
+    var oldestTransfer: QueueEntry? {
+        running.all.filter(\.isOnNetwork).min { $0.transfer < $1.transfer }
+    }
+
+    func configure(_ new: QueueConfiguration) {
+        let regroups = (configuration.maxPerHost == nil) != (new.maxPerHost == nil)
+        configuration = new
+        if case .waiting = pause, new.maxPause == nil { pause = .none }
+        if regroups {
+            var waiting: [QueueEntry] = []
+            for group in groups.values { waiting += group.waiting }
+            waiting.sort { $0.arrival < $1.arrival }
+            groups = [:]
+            for entry in running.all { join(entry).running += 1 }
+            queued = 0
+            for entry in waiting { enqueue(entry, first: false) }
+        }
+        refillCandidates()
+    }
+
+    // MARK: Groups
+
+    private func join(_ entry: QueueEntry) -> QueueGroup {
+        let host = configuration.maxPerHost == nil ? "" : entry.host
+        let group = groups[host] ?? QueueGroup(host: host)
+        groups[host] = group
+        entry.group = group
+        return group
+    }
+
+    private func leave(_ entry: QueueEntry) {
+        guard let group = exchange(&entry.group, with: nil), group.filled == 0, group.running == 0,
+            !group.host.isEmpty
+        else { return }
+        groups[group.host] = nil
+    }
+
+    private func mayStart(_ group: QueueGroup) -> Bool {
+        // mutant Queue: `ing < max(1, $0)` => `ing <= max(1, $0)`
+        configuration.maxPerHost.map { group.running < max(1, $0) } ?? true
+    }
+
+    private func candidate(_ entry: QueueEntry) -> Candidate? {
+        entry.group.map {
+            Candidate(
+                level: entry.level, rank: configuration.order == .fifo ? entry.arrival : -entry.arrival, group: $0)
+        }
+    }
+
+    private func noteCandidate(of group: QueueGroup) {
+        guard configuration.maxPerHost != nil, mayStart(group), let next = group.next(configuration.order),
+            let candidate = candidate(next)
+        else { return }
+        candidates.insert(candidate)
+        if candidates.count > 2 * groups.count + 64 { refillCandidates() }
+    }
+
+    private func refillCandidates() {
+        candidates = Heap()
+        for group in groups.values { noteCandidate(of: group) }
+    }
+}
+
+/// Which fetch starts, and which is held back: the rules of `fastQueue` and `slowQueue`. No lock, no clock, no thread.
+///
+/// - No slow fetch starts while a fast one is looked up, waits or runs; slow ones that run then are throttled from the
+///   moment at which a fast one reaches the network until the fast ones have ended.
+/// - A fetch is in no list while it is parked: it has no slot and holds up nobody.
+/// - Fetches of local sources have a few slots of their own, the last one for urgent ones. They neither wait for others
+///   nor hold them up, and are not throttled.
+/// - Each operation takes the same time, however many fetches wait.
+struct Queues {
+    /// A decision, which the owner carries out.
+    enum Action {
+        /// The fetch has a slot.
+        case start(QueueEntry)
+        case throttle(QueueEntry, Bool)
+        /// ``pauseElapsed(_:)`` is to be called with the number after a time.
+        case armPause(Duration, number: UInt64)
+    }
+
+    private let fast: Lane
+    private let slow: Lane
+    private let localFast: Lane
+    private let localSlow: Lane
+    private(set) var parked = 0
+    private var lastNumber: UInt64 = 0
+    private var backlog = StorageBacklog.none
+    private var isBudgetSpent = false
+    private var holders: [UInt64: (queue: FetchQueue, isHolding: Bool)] = [:]
+
+    init(fast: QueueConfiguration = .fast, slow: QueueConfiguration = .slow) {
+        (self.fast, self.slow) = (Lane(fast), Lane(slow))
+        (localFast, localSlow) = (Lane(Self.local(fast)), Lane(Self.local(slow)))
+    }
+
+    /// The number of local sources that are read at a time.
+    static let mostLocal = 4
+
+    private static func local(_ configuration: QueueConfiguration) -> QueueConfiguration {
+        var local = configuration
+        (local.maxConcurrent, local.maxPerHost, local.maxPause) = (mostLocal, nil, nil)
+        return local
+    }
+
+    private func lane(_ queue: FetchQueue) -> Lane { queue == .fast ? fast : slow }
+    private func lane(of entry: QueueEntry) -> Lane { lane(entry.queue, isLocal: entry.isAmongLocal) }
+    private func lane(_ queue: FetchQueue, isLocal: Bool) -> Lane {
+        isLocal ? queue == .fast ? localFast : localSlow : lane(queue)
+    }
+
+    // MARK: Questions
+
+    var counts: QueueCounts {
+        QueueCounts(
+            fastWaiting: fast.waiting + localFast.waiting, fastRunning: fast.runningCount + localFast.runningCount,
+            slowWaiting: slow.waiting + localSlow.waiting, slowRunning: slow.runningCount + localSlow.runningCount,
+            parked: parked)
+    }
+
+    func configuration(of queue: FetchQueue) -> QueueConfiguration { lane(queue).configuration }
+
+    /// The fetches that are on the network, the fast ones first.
+    var onNetwork: [QueueEntry] { (fast.running.all + slow.running.all).filter(\.isOnNetwork) }
+
+    /// The least urgent queue whose look-ups may begin; `nil` if none may.
+    var looksDownTo: FetchQueue? {
+        isHeld(.fast) ? nil : isHeld(.slow) || slow.configuration.isSuspended ? .fast : .slow
+    }
+
+    // MARK: Entries
+
+    func look(_ entry: QueueEntry) {
+        entry.isAmongLocal = entry.isLocal
+        entry.place = .looking
+        lane(of: entry).looking += 1
+    }
+
+    /// Puts an entry that is in no queue into its queue.
+    func enqueue(_ entry: QueueEntry) {
+        entry.isAmongLocal = entry.isLocal
+        lane(of: entry).enqueue(entry, first: exchange(&entry.goesToFront, with: false))
+    }
+
+    /// Takes an entry out, wherever it is.
+    mutating func remove(_ entry: QueueEntry) {
+        switch entry.place {
+        case .none: break
+        case .looking: lane(of: entry).looking -= 1
+        case .queued: lane(of: entry).dequeue(entry)
+        case .running: lane(of: entry).stop(entry)
+        case .parked: parked -= 1
+        }
+        entry.place = .none
+        entry.isThrottled = false
+        entry.transfer = 0
+    }
+
+    mutating func park(_ entry: QueueEntry) {
+        remove(entry)
+        entry.place = .parked
+        parked += 1
+    }
+
+    /// Notes that a running entry has reached the network.
+    mutating func reachNetwork(_ entry: QueueEntry) {
+        guard entry.place == .running else { return }
+        lastNumber += 1
+        if entry.transfer == 0 { lane(of: entry).onNetwork += 1 }
+        entry.transfer = lastNumber
+    }
+
+    /// Moves an entry to the other queue. What waits goes to the front of `slowQueue`, or to the end of `fastQueue`.
+    func move(_ entry: QueueEntry, to queue: FetchQueue) {
+        guard queue != entry.queue else { return }
+        let (old, new) = (lane(of: entry), lane(queue, isLocal: entry.isAmongLocal))
+        entry.queue = queue
+        switch entry.place {
+        case .none, .parked: break
+        case .looking:
+            old.looking -= 1
+            new.looking += 1
+            entry.goesToFront = queue == .slow
+        case .queued:
+            old.dequeue(entry)
+            new.enqueue(entry, first: queue == .slow)
+        case .running:
+            old.stop(entry)
+            new.run(entry)
+        }
+    }
+
+    func setLevel(_ level: UInt8, of entry: QueueEntry) {
+        guard level != entry.level else { return }
+        let isQueued = entry.place == .queued
+        if isQueued { lane(of: entry).dequeue(entry) }
+        entry.level = level
+        if isQueued { lane(of: entry).enqueue(entry, first: false) }
+    }
+
+    // MARK: Conditions
+
+    func configure(_ queue: FetchQueue, _ configuration: QueueConfiguration) {
+        lane(queue).configure(configuration)
+        lane(queue, isLocal: true).configure(Self.local(configuration))
+    }
+    func reserve(_ queue: FetchQueue) { lane(queue).reservations += 1 }
+    func release(_ queue: FetchQueue) { lane(queue).reservations -= 1 }
+    mutating func setBacklog(_ backlog: StorageBacklog) { self.backlog = backlog }
+    mutating func setBudget(isSpent: Bool) { isBudgetSpent = isSpent }
+
+    /// Adds somebody who may hold fetches back that have not begun: with `fast` all of them, with `slow` prefetches.
+    mutating func addHolder(_ number: UInt64, of queue: FetchQueue) { holders[number] = (queue, false) }
+    mutating func removeHolder(_ number: UInt64) { holders[number] = nil }
+    mutating func hold(_ isHolding: Bool, by number: UInt64) { holders[number]?.isHolding = isHolding }
+
+    private func isHeld(_ queue: FetchQueue) -> Bool {
+        holders.values.contains { $0.isHolding && ($0.queue == .fast || queue == .slow) }
+    }
+
+    private func accepts(_ queue: FetchQueue) -> Bool {
+        backlog <= (queue == .fast ? .high : .none) && !isHeld(queue)
+    }
+
+    // MARK: Decisions
+
+    /// Decides what starts and what is held back.
+    mutating func dispatch(into actions: inout [Action]) {
+        for queue in [FetchQueue.fast, .slow] {
+            while mayStart(queue), let entry = lane(queue).next() { start(entry, into: &actions) }
+            while mayStartLocal(queue), let entry = lane(queue, isLocal: true).next() { start(entry, into: &actions) }
+        }
+        let only = isBudgetSpent ? (fast.onNetwork > 0 ? fast : slow).oldestTransfer : nil
+        // mutant Pausing: `if fast.onNetwork > 0 {` => `if fast.onNetwork > 1 {`
+        if fast.onNetwork > 0 {
+            slow.isYielding = true
+        } else if !fast.isBusy {
+            slow.isYielding = false
+        }
+        balance(fast, limit: .max, sparing: only, into: &actions)
+        balance(slow, limit: slow.slots, sparing: only, into: &actions)
+        armPause(into: &actions)
+    }
+
+    private func mayStart(_ queue: FetchQueue) -> Bool {
+        let lane = lane(queue)
+        // mutant Queue: ` && !(queue == .slow && fast.isBusy) &&` => ` &&`
+        return lane.queued > 0 && lane.hasRoom && !(queue == .slow && fast.isBusy) && accepts(queue)
+            && (!isBudgetSpent || lane.onNetwork == 0)
+    }
+
+    private func mayStartLocal(_ queue: FetchQueue) -> Bool {
+        let lane = lane(queue, isLocal: true)
+        let running = localFast.runningCount + localSlow.runningCount
+        let mayBeside =
+            queue == .fast ? running < Self.mostLocal : running < Self.mostLocal - 1 && fast.reservations == 0
+        return lane.queued > 0 && !lane.configuration.isSuspended && mayBeside && accepts(queue)
+            && (!isBudgetSpent || lane.runningCount == 0)
+    }
+
+    private mutating func start(_ entry: QueueEntry, into actions: inout [Action]) {
+        let lane = lane(of: entry)
+        lane.dequeue(entry)
+        lane.run(entry)
+        actions.append(.start(entry))
+    }
+
+    private func balance(_ lane: Lane, limit: Int, sparing only: QueueEntry?, into actions: inout [Action]) {
+        // mutant Pausing: `lane.isYielding || lane.throttled > 0 || lane` => `lane.isYielding || lane`
+        guard only != nil || lane.isYielding || lane.throttled > 0 || lane.runningCount > limit else { return }
+        var moving = 0
+        for entry in lane.running.all {
+            let isGranted = lane.pause == .granted(ObjectIdentifier(entry))
+            let mayMove = (only == nil || only === entry) && (isGranted || (!lane.isYielding && moving < limit))
+            if mayMove { moving += 1 }
+            guard entry.isThrottled == mayMove else { continue }
+            entry.isThrottled = !mayMove
+            lane.throttled += mayMove ? -1 : 1
+            actions.append(.throttle(entry, !mayMove))
+        }
+    }
+
+    private mutating func armPause(into actions: inout [Action]) {
+        if case .granted = slow.pause { return }
+        let isWaiting = fast.isBusy && !slow.configuration.isSuspended && slow.queued + slow.throttled > 0
+        if !isWaiting {
+            slow.pause = .none
+        } else if slow.pause == .none, let longest = slow.configuration.maxPause {
+            lastNumber += 1
+            slow.pause = .waiting(number: lastNumber)
+            actions.append(.armPause(longest, number: lastNumber))
+        }
+    }
+
+    /// Lets one slow fetch go on beside the fast ones, because slowQueue has waited for its longest pause.
+    mutating func pauseElapsed(_ number: UInt64, into actions: inout [Action]) {
+        guard slow.pause == .waiting(number: number) else { return }
+        slow.pause = .none
+        if let throttled = slow.firstThrottled {
+            slow.pause = .granted(ObjectIdentifier(throttled))
+        } else if slow.hasRoom, accepts(.slow), let entry = slow.next() {
+            slow.pause = .granted(ObjectIdentifier(entry))
+            start(entry, into: &actions)
+        }
+        dispatch(into: &actions)
+    }
+}

@@ -1,0 +1,61 @@
+import HeapModule
+
+extension Engine {
+    /// The identity of a timer, which no later timer has.
+    typealias TimerID = UInt64
+
+    /// The timers of the engine, by time. Entries without work have been cancelled, and are skipped.
+    struct Timers {
+        /// The work that is done when a timer fires.
+        enum Work {
+            case backOff(Fetch)
+            /// The end of the longest pause of slowQueue.
+            case pause(UInt64)
+            /// The time of a call is up when that much has been spent on its fetch.
+            case timeout(DataTask)
+            /// A call has waited long enough for the network.
+            case patience(DataTask)
+            case report(Fetch, Fetch.News)
+            /// A transfer to whose host there is no way is looked at again: its number, and the bytes it had.
+            case grace(Fetch, UInt64, received: Int)
+        }
+
+        private struct Entry: Comparable {
+            let due: Duration
+            let id: TimerID
+
+            static func < (a: Self, b: Self) -> Bool { (a.due, a.id) < (b.due, b.id) }
+        }
+
+        private var entries = Heap<Entry>()
+        private var work: [TimerID: Work] = [:]
+        private var lastID: TimerID = 0
+
+        /// The time of the first timer.
+        var first: Duration? {
+            mutating get {
+                while let next = entries.min, work[next.id] == nil { entries.removeMin() }
+                return entries.min?.due
+            }
+        }
+
+        @discardableResult
+        mutating func add(at due: Duration, _ work: Work) -> TimerID {
+            lastID += 1
+            entries.insert(Entry(due: due, id: lastID))
+            self.work[lastID] = work
+            return lastID
+        }
+
+        mutating func cancel(_ id: TimerID) {
+            guard work.removeValue(forKey: id) != nil, entries.count > 2 * work.count + 64 else { return }
+            entries = Heap(entries.unordered.filter { work[$0.id] != nil })
+        }
+
+        /// Takes the first timer that is due.
+        mutating func take(dueAt now: Duration) -> Work? {
+            guard let first, first <= now, let next = entries.popMin() else { return nil }
+            return work.removeValue(forKey: next.id)
+        }
+    }
+}

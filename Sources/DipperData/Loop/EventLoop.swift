@@ -1,0 +1,198 @@
+import Foundation
+import ProcessShims
+import Synchronization
+
+/// One thread that waits in the kernel for messages, descriptors and times, and does what they cause.
+///
+/// A turn takes the messages that have been posted, tells the clients which of their descriptors are ready, and then
+/// gives each client its turn. What a client does must be short: it never blocks and never runs code of the program.
+// The clients are used on the loop's thread only. Everything else that changes is behind a lock.
+final class EventLoop: SerialExecutor, @unchecked Sendable {
+    typealias Message = @Sendable () -> Void
+
+    private struct Inbox {
+        var messages: [Message] = []
+        var jobs: [UnownedJob] = []
+        /// Whether the thread sleeps, or is about to, and must be woken.
+        var isAsleep = false
+        var isEnded = false
+    }
+
+    private let inbox = Mutex(Inbox())
+    private let thread = AtomicLazyReference<JoinableThread>()
+    /// The identity of the thread.
+    private let number = Atomic<UInt>(0)
+    private let epoll: Int32
+    private let wakeup: Int32
+    private var clients: [UInt32: any LoopClient] = [:]
+    private var lastClient: UInt32 = 0
+    private var isEnding = false
+
+    /// Starts the loop. It runs, whoever refers to it, until ``end()``.
+    /// - Parameter name: the name of the thread.
+    convenience init(name: String) {
+        guard let descriptors = Self.descriptors() else {
+            preconditionFailure("the system gives no descriptor: error \(errno)")
+        }
+        self.init(name: name, descriptors)
+    }
+
+    private init(name: String, _ descriptors: (epoll: Int32, wakeup: Int32)) {
+        (epoll, wakeup) = descriptors
+        set(EPOLL_CTL_ADD, wakeup, EPOLLIN.rawValue, client: 0)
+        _ = thread.storeIfNil(JoinableThread(name: name) { self.run() })
+    }
+
+    private static func descriptors() -> (epoll: Int32, wakeup: Int32)? {
+        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epoll >= 0 else { return nil }
+        let wakeup = dipper_event()
+        if wakeup >= 0 { return (epoll, wakeup) }
+        close(epoll)
+        return nil
+    }
+
+    private static let observers = Mutex<EventLoop?>(nil)
+
+    /// The loop that the observers share which the program itself adds to monitors of the kernel; `nil` while the system
+    /// gives no descriptor.
+    static var forObservers: EventLoop? {
+        observers.withLock { loop in
+            if loop == nil { loop = descriptors().map { EventLoop(name: "dipper-observe", $0) } }
+            return loop
+        }
+    }
+
+    deinit {
+        close(epoll)
+        close(wakeup)
+    }
+
+    // MARK: Any thread
+
+    /// Runs a message on the loop's thread, after those that were posted before.
+    /// - Returns: `false`, and the message does not run, if the loop has ended.
+    @discardableResult
+    func post(_ message: @escaping Message) -> Bool {
+        let (isEnded, wakes) = inbox.withLock { inbox in
+            if inbox.isEnded { return (true, false) }
+            inbox.messages.append(message)
+            return (false, exchange(&inbox.isAsleep, with: false))
+        }
+        if wakes { eventfd_write(wakeup, 1) }
+        return !isEnded
+    }
+
+    /// Whether the calling thread is the loop's.
+    var isCurrent: Bool { number.load(ordering: .relaxed) == UInt(pthread_self()) }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        let wakes = inbox.withLock { inbox in
+            inbox.jobs.append(job)
+            return exchange(&inbox.isAsleep, with: false)
+        }
+        if wakes { eventfd_write(wakeup, 1) }
+    }
+
+    func checkIsolated() { precondition(isCurrent, "not on the thread of the loop") }
+
+    /// Ends the loop after the messages that have been posted, without waiting for that.
+    func end() {
+        post { [self] in isEnding = true }
+    }
+
+    /// Returns when the thread has ended. Call this method once.
+    func join() async { await thread.load()?.join() }
+
+    // MARK: The loop's thread
+
+    /// Adds a client, which gets turns from now on.
+    /// - Returns: the client's number.
+    func add(_ client: some LoopClient) -> UInt32 {
+        lastClient += 1
+        clients[lastClient] = client
+        return lastClient
+    }
+
+    func remove(client: UInt32) { clients[client] = nil }
+
+    /// Watches a descriptor for a client.
+    /// - Parameters:
+    ///   - events: the events of epoll(7) to wait for; zero ends the watch.
+    ///   - old: those that are waited for now; zero if the descriptor is not watched.
+    func watch(_ descriptor: Int32, for events: UInt32, insteadOf old: UInt32, client: UInt32) {
+        guard events != old else { return }
+        set(
+            events == 0 ? EPOLL_CTL_DEL : old == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor, events, client: client)
+    }
+
+    private func set(_ operation: Int32, _ descriptor: Int32, _ events: UInt32, client: UInt32) {
+        var event = epoll_event(
+            events: events, data: epoll_data_t(u64: UInt64(client) << 32 | UInt64(UInt32(bitPattern: descriptor))))
+        epoll_ctl(epoll, operation, descriptor, &event)
+    }
+
+    private func run() {
+        let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 256)
+        defer { events.deallocate() }
+        number.store(UInt(pthread_self()), ordering: .relaxed)
+        var messages: [Message] = []
+        var jobs: [UnownedJob] = []
+        var due: ContinuousClock.Instant?
+        var round = 0
+        while true {
+            let (isIdle, isEnded) = inbox.withLock { inbox in
+                // Two buffers in turn keep their memory.
+                swap(&inbox.messages, &messages)
+                swap(&inbox.jobs, &jobs)
+                inbox.isAsleep = messages.isEmpty && jobs.isEmpty
+                inbox.isEnded = isEnding
+                return (inbox.isAsleep, inbox.isEnded)
+            }
+            if isEnded { break }
+            // Messages that follow from messages are taken first, for a few rounds.
+            round = isIdle ? 0 : (round + 1) % 4
+            var count: Int32 = 0
+            if round == 0 {
+                count = epoll_wait(epoll, events.baseAddress, Int32(events.count), isIdle ? Self.patience(due) : 0)
+            }
+            if isIdle { inbox.withLock { $0.isAsleep = false } }
+            // Between two turns: a job of an actor must not begin within another.
+            for job in jobs { job.runSynchronously(on: asUnownedSerialExecutor()) }
+            jobs.removeAll(keepingCapacity: true)
+            for message in messages { message() }
+            messages.removeAll(keepingCapacity: true)
+            for event in events.prefix(Int(max(0, count))) {
+                let descriptor = Int32(bitPattern: UInt32(truncatingIfNeeded: event.data.u64))
+                if descriptor == wakeup {
+                    var number: UInt64 = 0
+                    eventfd_read(wakeup, &number)
+                } else {
+                    clients[UInt32(event.data.u64 >> 32)]?.ready(descriptor, event.events)
+                }
+            }
+            due = nil
+            for client in clients.values {
+                if let next = client.turn() { due = min(due ?? next, next) }
+            }
+        }
+        for message in messages { message() }
+        clients = [:]
+    }
+
+    /// The time that the thread may sleep, in milliseconds.
+    private static func patience(_ due: ContinuousClock.Instant?) -> Int32 {
+        due.map { Int32(clamping: max(0, ContinuousClock.now.duration(to: $0).milliseconds)) } ?? -1
+    }
+}
+
+/// A part of the program that lives on a loop. Only the loop's thread calls it.
+protocol LoopClient: AnyObject {
+    /// A watched descriptor is ready.
+    /// - Parameter events: the events of epoll(7).
+    func ready(_ descriptor: Int32, _ events: UInt32)
+    /// Does what is due, once in each turn of the loop.
+    /// - Returns: the time of the next turn, unless something else causes one earlier.
+    func turn() -> ContinuousClock.Instant?
+}

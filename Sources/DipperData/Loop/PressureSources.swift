@@ -1,0 +1,202 @@
+import CMnl
+import Foundation
+import ProcessShims
+
+/// The kernel's sources on memory pressure: descriptors to wait for, and files to read regularly where there is no
+/// descriptor.
+///
+/// - Pressure files of the process's group and of the machine (Documentation/accounting/psi.rst). They wake one who has
+///   written a trigger into them. Where a trigger is not allowed, the times in them are read every few
+///   seconds.
+/// - `memory.events` of version 2 (Documentation/admin-guide/cgroup-v2.rst), of the process's group and the groups
+///   around it. It changes when a limit is reached.
+/// - `memory.pressure_level` of version 1 (Documentation/admin-guide/cgroup-v1/memory.rst, section 11). It requires
+///   permission to write to `cgroup.event_control`.
+///
+/// One thread uses this object at a time.
+final class PressureSources {
+    private enum Kind {
+        case trigger(PressureSign)
+        case events(isOwn: Bool, kills: Int)
+        case counter(PressureSign)
+    }
+
+    private struct Source {
+        let descriptor: Int32
+        let kind: Kind
+    }
+
+    private struct Times {
+        let path: String
+        let ofMachine: Bool
+        var latest: StallTimes
+    }
+
+    let groups: ControlGroups
+    private var sources: [Source] = []
+    /// The descriptors of sources that report nothing more. Closing one may take its time.
+    private var spent: [Int32] = []
+    private var times: [Times] = []
+    private let timing: PressureTiming
+    private var looked: Duration
+
+    /// Opens the sources.
+    /// - Parameters:
+    ///   - root: the folder of `/proc` and `/sys`, for tests.
+    ///   - now: the current time, on the clock of the times given later.
+    init(root: String, _ timing: PressureTiming, now: Duration) {
+        self.timing = timing
+        looked = now
+        groups = ControlGroups(root: root)
+        if let own = groups.pressureFile { listen(to: own, ofMachine: false) }
+        listen(to: root + "/proc/pressure/memory", ofMachine: true)
+        for (index, group) in groups.two.enumerated() { listenToEvents(of: group, isOwn: index == 0) }
+        listenToLevels(of: groups.one)
+    }
+
+    deinit {
+        for descriptor in spent + sources.map(\.descriptor) { close(descriptor) }
+    }
+
+    /// Whether there is nothing to wait for and nothing to read.
+    var isDeaf: Bool { sources.isEmpty && period == nil }
+    /// The interval at which to look without a wake-up; `nil` for never. A group with a limit is looked at regularly,
+    /// because the kernel reports only that the limit is reached, which is late.
+    var period: Duration? { times.isEmpty && groups.limit == nil ? nil : timing.period }
+
+    /// A descriptor to wait for.
+    struct Watched {
+        let descriptor: Int32
+        /// The events of epoll(7).
+        let events: UInt32
+        /// Whether it is not waited for while nothing is to be done: its signs come in any number.
+        let rests: Bool
+    }
+
+    /// The descriptors to wait for.
+    var watched: [Watched] {
+        sources.map { source in
+            switch source.kind {
+            case .trigger: Watched(descriptor: source.descriptor, events: EPOLLPRI.rawValue, rests: false)
+            case .events: Watched(descriptor: source.descriptor, events: EPOLLPRI.rawValue, rests: true)
+            case .counter: Watched(descriptor: source.descriptor, events: EPOLLIN.rawValue, rests: true)
+            }
+        }
+    }
+
+    // MARK: Opening sources
+
+    private func listen(to path: String, ofMachine: Bool) {
+        let isWoken =
+            set(.moderate, path, ofMachine ? .machineStalled : .stalled)
+            && set(.severe, path, ofMachine ? .machineBlocked : .blocked)
+        if !isWoken, let text = KernelText.read(path), let latest = StallTimes(text) {
+            times.append(Times(path: path, ofMachine: ofMachine, latest: latest))
+        }
+    }
+
+    private func set(_ trigger: StallTrigger, _ path: String, _ sign: PressureSign) -> Bool {
+        let descriptor = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        // The text is written with its terminating zero.
+        let text = Array(trigger.text.utf8CString)
+        guard Self.isOfKernel(descriptor),
+            text.withUnsafeBytes({ write(descriptor, $0.baseAddress, $0.count) }) == text.count
+        else {
+            close(descriptor)
+            return false
+        }
+        sources.append(Source(descriptor: descriptor, kind: .trigger(sign)))
+        return true
+    }
+
+    private func listenToEvents(of group: ControlGroups.Group, isOwn: Bool) {
+        let descriptor = open(group.folder + "/memory.events", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        guard Self.isOfKernel(descriptor), let text = KernelText.read(descriptor) else {
+            close(descriptor)
+            return
+        }
+        sources.append(Source(descriptor: descriptor, kind: .events(isOwn: isOwn, kills: Self.kills(text))))
+    }
+
+    private func listenToLevels(of groups: [ControlGroups.Group]) {
+        for (level, sign) in [("medium", PressureSign.pressed), ("critical", .critical)] where !groups.isEmpty {
+            let counter = eventfd(0, Int32(EFD_CLOEXEC) | Int32(EFD_NONBLOCK))
+            guard counter >= 0 else { continue }
+            // With "local" a group reports its own pressure only: that of other groups within it does not concern this
+            // process.
+            if groups.filter({ Self.register(counter, "\(level),local", $0) }).isEmpty {
+                close(counter)
+            } else {
+                sources.append(Source(descriptor: counter, kind: .counter(sign)))
+            }
+        }
+    }
+
+    private static func register(_ counter: Int32, _ level: String, _ group: ControlGroups.Group) -> Bool {
+        let file = open(group.folder + "/memory.pressure_level", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return false }
+        defer { close(file) }
+        let control = open(group.folder + "/cgroup.event_control", O_WRONLY | O_CLOEXEC)
+        guard control >= 0 else { return false }
+        defer { close(control) }
+        let text = Array("\(counter) \(file) \(level)".utf8CString)
+        return isOfKernel(control) && text.withUnsafeBytes { write(control, $0.baseAddress, $0.count) } == text.count
+    }
+
+    /// Returns whether a file belongs to the kernel: files that it makes as they are read have no size.
+    private static func isOfKernel(_ descriptor: Int32) -> Bool {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 && status.st_size == 0
+    }
+
+    private static func kills(_ text: String) -> Int {
+        ["oom", "oom_kill"].reduce(0) { $0.addingReportingOverflow(KernelText.number($1, in: text) ?? 0).partialValue }
+    }
+
+    // MARK: Signs
+
+    /// Returns the sign of a descriptor that is ready; `nil` if it will report nothing more.
+    func sign(of descriptor: Int32, _ events: UInt32) -> PressureSign? {
+        guard let index = sources.firstIndex(where: { $0.descriptor == descriptor }) else { return nil }
+        let sign = hear(index, events)
+        if sign == nil { spent.append(sources.remove(at: index).descriptor) }
+        return sign
+    }
+
+    /// Returns the sign of a source; `nil` if the source will report nothing more.
+    private func hear(_ index: Int, _ found: UInt32) -> PressureSign? {
+        let source = sources[index]
+        switch source.kind {
+        case .trigger(let sign):
+            // An error means that the group has been removed.
+            return found & EPOLLERR.rawValue == 0 ? sign : nil
+        case .events(let isOwn, let before):
+            guard let text = KernelText.read(source.descriptor) else { return nil }
+            let kills = Self.kills(text)
+            sources[index] = Source(descriptor: source.descriptor, kind: .events(isOwn: isOwn, kills: kills))
+            // The events of an outer group include those of all groups within it, so only those of the own group count.
+            return isOwn && kills > before ? .outOfMemory : .looked
+        case .counter(let sign):
+            var count: eventfd_t = 0
+            return eventfd_read(source.descriptor, &count) == 0 ? sign : nil
+        }
+    }
+
+    /// Returns the signs in the times that are read regularly, if that is due.
+    func signsOfTimes(at now: Duration) -> [PressureSign] {
+        guard !times.isEmpty, now - looked >= timing.period / 2 else { return [] }
+        defer { looked = now }
+        var signs: [PressureSign] = []
+        for index in times.indices {
+            guard let text = KernelText.read(times[index].path), let latest = StallTimes(text) else { continue }
+            let before = times[index].latest
+            times[index].latest = latest
+            if let sign = latest.sign(since: before, over: now - looked, ofMachine: times[index].ofMachine) {
+                signs.append(sign)
+            }
+        }
+        return signs
+    }
+}

@@ -1,0 +1,135 @@
+import Dispatch
+import Foundation
+import Synchronization
+
+/// A thread for work that blocks. It ends when its body returns, and callers can wait for that.
+package final class JoinableThread: Sendable {
+    private let handle: pthread_t
+    private let isJoined = Atomic(false)
+
+    /// Starts the thread.
+    /// - Parameter name: the thread's name, shown by `top -H` and debuggers; at most 15 bytes count.
+    package init(name: String, _ run: @escaping @Sendable () -> Void) {
+        switch SystemThread.start(name: name, run) {
+        case .success(let handle): self.handle = handle
+        case .failure(let refusal): preconditionFailure("the system gives no thread: error \(refusal.code)")
+        }
+    }
+
+    /// Returns a name that shows the thread's owner and its role, in the 15 bytes that the system keeps.
+    package static func name(_ owner: String, _ role: String) -> String {
+        "\(owner.prefix(14 - role.utf8.count))-\(role)"
+    }
+
+    deinit {
+        if !isJoined.load(ordering: .acquiring) { pthread_detach(handle) }
+    }
+
+    /// Returns when the thread has ended. Call this method once.
+    package func join() async {
+        guard !isJoined.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        let handle = handle
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            // Waiting blocks, and Swift's cooperative threads must not.
+            SeparateThread().run {
+                pthread_join(handle, nil)
+                continuation.resume()
+            }
+        }
+    }
+}
+
+/// The system's threads. Each is to be joined or detached once.
+enum SystemThread {
+    /// The error of a system that gives no thread.
+    struct Refusal: Error {
+        let code: CInt
+    }
+
+    private final class Body {
+        let name: String
+        let run: () -> Void
+
+        init(_ name: String, _ run: @escaping () -> Void) {
+            self.name = name
+            self.run = run
+        }
+    }
+
+    /// Starts a thread.
+    /// - Parameter name: the thread's name, shown by `top -H` and debuggers; at most 15 bytes count.
+    /// - Returns: the thread, which runs the body; or the reason why the body does not run.
+    static func start(name: String, _ run: @escaping @Sendable () -> Void) -> Result<pthread_t, Refusal> {
+        let body = Unmanaged.passRetained(Body(name, run))
+        var handle = pthread_t()
+        let code = pthread_create(
+            &handle, nil,
+            { context in
+                guard let context else { return nil }
+                let body = Unmanaged<Body>.fromOpaque(context).takeRetainedValue()
+                Thread.current.name = body.name
+                body.run()
+                return nil
+            }, body.toOpaque())
+        guard code == 0 else {
+            body.release()
+            return .failure(Refusal(code: code))
+        }
+        return .success(handle)
+    }
+
+    /// Starts a thread that nobody waits for, for work that may never end.
+    /// - Returns: `false` if the system gives no thread; the body then does not run.
+    static func startDetached(name: String, _ run: @escaping @Sendable () -> Void) -> Bool {
+        guard case .success(let handle) = start(name: name, run) else { return false }
+        pthread_detach(handle)
+        return true
+    }
+}
+
+/// A thread of Dispatch that is not one of Swift's tasks. It runs closures one after the other.
+///
+/// Work that blocks would hold up the program's tasks, and a program that keeps all of Swift's threads busy would hold
+/// up the cache. Dispatch's global queues share their threads with Swift's tasks; a serial queue does not.
+///
+/// An owner with recurring work keeps one instance, because Dispatch starts a thread for each queue that is busy.
+package struct SeparateThread: Sendable {
+    package let queue = DispatchQueue(label: "dipper")
+    /// Runs the code of the program's own that follows from the work, so that it holds up neither the next work nor
+    /// timers.
+    private let hooks = DispatchQueue(label: "dipper.hooks")
+
+    package init() {}
+
+    package func run(_ work: @escaping @Sendable () -> Void) { queue.async { carryOut(work) } }
+
+    /// Returns when the closures so far, and the code of the program's own that follows from them, have run.
+    func finish() async {
+        await withCheckedContinuation { continuation in
+            queue.async { [hooks] in hooks.async { continuation.resume() } }
+        }
+    }
+
+    /// Does work of this thread, on the calling thread.
+    package func carryOut(_ work: () -> Void) {
+        let steps = Afterwards.steps(after: work)
+        if !steps.isEmpty { hooks.async { for step in steps { step() } } }
+    }
+}
+
+/// Work that is done once, however many callers wait for its end.
+package final class OnceTask: Sendable {
+    private let task = Mutex<Task<Void, Never>?>(nil)
+
+    package init() {}
+
+    /// Begins the work, unless an earlier call has, and returns at its end.
+    package func run(_ work: @escaping @Sendable () async -> Void) async {
+        let task = task.withLock { present in
+            let task = present ?? Task { await work() }
+            present = task
+            return task
+        }
+        await task.value
+    }
+}

@@ -1,0 +1,215 @@
+import CCurl
+import Foundation
+
+/// The status and the fields of an answer, which libcurl delivers line by line.
+struct CurlAnswer {
+    private(set) var status = 0
+    private(set) var fields = HTTPHeaders()
+    /// The announced length of the body in bytes; `nil` if the server has not announced one, or the answer has a
+    /// content coding.
+    private(set) var length: Int?
+    /// The number of bytes of all lines, informational answers included.
+    private(set) var size = 0
+    /// Whether the empty line after the fields has arrived.
+    private(set) var isComplete = false
+    /// Whether the answer has a content coding, so that its `Content-Length` is not the length of the decoded body.
+    private(set) var isCoded = false
+    /// Whether the `Content-Length` values contradict each other, are not numbers, or are too many to read.
+    private(set) var isMalformed = false
+    private var isInformational = false
+    /// Whether the last line was a valid field, which a folded line may continue.
+    private var canContinue = false
+
+    /// Takes a line, line break included. libcurl may deliver several lines at once: each is read as a line of its own,
+    /// because a value must not contain a line break.
+    mutating func take(_ lines: UnsafeRawBufferPointer) {
+        var rest = lines
+        while let end = rest.firstIndex(of: 0x0A), end + 1 < rest.count {
+            takeLine(rest.part(0..<end + 1))
+            rest = rest.part(end + 1..<rest.count)
+        }
+        takeLine(rest)
+    }
+
+    private mutating func takeLine(_ line: UnsafeRawBufferPointer) {
+        size += line.count
+        let isNext = isComplete ? isInformational : fields.isEmpty
+        if isNext, line.starts(with: "HTTP/".utf8) {
+            // A status line after an informational answer begins a new answer. Only the last answer counts.
+            let size = size
+            self = CurlAnswer()
+            self.size = size
+            let status = line.drop { $0 != UInt8(ascii: " ") }.dropFirst()
+            isInformational = status.first == UInt8(ascii: "1") && !status.starts(with: "101".utf8)
+            return
+        }
+        // Lines after the body are trailers, which are not fields of the answer.
+        guard !isComplete, let first = line.first else { return }
+        if Self.isLineBreak(first) {
+            complete()
+        } else if Self.isBlank(first) {
+            if canContinue { fields.extendLast(with: Self.text(line)) }
+        } else {
+            canContinue = takeField(line)
+        }
+    }
+
+    /// Takes a field. Returns `false` for a line that is not a well-formed field: parsers disagree about such lines, so
+    /// it is ignored.
+    private mutating func takeField(_ line: UnsafeRawBufferPointer) -> Bool {
+        guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return false }
+        let name = String(decoding: line.part(0..<colon), as: UTF8.self)
+        let value = Self.text(line.part(colon + 1..<line.count))
+        guard name.isHeaderName, value.utf8.allSatisfy({ $0 != 0 && $0 != 0x0D }) else { return false }
+        fields.append(name, value)
+        return true
+    }
+
+    private mutating func complete() {
+        isComplete = true
+        isCoded = fields["Content-Encoding"] != nil
+        // Different or malformed lengths are an error that cannot be recovered from (RFC 9112, section 6.3).
+        let list = fields.fieldList("Content-Length")
+        isMalformed =
+            list.isCut || !list.members.allSatisfy { $0 == list.members.first && $0.utf8.allSatisfy(\.isDigit) }
+    }
+
+    mutating func readStatus(_ handle: UnsafeMutableRawPointer) {
+        var code = 0
+        _ = dipper_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &code)
+        status = code
+        var announced: curl_off_t = -1
+        _ = dipper_curl_get_off(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced)
+        // With a content coding the announced length counts the coded bytes.
+        length = announced >= 0 && !isCoded ? Int(announced) : nil
+    }
+
+    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
+    private static func isLineBreak(_ byte: UInt8) -> Bool { byte == 0x0D || byte == 0x0A }
+
+    private static func text(_ bytes: UnsafeRawBufferPointer) -> String {
+        var (start, end) = (0, bytes.count)
+        while start < end, isBlank(bytes[start]) || isLineBreak(bytes[start]) { start += 1 }
+        while start < end, isBlank(bytes[end - 1]) || isLineBreak(bytes[end - 1]) { end -= 1 }
+        return String(decoding: bytes.part(start..<end), as: UTF8.self)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Returns a part of the bytes. A slice would be slower without optimization.
+    fileprivate func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: baseAddress.map { $0 + range.lowerBound }, count: range.count)
+    }
+}
+
+/// The translation of libcurl's result codes into ``DipperError``.
+enum CurlErrors {
+    static func error(_ code: CURLcode, _ handle: UnsafeMutableRawPointer, of transfer: CurlTransfer) -> DipperError {
+        if transfer.isTooLarge { return .tooLarge }
+        if code == CURLE_COULDNT_CONNECT, transfer.isRefused { return .addressRefused }
+        if code == CURLE_SSL_CONNECT_ERROR, isBrokenHandshake(transfer.errorText) {
+            return .connectionLost.with(detail: "the TLS handshake was broken off")
+        }
+        var osError = 0
+        _ = dipper_curl_get_long(handle, CURLINFO_OS_ERRNO, &osError)
+        let isClear = transfer.request.url.scheme?.asciiLowercased == "http"
+        return classify(code, osError: Int32(osError), isClear: isClear).with(detail: CurlLibrary.describe(code))
+    }
+
+    /// Whether libcurl's error text says that the connection ended during the TLS handshake without an alert.
+    ///
+    /// A peer that hangs up, or a network that fails, during the handshake has not refused TLS. libcurl has one code
+    /// for a refusal and for a broken handshake, and its text for the latter depends on the TLS library.
+    static func isBrokenHandshake(_ text: String) -> Bool {
+        ["unexpected eof", "SSL_ERROR_SYSCALL", "SSL_ERROR_ZERO_RETURN", "reset by peer", "non-properly terminated"]
+            .contains { text.contains($0) }
+    }
+
+    private static func classify(_ code: CURLcode, osError: Int32, isClear: Bool) -> DipperError {
+        switch code {
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
+            .hostNotFound
+        case CURLE_COULDNT_CONNECT:
+            osError == ENETUNREACH || osError == EHOSTUNREACH || osError == ENETDOWN
+                ? .unreachable : .connectionFailed
+        case CURLE_OPERATION_TIMEDOUT:
+            .timedOut
+        case CURLE_PARTIAL_FILE:
+            .truncated
+        // Without TLS and without a socket error, the chunked coding is malformed.
+        case CURLE_RECV_ERROR where isClear && osError == 0:
+            .malformedResponse
+        case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_HTTP2, CURLE_HTTP2_STREAM:
+            .connectionLost
+        case CURLE_SSL_CONNECT_ERROR:
+            osError == 0 ? .tlsRejected : .connectionLost
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE,
+            CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_INVALIDCERTSTATUS,
+            CURLE_SSL_CRL_BADFILE, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND:
+            .tlsRejected
+        // libcurl reports a line that is too long for its buffer as CURLE_OUT_OF_MEMORY or as 100 (CURLE_TOO_LARGE).
+        case CURLE_FILESIZE_EXCEEDED, CURLE_OUT_OF_MEMORY, CURLcode(rawValue: 100):
+            .tooLarge
+        case CURLE_URL_MALFORMAT:
+            .invalidURL
+        // Only http and https URLs get here: libcurl reports HTTP/0.9 as an unsupported protocol.
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING, CURLE_WRITE_ERROR,
+            // libcurl's code for a malformed trailer.
+            CURLE_BAD_FUNCTION_ARGUMENT:
+            .malformedResponse
+        default:
+            .transport
+        }
+    }
+}
+
+/// The measurements of libcurl.
+enum CurlMetrics {
+    /// Returns the number of bytes of fields and bodies so far, in both directions.
+    static func moved(_ handle: UnsafeMutableRawPointer) -> Int {
+        var (down, up): (curl_off_t, curl_off_t) = (0, 0)
+        _ = dipper_curl_get_off(handle, CURLINFO_SIZE_DOWNLOAD_T, &down)
+        _ = dipper_curl_get_off(handle, CURLINFO_SIZE_UPLOAD_T, &up)
+        var head = 0
+        _ = dipper_curl_get_long(handle, CURLINFO_HEADER_SIZE, &head)
+        return Int(down) + Int(up) + head
+    }
+
+    /// Reads the metrics of a transfer.
+    /// - Parameter earlier: the time from the first beginning of the transfer to the last.
+    static func read(_ handle: UnsafeMutableRawPointer, earlier: Duration) -> TransferMetrics {
+        func number(_ info: CURLINFO) -> Int {
+            var value: curl_off_t = 0
+            _ = dipper_curl_get_off(handle, info, &value)
+            return Int(value)
+        }
+        func long(_ info: CURLINFO) -> Int {
+            var value = 0
+            _ = dipper_curl_get_long(handle, info, &value)
+            return value
+        }
+        /// Returns a time that libcurl has measured; zero if the event did not happen.
+        func moment(_ info: CURLINFO) -> Duration {
+            let time = number(info)
+            return time > 0 ? earlier + .microseconds(time) : .zero
+        }
+        var metrics = TransferMetrics()
+        metrics.nameLookup = earlier + .microseconds(number(CURLINFO_NAMELOOKUP_TIME_T))
+        metrics.connect = moment(CURLINFO_CONNECT_TIME_T)
+        metrics.tls = moment(CURLINFO_APPCONNECT_TIME_T)
+        metrics.firstByte = moment(CURLINFO_STARTTRANSFER_TIME_T)
+        metrics.total = earlier + .microseconds(number(CURLINFO_TOTAL_TIME_T))
+        metrics.bytesReceived = number(CURLINFO_SIZE_DOWNLOAD_T)
+        metrics.reusedConnection = long(CURLINFO_NUM_CONNECTS) == 0
+        metrics.redirects = long(CURLINFO_REDIRECT_COUNT)
+        metrics.httpVersion =
+            switch long(CURLINFO_HTTP_VERSION) {
+            case CURL_HTTP_VERSION_1_0: "HTTP/1.0"
+            case CURL_HTTP_VERSION_1_1: "HTTP/1.1"
+            case CURL_HTTP_VERSION_2_0: "HTTP/2"
+            case CURL_HTTP_VERSION_3: "HTTP/3"
+            default: ""
+            }
+        return metrics
+    }
+}

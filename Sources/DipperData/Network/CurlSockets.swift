@@ -1,0 +1,215 @@
+import CCurl
+import Foundation
+
+/// The open sockets of a pool. Only the loop's thread uses this object.
+// libcurl's callbacks hold its address; the pool keeps it alive until libcurl has closed every socket.
+final class CurlSockets: @unchecked Sendable {
+    private final class Socket {
+        /// The events of epoll(7) that libcurl waits for.
+        var wanted: UInt32 = 0
+        /// The events that the loop waits for.
+        var watched: UInt32 = 0
+        /// The ports of the connection; `nil` until a transfer has asked for its socket.
+        var ports: Ports?
+        /// Whether the last answer was in HTTP/1.
+        var speaksHTTP1 = false
+        /// Whether the size of the receive buffer is fixed.
+        var isLimited = false
+        /// The time at which a check first found its link down; `nil` while the link is up.
+        var standsStillSince: ContinuousClock.Instant?
+    }
+
+    private var open: [Int32: Socket] = [:]
+    /// The events that the loop waits for on descriptors that libcurl has opened by itself.
+    private var foreign: [Int32: UInt32] = [:]
+    private var byPorts: [Ports: Int32] = [:]
+    /// The open sockets whose ports are not known yet.
+    private var nameless: Set<Int32> = []
+    /// Counts the sockets that a search for a connection looks at, for tests.
+    var steps: StepCounter?
+    /// The time that a link may be down before its connections are shut down.
+    private static let patience = Duration.milliseconds(1_500)
+
+    func add(_ socket: Int32) {
+        remove(socket)
+        open[socket] = Socket()
+        nameless.insert(socket)
+    }
+
+    func remove(_ socket: Int32) {
+        guard let old = open.removeValue(forKey: socket) else { return }
+        nameless.remove(socket)
+        if let ports = old.ports, byPorts[ports] == socket { byPorts[ports] = nil }
+    }
+
+    // MARK: Waiting
+
+    /// Notes the events that libcurl waits for. An idle connection continues to be watched, because the next transfer
+    /// waits for the same events: that saves two calls of the kernel for each transfer.
+    /// - Returns: the events that the loop waits for now; `nil` if it can go on with them.
+    func wait(for events: UInt32, on socket: Int32) -> UInt32? {
+        guard let state = open[socket] else {
+            let old = foreign[socket] ?? 0
+            foreign[socket] = events == 0 ? nil : events
+            return old
+        }
+        state.wanted = events
+        return events == 0 || events == state.watched ? nil : exchange(&state.watched, with: events)
+    }
+
+    /// Returns the events that the loop waits for on a connection that libcurl does not use now, and forgets them: the
+    /// server has closed it, or sends what is not read now. `nil` if libcurl uses it.
+    func idleEvents(of socket: Int32) -> UInt32? {
+        guard let state = open[socket], state.wanted == 0 else { return nil }
+        return exchange(&state.watched, with: 0)
+    }
+
+    // MARK: Connections
+
+    /// The ports and the peer's address, which identify a connection of this machine.
+    struct Ports: Hashable {
+        let local: Int32
+        let peer: Int32
+        /// The address of the peer as text.
+        let address: String
+    }
+
+    /// Returns the open socket of a connection.
+    func socket(with ports: Ports) -> Int32? {
+        if let known = byPorts[ports] { return known }
+        let address = IPAddress(ports.address)?.unmapped
+        let socket = nameless.first { socket in
+            steps?.add(1)
+            return Self.port(socket, getsockname) == ports.local && Self.port(socket, getpeername) == ports.peer
+                && Self.withName(of: socket, getpeername) { IPAddress($0) } == address
+        }
+        if let socket {
+            byPorts[ports] = socket
+            open[socket]?.ports = ports
+            nameless.remove(socket)
+        }
+        return socket
+    }
+
+    /// Returns whether the last answer on the connection was in HTTP/1. On such a connection the server sends nothing
+    /// before the next request.
+    func speaksHTTP1(_ socket: Int32) -> Bool { open[socket]?.speaksHTTP1 ?? false }
+
+    func note(_ socket: Int32, speaksHTTP1: Bool) { open[socket]?.speaksHTTP1 = speaksHTTP1 }
+
+    /// Returns whether bytes have arrived that have not been read.
+    static func hasInput(_ socket: Int32) -> Bool {
+        dipper_curl_has_input(socket) != 0
+    }
+
+    /// Fixes the size of the receive buffer, so that the kernel does not enlarge it.
+    func limit(_ socket: Int32, to size: Int) {
+        guard open[socket] != nil else { return }
+        var size = Int32(clamping: size)
+        setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        // A larger buffer alone does not raise the window limit that the connection began with.
+        if size > ReceiveWindow.smallest {
+            size += size / 4
+            setsockopt(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, &size, socklen_t(MemoryLayout<Int32>.size))
+        }
+        open[socket]?.isLimited = true
+    }
+
+    /// Lets the kernel manage the receive buffer again.
+    func unlimit(_ socket: Int32) {
+        guard open[socket]?.isLimited == true else { return }
+        open[socket]?.isLimited = false
+        var nothing: Int32 = 0
+        let length = socklen_t(MemoryLayout<Int32>.size)
+        if setsockopt(socket, SOL_SOCKET, DIPPER_SO_BUF_LOCK, &nothing, length) == 0 { return }
+        // Kernels before Linux 5.14 do not know SO_BUF_LOCK. There the buffer gets the largest size that the kernel
+        // allows.
+        var size = Int32(ReceiveWindow.largest)
+        setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, length)
+    }
+
+    /// Returns the round trip that the kernel has measured, in seconds; `nil` before the first measurement.
+    static func roundTrip(_ socket: Int32) -> Double? {
+        info(socket).flatMap { $0.tcpi_rtt > 0 ? Double($0.tcpi_rtt) * 1e-6 : nil }
+    }
+
+    /// Returns about how many bytes the kernel lets the sender have in flight.
+    static func window(_ socket: Int32) -> Int? { info(socket).map { Int($0.tcpi_rcv_ssthresh) } }
+
+    private static func info(_ socket: Int32) -> tcp_info? {
+        var info = tcp_info()
+        var length = socklen_t(MemoryLayout<tcp_info>.size)
+        return getsockopt(socket, Int32(IPPROTO_TCP), TCP_INFO, &info, &length) == 0 ? info : nil
+    }
+
+    static func isLoopback(_ socket: Int32) -> Bool { localAddress(socket)?.isLoopback ?? false }
+
+    /// Shuts down connections on which nothing can arrive: those whose local address the machine has lost, and those
+    /// whose link has been down for ``patience``.
+    /// - Returns: when to check again; `nil` if no other connection's link is down.
+    func dropOrphans() -> ContinuousClock.Instant? {
+        guard let (addresses, working) = Self.ownAddresses() else { return nil }
+        var first: ContinuousClock.Instant?
+        for (socket, state) in open {
+            guard let address = Self.localAddress(socket), !address.isLoopback, !address.isUnspecified,
+                !working.contains(address)
+            else {
+                open[socket]?.standsStillSince = nil
+                continue
+            }
+            let since = state.standsStillSince ?? .now
+            let isOrphan = !addresses.contains(address) || .now - since >= Self.patience
+            if isOrphan { Glibc.shutdown(socket, Int32(SHUT_RDWR)) }
+            open[socket]?.standsStillSince = isOrphan ? nil : since
+            if !isOrphan { first = min(first ?? since, since) }
+        }
+        return first.map { $0 + Self.patience }
+    }
+
+    private typealias Name = (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
+
+    private static func localAddress(_ socket: Int32) -> IPAddress? {
+        withName(of: socket, getsockname) { IPAddress($0) }
+    }
+
+    private static func port(_ socket: Int32, _ name: Name) -> Int32? {
+        withName(of: socket, name) { address in
+            // The port is at the same place in the addresses of both families.
+            address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                Int32(in_port_t(bigEndian: $0.pointee.sin_port))
+            }
+        }
+    }
+
+    private static func withName<Result>(
+        of socket: Int32, _ name: Name, _ body: (UnsafePointer<sockaddr>) -> Result?
+    ) -> Result? {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return withUnsafeMutablePointer(to: &storage) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                name(socket, $0, &length) == 0 ? body($0) : nil
+            }
+        }
+    }
+
+    /// IFF_UP and IFF_RUNNING of <net/if.h>, which are an enumeration in some headers and macros in others.
+    private static let running: UInt32 = 0x1 | 0x40
+
+    /// Returns all addresses of the machine, and those of links that are up.
+    private static func ownAddresses() -> (all: Set<IPAddress>, working: Set<IPAddress>)? {
+        var first: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&first) == 0 else { return nil }
+        defer { freeifaddrs(first) }
+        var (all, working) = (Set<IPAddress>(), Set<IPAddress>())
+        var next = first
+        while let entry = next {
+            if let address = entry.pointee.ifa_addr.flatMap({ IPAddress($0) }) {
+                all.insert(address)
+                if entry.pointee.ifa_flags & Self.running == Self.running { working.insert(address) }
+            }
+            next = entry.pointee.ifa_next
+        }
+        return (all, working)
+    }
+}

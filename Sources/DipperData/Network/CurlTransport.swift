@@ -1,0 +1,180 @@
+import CCurl
+import Foundation
+
+/// A transport for HTTP and HTTPS that uses libcurl.
+///
+/// One thread serves both queues. Each queue has its own connection pool, so that slow transfers never share a connection with fast ones.
+/// Connections of `slowQueue` have a receive window close to the bandwidth-delay product of the path, so that a
+/// paused transfer frees the link. Host names are resolved on separate threads: a name server that does not answer
+/// delays only the transfers that wait for it. This transport does not follow redirects. It decodes bodies with a
+/// `Content-Encoding` that the installed libcurl supports.
+///
+/// ```swift
+/// let transport = CurlTransport()
+/// let transfer = transport.start(TransferRequest(url: url)) { event in
+///     if case .finished(let result) = event { print(result) }
+/// }
+/// ```
+public final class CurlTransport: Transport {
+    private let loop: EventLoop
+    /// Whether the loop ends with the transport.
+    private let ownsLoop: Bool
+    private let fast: CurlPool
+    private let slow: CurlPool
+    private let proxies: ProxySettings
+    private let resolver: HostResolver
+
+    /// Creates a transport and starts its thread.
+    /// - Parameters:
+    ///   - configuration: the limits and options, for both queues.
+    ///   - name: the prefix of the name of the transport's thread.
+    public convenience init(_ configuration: CurlConfiguration = .init(), name: String = "dipper") {
+        self.init(configuration, on: EventLoop(name: JoinableThread.name(name, "loop")), ownsLoop: true)
+    }
+
+    /// Creates a transport on a loop of the caller's.
+    init(_ configuration: CurlConfiguration, on loop: EventLoop, ownsLoop: Bool = false) {
+        CurlLibrary.prepare
+        let proxies = ProxySettings(fixed: configuration.proxySetting)
+        let resolver = HostResolver()
+        func pool(_ queue: FetchQueue) -> CurlPool {
+            CurlPool(queue, configuration, proxies: proxies, resolver: resolver, loop: loop)
+        }
+        (self.loop, self.ownsLoop, self.proxies, self.resolver) = (loop, ownsLoop, proxies, resolver)
+        (fast, slow) = (pool(.fast), pool(.slow))
+    }
+
+    deinit { end() }
+
+    public func start(
+        _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
+    ) -> any Transfer {
+        let transfer = CurlTransfer(request, pool: request.queue == .fast ? fast : slow, receive: receive)
+        transfer.start()
+        return transfer
+    }
+
+    public func networkChanged() {
+        resolver.networkChanged()
+        for pool in [fast, slow] { pool.post { $0.dropOrphans() } }
+    }
+
+    public func firstHop(to url: URL) -> String {
+        proxies.host(for: url) ?? url.host(percentEncoded: false) ?? ""
+    }
+
+    public func shutdown() async {
+        if ownsLoop {
+            end()
+            return await loop.join()
+        }
+        await withCheckedContinuation { continuation in
+            fast.post { $0.close() }
+            let isPosted = slow.post { pool in
+                pool.close()
+                continuation.resume()
+            }
+            if !isPosted { continuation.resume() }
+        }
+    }
+
+    private func end() {
+        for pool in [fast, slow] { pool.post { $0.close() } }
+        if ownsLoop { loop.end() }
+    }
+}
+
+enum CurlLibrary {
+    /// Sets up libcurl, once. libcurl requires this before any thread uses it.
+    static let prepare: Void = {
+        let result = curl_global_init(Int(CURL_GLOBAL_ALL))
+        precondition(result == CURLE_OK, "libcurl cannot be set up")
+    }()
+
+    static func describe(_ code: CURLcode) -> String {
+        curl_easy_strerror(code).map { String(cString: $0) } ?? "code \(code.rawValue)"
+    }
+}
+
+/// The limits and options of ``CurlTransport``.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration()
+/// configuration.network.connectTimeout = .seconds(5)
+/// configuration.network.proxy = "http://proxy:3128"
+/// configuration.network.userAgent = "Kiosk/2.0"
+/// ```
+public struct CurlConfiguration: Sendable {
+    /// The longest time to establish a connection, including name resolution and the TLS handshake.
+    public var connectTimeout: Duration = .seconds(15)
+    /// The lowest speed of a transfer, in bytes a second. A transfer that stays below it for ``lowSpeedTime`` without a
+    /// break is aborted, also one whose server never answers.
+    public var lowSpeedLimit = 64
+    /// The time after which a transfer below ``lowSpeedLimit`` is aborted, in whole seconds.
+    public var lowSpeedTime: Duration = .seconds(30)
+    /// The lowest average speed of a transfer over any ``minimumRateWindow``, in bytes a second; zero for no limit.
+    ///
+    /// A slower transfer is aborted with a transient failure: the received bytes are kept, and the next attempt asks
+    /// for the rest. So a server that sends a few bytes now and then does not occupy a slot of its queue for ever. With
+    /// the default of 128, eight transfers can share a link of 1 KB/s.
+    public var minimumRate = 128
+    /// The time over which ``minimumRate`` is averaged. Time in which the transfer is paused does not count.
+    public var minimumRateWindow: Duration = .seconds(120)
+    /// The longest duration of one transfer; `nil` for no limit. A longer transfer is aborted with a transient failure.
+    /// Time in which the transfer is paused does not count.
+    public var transferTimeLimit: Duration? = .seconds(3_600)
+    /// The largest body that is accepted, in bytes after content decoding.
+    public var maximumBodySize = 1 << 30
+    /// The largest body that is accepted from a compressed answer, in bytes after decoding. A few kilobytes can decode
+    /// to gigabytes.
+    public var maximumDecodedSize = 64 << 20
+    /// Whether the transport asks for content codings and decodes them. If not, bodies arrive as the server sends them,
+    /// and the request's `Accept-Encoding` tells the server which codings it may use.
+    public var decodesContent = true
+    /// The largest header section that is accepted, in bytes. Informational answers before the final one count.
+    public var maximumHeaderSize = 256 << 10
+    /// The addresses that may be connected to.
+    public var addressPolicy = AddressPolicy.any
+    /// The path of a PEM file with certificates to trust in place of the system's.
+    public var caBundle: String?
+    /// The only public keys that a server may have: base64 of the key's SHA-256, as in RFC 7469. If empty, the
+    /// transport accepts every key that a certificate authority has signed. A pinned key must be signed as well.
+    public var pinnedPublicKeys: [String] = []
+    /// The path of a PEM file with the client certificate. The transport offers the certificate to the origin of the
+    /// request. It does not offer it to other origins, such as those of a redirect or of an alternative, unless
+    /// ``clientCertificateOrigins`` lists them.
+    public var clientCertificate: String?
+    /// The only origins to which ``clientCertificate`` is offered, such as `https://api.example.com`; `nil` for the
+    /// origin of each request.
+    public var clientCertificateOrigins: [URL]?
+    /// The path of a PEM file with the private key of ``clientCertificate``.
+    public var clientKey: String?
+    /// The password of ``clientKey``, if it has one.
+    public var clientKeyPassword: String?
+    /// The URL of a proxy, such as `http://proxy:3128`. `nil` for the proxies of the environment (`http_proxy` and so
+    /// on), which are used only if ``addressPolicy`` is ``AddressPolicy/any``. Hosts in `no_proxy` are reached without
+    /// a proxy in either case.
+    public var proxy: String?
+    /// The value of the `User-Agent` field, unless a request has its own.
+    public var userAgent = "Dipper"
+    /// The number of connections that each queue keeps open for reuse.
+    public var keptConnections = 64
+
+    /// Creates a configuration with limits for the open web.
+    public init() {}
+
+    /// Returns whether the client certificate is offered to the server of a request.
+    func offersIdentity(to request: TransferRequest) -> Bool {
+        guard let clientCertificateOrigins else { return request.isForOwnOrigin }
+        return clientCertificateOrigins.contains { Redirect.isSameOrigin($0, request.url) }
+    }
+
+    /// The proxy setting for libcurl. With an address policy, the proxies of the environment are not used: a proxy
+    /// could connect to addresses that the policy forbids.
+    var proxySetting: String? { proxy ?? (addressPolicy.isAny ? nil : "") }
+}
+
+extension CurlConfiguration: RedactedStringConvertible {
+    /// The name of the type; no proxies, keys or passwords are printed.
+    public var description: String { "CurlConfiguration" }
+}

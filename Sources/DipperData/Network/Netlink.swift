@@ -1,0 +1,190 @@
+import CMnl
+import Foundation
+
+/// A failure to hear from the kernel about its network.
+struct NetlinkError: Error, CustomStringConvertible {
+    let operation: String
+    /// A value of `errno`.
+    let code: Int32
+
+    init(_ operation: String, code: Int32 = errno) {
+        self.operation = operation
+        self.code = code
+    }
+
+    var description: String { "\(operation): \(String(cString: strerror(code)))" }
+}
+
+/// A socket that asks the kernel about links, addresses and routes (`rtnetlink(7)`). Needs no privilege.
+final class Netlink {
+    /// The groups that tell of changes of links, and of addresses, routes and rules of both families.
+    static let changes = [
+        RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
+        RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,
+    ].reduce(UInt32(0)) { $0 | 1 << ($1.rawValue - 1) }
+
+    /// The size of the buffer in bytes: the kernel answers in pieces of at most this size.
+    private static let pieceSize = 32 << 10
+
+    private let handle: OpaquePointer
+    private let buffer: UnsafeMutableRawBufferPointer
+    private var sequence: UInt32 = 0
+
+    /// Opens a socket.
+    /// - Parameter groups: the multicast groups to receive changes from, as in `netlink(7)`; 0 for none.
+    init(groups: UInt32 = 0) throws(NetlinkError) {
+        guard let handle = mnl_socket_open2(NETLINK_ROUTE, Int32(SOCK_CLOEXEC.rawValue)) else {
+            throw NetlinkError("socket")
+        }
+        guard mnl_socket_bind(handle, groups, MNL_SOCKET_AUTOPID) == 0 else {
+            let error = NetlinkError("bind")
+            mnl_socket_close(handle)
+            throw error
+        }
+        self.handle = handle
+        buffer = .allocate(byteCount: Self.pieceSize, alignment: 8)
+        // Some sandboxes take questions and never answer.
+        var patience = timeval(tv_sec: 1, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    }
+
+    deinit {
+        mnl_socket_close(handle)
+        buffer.deallocate()
+    }
+
+    var descriptor: Int32 { mnl_socket_get_fd(handle) }
+
+    /// Takes the messages that have been received. Throws if no more will come.
+    /// - Parameter take: called with each message's type and payload; with type 0 if messages were lost.
+    func drain(_ take: (Int, UnsafeRawBufferPointer) -> Void) throws(NetlinkError) {
+        var isLossy = false
+        func loss() { take(0, UnsafeRawBufferPointer(start: nil, count: 0)) }
+        while true {
+            let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
+            if count > 0 {
+                Self.forEach(in: UnsafeRawBufferPointer(rebasing: buffer[..<count])) { header, payload in
+                    take(Int(header.nlmsg_type), payload)
+                    return true
+                }
+                continue
+            }
+            switch errno {
+            case EAGAIN:
+                // What was lost came after what has been taken.
+                if isLossy { loss() }
+                return
+            case EINTR: continue
+            // The socket continues to work.
+            case ENOBUFS: isLossy = true
+            default: throw NetlinkError("receive")
+            }
+        }
+    }
+
+    /// Asks the kernel.
+    /// - Parameters:
+    ///   - header: what follows the header of netlink, such as `rtmsg`.
+    ///   - flags: 0 to ask for one thing, `NLM_F_DUMP` to ask for all.
+    ///   - attributes: what is asked for, by the attributes' types.
+    ///   - take: called with the payload of each message of the answer, which is valid only during the call.
+    /// - Returns: 0, or the error with which the kernel answers, a value of `errno`.
+    func ask<Header: BitwiseCopyable>(
+        _ type: Int, _ header: Header, flags: Int32 = 0, _ attributes: [(type: Int, value: [UInt8])] = [],
+        take: (UnsafeRawBufferPointer) -> Void
+    ) throws(NetlinkError) -> Int32 {
+        sequence &+= 1
+        guard let message = mnl_nlmsg_put_header(buffer.baseAddress) else { return EINVAL }
+        message.pointee.nlmsg_type = UInt16(type)
+        message.pointee.nlmsg_flags = UInt16(NLM_F_REQUEST | flags)
+        message.pointee.nlmsg_seq = sequence
+        mnl_nlmsg_put_extra_header(message, MemoryLayout<Header>.size)?.storeBytes(of: header, as: Header.self)
+        for (type, value) in attributes { mnl_attr_put(message, UInt16(type), value.count, value) }
+        guard mnl_socket_sendto(handle, message, Int(message.pointee.nlmsg_len)) >= 0 else {
+            throw NetlinkError("send")
+        }
+        while true {
+            let count = mnl_socket_recvfrom(handle, buffer.baseAddress, buffer.count)
+            guard count > 0 else {
+                if count < 0, errno == EINTR { continue }
+                throw NetlinkError("receive")
+            }
+            let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            if let end = Self.read(piece, sequence, isDump: flags == NLM_F_DUMP, take) { return end }
+        }
+    }
+
+    /// Reads a piece of an answer.
+    /// - Returns: the result, if the answer ends in this piece.
+    private static func read(
+        _ piece: UnsafeRawBufferPointer, _ sequence: UInt32, isDump: Bool, _ take: (UnsafeRawBufferPointer) -> Void
+    ) -> Int32? {
+        var result: Int32?
+        forEach(in: piece) { header, payload in
+            guard header.nlmsg_seq == sequence else { return true }
+            switch Int32(header.nlmsg_type) {
+            // The end of a dump may tell an error as well.
+            case NLMSG_DONE, NLMSG_ERROR: result = 0 &- (payload.structure(Int32.self) ?? 0)
+            default:
+                take(payload)
+                if !isDump { result = 0 }
+            }
+            return result == nil
+        }
+        return result
+    }
+
+    /// Calls a closure with the header and the payload of each message, until it returns `false`.
+    private static func forEach(
+        in piece: UnsafeRawBufferPointer, _ body: (nlmsghdr, UnsafeRawBufferPointer) -> Bool
+    ) {
+        var left = Int32(clamping: piece.count)
+        var next: UnsafePointer<nlmsghdr>? = piece.baseAddress?.assumingMemoryBound(to: nlmsghdr.self)
+        while let message = next, mnl_nlmsg_ok(message, left) {
+            // libmnl reads a length of 2 GB or more as a negative number, which is less than what is left.
+            guard message.pointee.nlmsg_len <= UInt32(left) else { return }
+            let payload = UnsafeRawBufferPointer(
+                start: mnl_nlmsg_get_payload(message), count: mnl_nlmsg_get_payload_len(message))
+            guard body(message.pointee, payload) else { return }
+            next = UnsafePointer(mnl_nlmsg_next(message, &left))
+        }
+    }
+}
+
+/// The complete attributes of a message, or of another attribute.
+struct NetlinkAttributes: Sequence, IteratorProtocol {
+    private var position: UnsafeRawPointer?
+    private let end: UnsafeRawPointer?
+
+    init(_ bytes: UnsafeRawBufferPointer) {
+        position = bytes.baseAddress
+        end = bytes.baseAddress.map { $0 + bytes.count }
+    }
+
+    /// The attributes after a message's own header.
+    init<Header>(_ payload: UnsafeRawBufferPointer, after header: Header.Type) {
+        let size = (MemoryLayout<Header>.size + 3) & ~3
+        self.init(UnsafeRawBufferPointer(rebasing: payload.dropFirst(size)))
+    }
+
+    mutating func next() -> (type: Int, payload: UnsafeRawBufferPointer)? {
+        // The padding of the last attribute may be missing.
+        guard let position, let end, position < end else { return nil }
+        let attribute = position.assumingMemoryBound(to: nlattr.self)
+        guard mnl_attr_ok(attribute, Int32(clamping: end - position)) else { return nil }
+        self.position = UnsafeRawPointer(mnl_attr_next(attribute))
+        let payload = UnsafeRawBufferPointer(
+            start: mnl_attr_get_payload(attribute), count: Int(mnl_attr_get_payload_len(attribute)))
+        return (Int(mnl_attr_get_type(attribute)), payload)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Returns the value at the start; `nil` if there are too few bytes.
+    func structure<Value: BitwiseCopyable>(_ type: Value.Type) -> Value? {
+        count >= MemoryLayout<Value>.size ? loadUnaligned(as: type) : nil
+    }
+
+    /// The text up to a zero byte, or to the end.
+    var text: String { String(decoding: prefix { $0 != 0 }, as: UTF8.self) }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import Synchronization
+
+/// The beginning of a body whose rest can be requested (RFC 9110, section 14).
+struct PartialBody: Sendable {
+    let bytes: Data
+    /// The fields of the answer that began the body, with the updates of later parts.
+    let headers: HTTPHeaders
+    /// The URL that answered, after all redirects.
+    let url: String
+    /// The strong validator that the rest must have as well.
+    let validator: String
+
+    /// The length of the whole body in bytes, if the server announced it.
+    var total: Int? { headers["Content-Length"].flatMap { Int($0) } }
+
+    /// Creates the beginning from an interrupted answer; `nil` if the body cannot be continued safely.
+    init?(_ response: TransferResponse, of url: String) {
+        guard response.status == 200, !response.body.isEmpty, let validator = Self.validator(in: response.headers)
+        else {
+            return nil
+        }
+        self.init(bytes: response.body, headers: response.headers, url: url, validator: validator)
+        // mutant Resume: `count >= total ` => `count > total `
+        if let total, bytes.count >= total { return nil }
+    }
+
+    /// Returns the validator with which the rest of a body can be requested; `nil` if it cannot be requested.
+    static func validator(in headers: HTTPHeaders) -> String? {
+        guard headers["Content-Encoding"] == nil, headers["Accept-Ranges"]?.lowercased() != "none",
+            let validator = Validators.rangeValidator(of: headers)
+        else { return nil }
+        // Variants may share a date, but a strong tag belongs to one variant alone.
+        return headers["Vary"] == nil || EntityTag(validator).isStrong ? validator : nil
+    }
+
+    init(bytes: Data, headers: HTTPHeaders, url: String, validator: String) {
+        self.bytes = bytes
+        self.headers = headers
+        self.url = url
+        self.validator = validator
+    }
+
+    /// The fields that request the rest, without a content coding, because these bytes have none.
+    var fields: [HTTPHeaders.Field] {
+        [
+            .init("Range", "bytes=\(bytes.count)-"), .init("If-Range", validator),
+            .init("Accept-Encoding", "identity"),
+        ]
+    }
+
+    /// Returns whether an answer continues these bytes.
+    func isContinued(by response: TransferResponse) -> Bool {
+        guard
+            Continuation.accepts(
+                status: response.status, headers: response.headers, offset: bytes.count, total: total,
+                validator: validator),
+            let range = response.headers["Content-Range"].flatMap({ ContentRange($0) })
+        else { return false }
+        return response.body.count <= range.last - range.first + 1 && !response.body.isEmpty
+    }
+
+    /// Returns these bytes followed by those of the answer.
+    func continued(by response: TransferResponse) -> PartialBody {
+        var headers = headers
+        let range = response.headers["Content-Range"].flatMap { ContentRange($0) }
+        if self.total == nil, let total = range?.total { headers["Content-Length"] = "\(total)" }
+        let news = response.headers.fields.filter { Self.isRefreshed($0.name) }
+        // Fields are removed in one pass, because a server may send one field a thousand times.
+        let replaced = Set(news.map(\.name.asciiLowercased))
+        headers = headers.removing(replaced.contains)
+        for field in news { headers.append(field.name, field.value) }
+        // mutant Resume: `bytes: joined(with: response.body),` => `bytes: response.body,`
+        return PartialBody(bytes: joined(with: response.body), headers: headers, url: url, validator: validator)
+    }
+
+    /// Returns the joined bytes in a ``ByteBuffer``, whose memory returns to the system when it is freed.
+    private func joined(with rest: Data) -> Data {
+        var whole = ByteBuffer()
+        let isWhole =
+            whole.reserve(bytes.count + rest.count) && bytes.withUnsafeBytes { whole.append($0) }
+            && rest.withUnsafeBytes { whole.append($0) }
+        return (isWhole ? whole.takeData() : nil) ?? bytes + rest
+    }
+
+    /// Returns whether a partial answer updates a field of the whole (RFC 9110, section 15.3.7).
+    private static func isRefreshed(_ name: String) -> Bool {
+        ["date", "cache-control", "expires", "age", "vary"].contains(name.lowercased())
+    }
+}
+
+extension PartialBody: RedactedStringConvertible {
+    var description: String { "\(Redaction.standard.text(url)) \(bytes.count) bytes" }
+}
+
+/// A body made of the beginning that an earlier attempt received and the bytes that the current transfer adds.
+///
+/// Previews of a body that is still incomplete use it. Each call copies only the new bytes.
+final class JoinedBody: Sendable {
+    private let beginning: Data
+    private let bytes = Mutex(ByteBuffer())
+
+    init(_ beginning: Data) {
+        self.beginning = beginning
+    }
+
+    /// Returns the beginning followed by the bytes of the transfer.
+    /// - Parameter rest: all bytes that the transfer has received so far.
+    /// - Returns: bytes that must not be changed in place; `nil` if there is no memory for them.
+    func joined(_ rest: Data) -> Data? {
+        bytes.withLock { bytes in
+            if bytes.count == 0, !Self.append(beginning, to: &bytes) { return nil }
+            return Self.append(rest.dropFirst(bytes.count - beginning.count), to: &bytes) ? bytes.snapshot() : nil
+        }
+    }
+
+    private static func append(_ data: Data, to bytes: inout ByteBuffer) -> Bool {
+        data.withUnsafeBytes { bytes.append($0) }
+    }
+}

@@ -1,0 +1,157 @@
+import CCurl
+import Foundation
+import Synchronization
+
+/// The rules that choose the proxy of a request: those of libcurl for its options and the environment.
+final class ProxySettings: Sendable {
+    private let fixed: String?
+    private let environment: [String: String]
+    /// The last route, and the beginning of the URLs that it leads to: up to the path.
+    private let last = Mutex<(beginning: Substring, route: NetworkRoute)?>(nil)
+
+    /// Creates settings.
+    /// - Parameters:
+    ///   - fixed: the proxy for all requests but those that `no_proxy` exempts; `nil` for the proxies of the
+    ///     environment, empty for none.
+    ///   - environment: variables such as `http_proxy`.
+    init(fixed: String?, environment: [String: String] = ProcessInfo.processInfo.environment) {
+        self.fixed = fixed
+        self.environment = environment.filter { $0.key.lowercased().hasSuffix("_proxy") }
+    }
+
+    /// Returns the host of the proxy for a URL; `nil` if the request goes to the URL's own host.
+    func host(for url: URL) -> String? {
+        guard let text = proxy(for: url) else { return nil }
+        return URL(string: text.contains("://") ? text : "http://" + text)?.host(percentEncoded: false)
+    }
+
+    /// Returns the proxy for a URL, as the caller or the environment spells it; `nil` for none.
+    func proxy(for url: URL) -> String? {
+        guard let text = fixed ?? variable(for: url), !text.isEmpty, !isExempt(url) else { return nil }
+        return text
+    }
+
+    /// Returns the route of a request for a URL.
+    func route(to url: URL) -> NetworkRoute {
+        let text = url.absoluteString
+        let beginning = text.beforePath
+        if let known = last.withLock({ $0?.beginning == beginning ? $0?.route : nil }) { return known }
+        let route = NetworkRoute(to: url, by: proxy(for: url))
+        let old = last.withLock { exchange(&$0, with: (beginning, route)) }
+        _ = consume old
+        return route
+    }
+
+    private func variable(for url: URL) -> String? {
+        guard !environment.isEmpty, let scheme = url.scheme?.lowercased() else { return nil }
+        // `HTTP_PROXY` is ignored: a client of a CGI script can set it with a `Proxy` header.
+        let own =
+            environment["\(scheme)_proxy"] ?? (scheme == "http" ? nil : environment["\(scheme.uppercased())_PROXY"])
+        return own ?? environment["all_proxy"] ?? environment["ALL_PROXY"]
+    }
+
+    private func isExempt(_ url: URL) -> Bool {
+        guard let list = environment["no_proxy"] ?? environment["NO_PROXY"],
+            let name = url.host(percentEncoded: false)?.lowercased()
+        else { return false }
+        let host = name.hasSuffix(".") ? String(name.dropLast()) : name
+        let address = IPAddress(host: host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host)
+        return list.lowercased().split(whereSeparator: { $0 == "," || $0 == " " }).contains { entry in
+            if entry == "*" { return true }
+            if let address { return Self.covers(entry, address) }
+            var domain = entry.drop { $0 == "." }
+            if domain.last == "." { domain = domain.dropLast() }
+            return host == domain || (!domain.isEmpty && host.hasSuffix("." + domain))
+        }
+    }
+
+    /// Returns whether an entry such as `192.0.2.1` or `192.0.2.0/24` covers an address.
+    private static func covers(_ entry: Substring, _ address: IPAddress) -> Bool {
+        let parts = entry.split(separator: "/", maxSplits: 1)
+        let text = parts.first.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : String($0) }
+        guard let base = text.flatMap({ IPAddress($0) }) else { return false }
+        guard parts.count > 1 else { return base == address }
+        guard let length = Int(parts[1]) else { return false }
+        return IPPrefix(base, length: length).contains(address)
+    }
+}
+
+extension ProxySettings: RedactedStringConvertible {
+    var description: String { "ProxySettings" }
+}
+
+extension String {
+    /// The part of an absolute URL before its path.
+    fileprivate var beforePath: Substring {
+        var slashes = 0
+        return Substring(
+            utf8.prefix { byte in
+                if byte == UInt8(ascii: "/") { slashes += 1 }
+                return slashes < 3 && byte != UInt8(ascii: "?") && byte != UInt8(ascii: "#")
+            })
+    }
+}
+
+/// The route of a request: its proxy, and the names that must be looked up.
+struct NetworkRoute: Sendable {
+    /// A name whose addresses libcurl needs.
+    struct Name: Sendable, Hashable {
+        let host: String
+        let port: Int
+    }
+
+    /// The proxy in libcurl's form; empty for none.
+    let proxy: String
+    /// The names to look up, without literal addresses and names of this machine.
+    let names: [Name]
+
+    /// Creates the route to a URL.
+    /// - Parameter proxy: the proxy to use; `nil` for none.
+    init(to url: URL, by proxy: String?) {
+        self.proxy = proxy ?? ""
+        let target = Self.name(in: url.absoluteString)
+        guard let proxy, !proxy.isEmpty else {
+            names = Self.toLookUp([target])
+            return
+        }
+        let parts = proxy.components(separatedBy: "://")
+        let scheme = parts.count > 1 ? parts[0].lowercased() : "http"
+        let relay = Self.name(
+            in: parts.count > 1 ? proxy : "http://" + proxy, defaultPort: scheme == "https" ? 443 : 1_080)
+        // The client resolves the target's name for SOCKS4 and SOCKS5 proxies, which take addresses only.
+        let resolvesHere = scheme == "socks4" || scheme == "socks5"
+        names = Self.toLookUp(resolvesHere ? [relay, target] : [relay])
+    }
+
+    private static func toLookUp(_ names: [Name?]) -> [Name] {
+        names.compactMap { $0 }.filter { name in
+            let isLocal = name.host == "localhost" || name.host.hasSuffix(".localhost")
+            return !isLocal && IPAddress(name.host) == nil
+        }
+    }
+
+    /// Returns the host and port of a URL as libcurl reads them, the host in lower case.
+    private static func name(in url: String, defaultPort: Int? = nil) -> Name? {
+        guard let parts = curl_url() else { return nil }
+        defer { curl_url_cleanup(parts) }
+        guard curl_url_set(parts, CURLUPART_URL, url, UInt32(CURLU_NON_SUPPORT_SCHEME)) == CURLUE_OK,
+            let host = text(CURLUPART_HOST, of: parts, flags: punycode) ?? text(CURLUPART_HOST, of: parts),
+            let port = defaultPort == nil
+                ? text(CURLUPART_PORT, of: parts, flags: UInt32(CURLU_DEFAULT_PORT))
+                : text(CURLUPART_PORT, of: parts) ?? defaultPort.map(String.init),
+            let number = Int(port)
+        else { return nil }
+        let plain = host.hasPrefix("[") ? String(host.dropFirst().prefix { $0 != "]" && $0 != "%" }) : host
+        return Name(host: plain.asciiLowercased, port: number)
+    }
+
+    private static func text(_ part: CURLUPart, of parts: OpaquePointer, flags: UInt32 = 0) -> String? {
+        var text: UnsafeMutablePointer<CChar>?
+        guard curl_url_get(parts, part, &text, flags) == CURLUE_OK, let text else { return nil }
+        defer { curl_free(text) }
+        return String(cString: text)
+    }
+
+    /// `CURLU_PUNYCODE`, which is missing from headers before libcurl 7.88.
+    private static let punycode: UInt32 = 1 << 12
+}

@@ -1,0 +1,21 @@
+/// A value in memory of its own, which keeps small what mostly lacks it.
+struct Boxed<Value: Sendable>: Sendable {
+    // Changed by its only owner.
+    private final class Storage: @unchecked Sendable {
+        var value: Value
+
+        init(_ value: Value) { self.value = value }
+    }
+
+    private var storage: Storage
+
+    init(_ value: Value) { storage = Storage(value) }
+
+    var value: Value {
+        @inline(__always) _read { yield storage.value }
+        @inline(__always) _modify {
+            if !isKnownUniquelyReferenced(&storage) { storage = Storage(storage.value) }
+            yield &storage.value
+        }
+    }
+}

@@ -1,0 +1,190 @@
+import DipperData
+import DipperTesting
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("Random calls from eight threads", .timeLimit(.minutes(10)))
+struct RandomCallsTests {
+    @Test("each call ends once, and no key has two requests at a time unless it was removed", arguments: [false, true])
+    func randomCalls(removes: Bool) async {
+        let seed = removes ? 1 : 0
+        let transport = LivelyTransport(seed)
+        var configuration = DataCache.Configuration(directory: nil)
+        configuration.transport = transport
+        configuration.networkMonitor = ManualNetwork()
+        configuration.memoryPressure = nil
+        configuration.memoryLimit = 20_000
+        configuration.retryPolicy = .fixed(.milliseconds(2), retries: 1)
+        configuration.callbackQueue = .inPlace
+        configuration.logger.logLevel = .critical
+        let cache = DataCache(configuration)
+        let ends = Ends()
+        let callers = Box(8)
+        for number in 0..<8 {
+            let caller = Caller(cache, ends, removes: removes, seed: seed * 8 + number)
+            Thread.detachNewThread {
+                caller.call(workload(10_000) / 8)
+                callers.update { $0 -= 1 }
+            }
+        }
+        try? await callers.wait(within: .seconds(540)) { $0 == 0 }
+        await cache.idle()
+        #expect(ends.once == ends.begun, "\(ends.begun) calls, \(ends.once) ended once, \(ends.again) again")
+        #expect(ends.again == 0)
+        if !removes { #expect(transport.mostAtOnce == 1, "requests for one URL at a time") }
+        #expect(transport.count > 60, "most calls are answered by memory")
+        let counts = cache.queueCounts
+        #expect(counts.fastWaiting + counts.fastRunning + counts.slowWaiting + counts.slowRunning + counts.parked == 0)
+        await cache.shutdown()
+    }
+}
+
+/// The ends of calls.
+private final class Ends: Sendable {
+    private let counts = Mutex((begun: 0, once: 0, again: 0))
+
+    var begun: Int { counts.withLock { $0.begun } }
+    var once: Int { counts.withLock { $0.once } }
+    var again: Int { counts.withLock { $0.again } }
+
+    func watch(_ task: DataTask) {
+        counts.withLock { $0.begun += 1 }
+        let hasEnded = Box(false)
+        task.onEnd { [self] _ in
+            let isAgain = hasEnded.update { exchange(&$0, true) }
+            counts.withLock { if isAgain { $0.again += 1 } else { $0.once += 1 } }
+        }
+    }
+
+    private func exchange(_ value: inout Bool, _ new: Bool) -> Bool {
+        defer { value = new }
+        return value
+    }
+}
+
+/// One of those who call.
+private final class Caller: @unchecked Sendable {
+    private let cache: DataCache
+    private let ends: Ends
+    private let removes: Bool
+    private var random: SeededRandom
+    private var tasks: [DataTask] = []
+
+    init(_ cache: DataCache, _ ends: Ends, removes: Bool, seed: Int) {
+        (self.cache, self.ends, self.removes) = (cache, ends, removes)
+        random = SeededRandom(UInt64(seed))
+    }
+
+    func call(_ count: Int) {
+        for _ in 0..<count { step() }
+    }
+
+    private func step() {
+        let address = url("\(random.below(60))")
+        switch random.below(20) {
+        case 0: if removes { cache.removeData(for: address) }
+        case 1: cache.moveTaskToSlowQueue(address)
+        case 2: if random.chance(8) { cache.cancel(address) }
+        case 3: if random.chance(200) { cache.cancelAll() }
+        case 4: tasks.randomElement(using: &random)?.cancel()
+        case 5: tasks.randomElement(using: &random)?.moveToSlowQueue()
+        case 6: tasks.randomElement(using: &random)?.priority = random.chance(2) ? .high : .low
+        case 7: if let task = tasks.randomElement(using: &random) { _ = (task.state, task.queue, task.attempts) }
+        default: break
+        }
+        let request = DataRequest(address).with(
+            \.cachePolicy, random.chance(4) ? .ignoreCache : random.chance(10) ? .bypass : .useCache)
+        let task = random.chance(3) ? cache.slowGetData(request) : cache.getData(request)
+        ends.watch(task)
+        tasks.append(task)
+        // The calls of one thread that are open at a time.
+        if tasks.count > 40 { tasks.remove(at: random.below(20)) }
+        if random.chance(64) { usleep(UInt32(random.below(2_000))) }
+    }
+}
+
+/// A transport that answers by itself, soon or at once: with a body, an error or half an answer.
+private final class LivelyTransport: Transport {
+    private struct State {
+        var random: SeededRandom
+        var open: [URL: Int] = [:]
+        var mostAtOnce = 0
+        var count = 0
+    }
+
+    private let state: Mutex<State>
+
+    init(_ seed: Int) { state = Mutex(State(random: SeededRandom(UInt64(1_000 + seed)))) }
+
+    var mostAtOnce: Int { state.withLock { $0.mostAtOnce } }
+    var count: Int { state.withLock { $0.count } }
+
+    func start(
+        _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
+    ) -> any Transfer {
+        let (kind, delay) = state.withLock { state in
+            state.count += 1
+            state.open[request.url, default: 0] += 1
+            state.mostAtOnce = max(state.mostAtOnce, state.open[request.url] ?? 0)
+            return (state.random.below(12), state.random.below(4) == 0 ? state.random.below(3_000) : 0)
+        }
+        let transfer = LivelyTransfer(receive) { [self] in
+            state.withLock { $0.open[request.url, default: 0] -= 1 }
+        }
+        let answer = { @Sendable in transfer.answer(kind) }
+        if kind == 0 {
+            answer()
+        } else {
+            DispatchQueue.global().asyncAfter(deadline: .now() + .microseconds(delay), execute: answer)
+        }
+        return transfer
+    }
+
+    func shutdown() async {}
+}
+
+private final class LivelyTransfer: Transfer {
+    private let receive: Mutex<(@Sendable (TransferEvent) -> Void)?>
+    /// Called once, as soon as it is sure that the transfer ends.
+    private let willEnd: @Sendable () -> Void
+
+    init(_ receive: @escaping @Sendable (TransferEvent) -> Void, willEnd: @escaping @Sendable () -> Void) {
+        self.receive = Mutex(receive)
+        self.willEnd = willEnd
+    }
+
+    func answer(_ kind: Int) {
+        let body = Data(repeating: UInt8(kind), count: 1_000)
+        let fields: HTTPHeaders = ["Cache-Control": kind == 2 ? "no-store" : "max-age=100", "ETag": "\"\(kind)\""]
+        switch kind {
+        case 3: end(.failure(.connectionLost))
+        case 4: end(.success(TransferResponse(status: 503, headers: [:], body: Data())))
+        case 5: end(.success(TransferResponse(status: 404, headers: [:], body: Data())))
+        case 6:
+            let part = TransferResponse(
+                status: 200, headers: ["Content-Length": "2000", "ETag": "\"a\""], body: body)
+            end(.failure(.connectionLost), after: .interrupted(part))
+        case 7:
+            let received = receive.withLock { $0 }
+            received?(.progress(received: 10, expected: 1_000))
+            end(.success(TransferResponse(status: 200, headers: fields, body: body)))
+        default: end(.success(TransferResponse(status: 200, headers: fields, body: body)))
+        }
+    }
+
+    private func end(_ result: Result<TransferResponse, DipperError>, after event: TransferEvent? = nil) {
+        let receive = receive.withLock { receive in
+            if receive != nil { willEnd() }
+            defer { receive = nil }
+            return receive
+        }
+        if let event { receive?(event) }
+        receive?(.finished(result))
+    }
+
+    func cancel() { end(.failure(.cancelled)) }
+    func setThrottled(_ isThrottled: Bool) {}
+    func setQueue(_ queue: FetchQueue) {}
+}

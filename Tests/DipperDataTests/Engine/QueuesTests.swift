@@ -1,0 +1,264 @@
+import TestSupport
+import Testing
+
+@testable import DipperData
+
+@Suite("The queues against a naive model", .timeLimit(.minutes(2)))
+struct QueuesTests {
+    @Test("the rules hold over random operations", arguments: 0..<8)
+    func randomOperations(run: Int) {
+        var walk = QueueWalk(run)
+        for _ in 0..<workload(20_000) where !walk.hasFailed { walk.step() }
+        walk.drain()
+    }
+}
+
+/// Drives the queues at random, and compares what they decide with the rules in the plainest words.
+private struct QueueWalk {
+    private final class Item: QueueEntry {
+        let name: Int
+        override var host: String { "h\(name % 3)" }
+        /// Changes when the fetch turns to another source.
+        var nextIsLocal = false
+        /// Whether the item was local when it entered the queues.
+        var wasLocal = false
+        override var isLocal: Bool { nextIsLocal }
+
+        init(_ name: Int, _ queue: FetchQueue, level: UInt8) {
+            self.name = name
+            super.init(queue, level: level)
+        }
+    }
+
+    private var queues: Queues
+    private var random: SeededRandom
+    private(set) var hasFailed = false
+    private let seed: Int
+    private var items: [Int: Item] = [:]
+    /// The items that wait, in the order in which they came, the front first.
+    private var waiting: [FetchQueue: [Item]] = [.fast: [], .slow: []]
+    private var configurations: [FetchQueue: QueueConfiguration]
+    /// The items that were moved to slowQueue while the tiers were asked.
+    private var wasDemoted: Set<Int> = []
+    private var reservations = 0
+    private var isHolding = false
+    private var next = 0
+
+    init(_ run: Int) {
+        seed = run
+        random = SeededRandom(UInt64(run))
+        configurations = [
+            .fast: QueueConfiguration(
+                maxConcurrent: [1, 2, 3, 8][run % 4], maxPerHost: [nil, 1, nil, 2][run % 4],
+                order: run < 4 ? .fifo : .lifo),
+            .slow: QueueConfiguration(maxConcurrent: [1, 1, 2, 1][run % 4], order: run < 4 ? .fifo : .lifo),
+        ]
+        queues = Queues(fast: configurations[.fast] ?? .fast, slow: configurations[.slow] ?? .slow)
+        queues.addHolder(1, of: .slow)
+    }
+
+    // MARK: Steps
+
+    mutating func step() {
+        switch random.below(16) {
+        case 0...4 where items.count < 60: add()
+        case 5:
+            change { walk, item in
+                let level = UInt8(walk.random.below(3) * 50)
+                if item.place == .queued, level != item.level { walk.requeue(item, atFront: false) }
+                walk.queues.setLevel(level, of: item)
+            }
+        case 6, 7:
+            change { walk, item in
+                let queue: FetchQueue = item.queue == .fast ? .slow : .fast
+                if item.place == .queued {
+                    walk.waiting[item.queue]?.removeAll { $0 === item }
+                    walk.insert(item, in: queue, atFront: queue == .slow)
+                }
+                if item.place == .looking {
+                    if queue == .slow { walk.wasDemoted.insert(item.name) } else { walk.wasDemoted.remove(item.name) }
+                }
+                walk.queues.move(item, to: queue)
+            }
+        case 8:
+            change { walk, item in
+                if item.place == .running { walk.queues.park(item) }
+            }
+        case 9:
+            change { walk, item in
+                if item.place == .parked { walk.enqueue(item) }
+            }
+        case 10:
+            change { walk, item in
+                if item.place == .looking { walk.enqueue(item) }
+            }
+        case 11 where random.below(2) == 0:
+            change { _, item in item.nextIsLocal.toggle() }
+        case 11:
+            reservations += 1
+            queues.reserve(.fast)
+        case 12 where reservations > 0:
+            reservations -= 1
+            queues.release(.fast)
+        case 13:
+            isHolding.toggle()
+            queues.hold(isHolding, by: 1)
+        case 14 where random.below(20) == 0: configure()
+        default: change { walk, item in walk.remove(item) }
+        }
+        decide()
+    }
+
+    mutating func drain() {
+        queues.hold(false, by: 1)
+        isHolding = false
+        for _ in 0..<reservations { queues.release(.fast) }
+        reservations = 0
+        for item in items.values.sorted(by: { $0.name < $1.name }) where !hasFailed {
+            if item.place != .running { remove(item) }
+            decide()
+        }
+        for item in items.values { remove(item) }
+        decide()
+        let counts = queues.counts
+        expect(counts == QueueCounts(), "\(counts) is left")
+    }
+
+    private mutating func add() {
+        next += 1
+        let item = Item(next, random.below(2) == 0 ? .fast : .slow, level: UInt8(random.below(3) * 50))
+        items[next] = item
+        item.nextIsLocal = random.below(4) == 0
+        item.wasLocal = item.nextIsLocal
+        if random.below(3) == 0 { queues.look(item) } else { enqueue(item) }
+    }
+
+    private mutating func change(_ body: (inout QueueWalk, Item) -> Void) {
+        guard !items.isEmpty else { return }
+        let names = items.keys.sorted()
+        let name = names[random.below(names.count)]
+        if let item = items[name] { body(&self, item) }
+    }
+
+    private mutating func configure() {
+        let queue: FetchQueue = random.below(2) == 0 ? .fast : .slow
+        configurations[queue]?.maxPerHost = [nil, 1, 2][random.below(3)]
+        configurations[queue]?.maxConcurrent = 1 + random.below(4)
+        configurations[queue]?.isSuspended = random.below(6) == 0
+        queues.configure(queue, configurations[queue] ?? .fast)
+    }
+
+    private mutating func enqueue(_ item: Item) {
+        let goesToFront = item.place == .looking && wasDemoted.remove(item.name) != nil
+        insert(item, in: item.queue, atFront: goesToFront)
+        queues.remove(item)
+        item.wasLocal = item.nextIsLocal
+        queues.enqueue(item)
+    }
+
+    private mutating func remove(_ item: Item) {
+        waiting[item.queue]?.removeAll { $0 === item }
+        queues.remove(item)
+        items[item.name] = nil
+    }
+
+    private mutating func requeue(_ item: Item, atFront: Bool) {
+        waiting[item.queue]?.removeAll { $0 === item }
+        insert(item, in: item.queue, atFront: atFront)
+    }
+
+    private mutating func insert(_ item: Item, in queue: FetchQueue, atFront: Bool) {
+        if atFront, configurations[queue]?.order == .fifo {
+            waiting[queue]?.insert(item, at: 0)
+        } else {
+            waiting[queue]?.append(item)
+        }
+    }
+
+    // MARK: Decisions
+
+    private mutating func decide() {
+        var actions: [Queues.Action] = []
+        queues.dispatch(into: &actions)
+        for action in actions {
+            switch action {
+            case .start(let entry):
+                guard let item = entry as? Item else { continue }
+                let expected = candidate(item.queue, isLocal: item.wasLocal)
+                expect(item === expected, "\(item.name) started in place of \(expected?.name ?? 0)")
+                expect(item.queue == .fast || !isFastBusy || item.wasLocal, "\(item.name) started beside fast work")
+                expect(item.queue == .fast || reservations == 0, "\(item.name) started before urgent work")
+                expect(configurations[item.queue]?.isSuspended != true, "\(item.name) started although suspended")
+                expect(item.queue == .fast || !isHolding, "\(item.name) started although held")
+                waiting[item.queue]?.removeAll { $0 === item }
+                queues.reachNetwork(item)
+            case .throttle, .armPause: break
+            }
+        }
+        actions = []
+        queues.dispatch(into: &actions)
+        expect(!actions.contains { if case .start = $0 { true } else { false } }, "what may start starts at once")
+        check()
+    }
+
+    private func running(_ queue: FetchQueue, isLocal: Bool? = nil) -> [Item] {
+        items.values.filter { $0.queue == queue && $0.place == .running && isLocal != !$0.wasLocal }
+    }
+
+    private var isFastBusy: Bool {
+        reservations > 0
+            || items.values.contains {
+                $0.queue == .fast && !$0.wasLocal && [.looking, .queued, .running].contains($0.place)
+            }
+    }
+
+    /// The item that is to start: of the highest priority, the oldest one, whose host has room.
+    private func candidate(_ queue: FetchQueue, isLocal: Bool) -> Item? {
+        let configuration = configurations[queue] ?? .fast
+        let started = (waiting[queue] ?? []).filter { $0.wasLocal == isLocal }
+        // The item that has started counts as running by now, although it still is in the list.
+        let free = started.filter { item in
+            let others = running(queue, isLocal: isLocal).filter { other in
+                other.host == item.host && !started.contains { $0 === other }
+            }
+            return isLocal || configuration.maxPerHost.map { others.count < $0 } ?? true
+        }
+        guard let level = free.map(\.level).max() else { return nil }
+        let best = free.filter { $0.level == level }
+        return configuration.order == .fifo ? best.first : best.last
+    }
+
+    private mutating func check() {
+        for queue in [FetchQueue.fast, .slow] {
+            let moving = running(queue, isLocal: false).filter { !$0.isThrottled }
+            if queue == .slow {
+                let limit = configurations[queue]?.maxConcurrent ?? 1
+                expect(moving.count <= limit, "more prefetches move bytes than may")
+                let isFastOnNetwork = running(.fast, isLocal: false).contains { $0.isOnNetwork }
+                expect(moving.isEmpty || !isFastOnNetwork, "a prefetch moves bytes beside fast work")
+            } else {
+                expect(moving.count == running(queue, isLocal: false).count, "an urgent fetch is held back")
+            }
+        }
+        let local = running(.fast, isLocal: true) + running(.slow, isLocal: true)
+        expect(local.count <= Queues.mostLocal && !local.contains(where: \.isThrottled), "local sources")
+        let next = candidate(.fast, isLocal: true)
+        let mayStart = local.count < Queues.mostLocal && configurations[.fast]?.isSuspended != true
+        expect(next == nil || !mayStart, "an urgent local source waits for nothing")
+        let counts = queues.counts
+        expect(counts.fastWaiting == items.values.count { $0.queue == .fast && $0.isWaiting }, "fast waiting")
+        expect(counts.slowWaiting == items.values.count { $0.queue == .slow && $0.isWaiting }, "slow waiting")
+        expect(counts.fastRunning == running(.fast).count && counts.slowRunning == running(.slow).count, "running")
+        expect(counts.parked == items.values.count { $0.place == .parked }, "parked")
+    }
+
+    private mutating func expect(_ condition: Bool, _ message: @autoclosure () -> String) {
+        guard !condition, !hasFailed else { return }
+        hasFailed = true
+        Issue.record("run \(seed): \(message())")
+    }
+}
+
+extension QueueEntry {
+    fileprivate var isWaiting: Bool { place == .looking || place == .queued }
+}
