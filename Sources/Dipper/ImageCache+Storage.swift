@@ -30,9 +30,9 @@ extension ImageCache {
         let options = request.resolved(defaults)
         let key = options.inMemory(options.key(request.data.cacheKey))
         if let entry = memory.entry(for: key), entry.info.mayBeShown(to: request.data.headers) {
-            return options.handOut(entry.kept(Image.self).product)
+            return options.handOut(entry.product.value())
         }
-        return objects.find(origin(of: request, options), options.path).map(options.handOut)
+        return objects.find(origin(of: request, options), step(options)).map { options.handOut($0.value()) }
     }
 
     /// Returns whether the cache has a picture of a URL, which ``image(for:)-(URL)`` would return.
@@ -61,7 +61,7 @@ extension ImageCache {
         let originals = originals(of: options)
         let key = request.data.cacheKey
         if memory.contains(options.inMemory(options.key(key)))
-            || objects.hasAdded(origin(of: request, options), options.path)
+            || objects.hasAdded(origin(of: request, options), step(options))
         {
             return .memory
         }
@@ -124,7 +124,7 @@ extension ImageCache {
         // A picture is added to disk whatever the policy by which it is looked for.
         let isInMemoryOnly = originals(of: options).policy(of: request.data) == .memoryOnly
         let origin = origin(of: request, options, policy: isInMemoryOnly ? .memoryOnly : .useCache)
-        objects.add(image, info, form: bytes, for: origin, options.path, options)
+        objects.add(ProductOf(image, cost: image.footprint), info, form: bytes, for: origin, step(options))
     }
 
     /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested.
@@ -174,10 +174,10 @@ extension ImageCache {
     public func removeImage(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let options = request.resolved(defaults)
         let key = request.data.cacheKey
-        objects.remove(options.inMemory(key), options.path, from: tiers)
+        objects.remove(options.inMemory(key), step(options), from: tiers)
         originals(of: options).removeData(for: options.fileKey(key), from: tiers)
         // Somebody may have read the file before it was removed.
-        objects.remove(options.inMemory(key), options.path, from: tiers.intersection(.memory))
+        objects.remove(options.inMemory(key), step(options), from: tiers.intersection(.memory))
     }
 
     /// Removes the file of a request, and all pictures made from it, from both tiers or from one of them. See
@@ -217,7 +217,7 @@ extension ImageCache {
     /// clears a data cache that was given to this cache (``Configuration/originals``), even if others use it. Calls in
     /// progress still receive their pictures, which are not kept; ``cancelAll()`` ends these calls.
     public func clear() {
-        objects.removeAll(from: .all)
+        objects.removeAll()
         data.clear()
         memory.removeAll()
     }
@@ -326,10 +326,7 @@ extension ImageCache {
     /// await cache.idle()              // all of them are on disk, or have failed
     /// ```
     public func idle() async {
-        repeat {
-            await objects.becomeIdle()
-            await data.idle()
-        } while !objects.isIdle || !data.isIdle
+        await data.idle()
     }
 
     // MARK: Synchronous decoding
@@ -338,6 +335,8 @@ extension ImageCache {
     func store(_ bytes: Data, for request: ImageRequest) -> Image? {
         let options = request.resolved(defaults)
         let info = originals(of: options).infoOfAdded(request.data)
-        return objects.make(bytes, info, for: origin(of: request, options), options.path).map(options.handOut)
+        return objects.make(bytes, info, for: origin(of: request, options), step(options)).map {
+            options.handOut($0.value())
+        }
     }
 }

@@ -34,9 +34,12 @@ public final class ImageCache: Sendable {
     /// let file = try await cache.data.getData(url).value          // the picture's file, byte for byte
     /// ```
     public let data: DataCache
-    let objects: ImageObjects
+    let objects: ObjectCache
+    let tools: ImageTools
+    /// The step of a picture with the default options.
+    private let defaultStep: ImageStep
     /// The interface of the data cache for pictures.
-    let source: DataCacheSource
+    let source: ObjectSource
     let backlog: DecodeBacklog
     let memory: ObjectTier
     let configuration: Configuration
@@ -67,21 +70,24 @@ public final class ImageCache: Sendable {
         defaults = ResolvedOptions(configuration.options, home: data.number)
         var logger = configuration.data.logger
         logger[metadataKey: "category"] = "images"
-        source = DataCacheSource(data)
-        backlog = DecodeBacklog(limit: configuration.undecodedBytes)
+        source = data.objectSource()
+        tools = ImageTools(codecs: configuration.codecs, limits: configuration.limits)
+        defaultStep = ImageStep(defaults, tools)
+        let backlog = DecodeBacklog(limit: configuration.undecodedBytes)
+        self.backlog = backlog
         backlog.follow(data)
-        objects = ImageObjects(
-            ImageMaker(
-                codecs: configuration.codecs, limits: configuration.limits, backlog: backlog, logger: logger,
-                redaction: configuration.data.redaction, plain: ResolvedOptions(ImageOptions(), home: data.number)),
-            memory: memory,
-            queue: MakingQueue(
-                name: JoinableThread.name(configuration.data.name, "decode"), threads: configuration.decodingThreads,
-                budget: configuration.decodingMemory)
-        ) { [weak data] queue in
-            // The order can be changed at any time.
-            (queue == .fast ? data?.fastQueue : data?.slowQueue)?.order == .lifo
+        var listener = ObjectCache.Listener()
+        listener.waiting = { if $0 != 0 { backlog.take($0) } }
+        listener.notKept = { [logger, redaction = configuration.data.redaction] key, error in
+            logger.info(
+                "not kept",
+                metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
         }
+        objects = data.makeObjectCache(
+            memory: memory,
+            workers: Workers(
+                name: JoinableThread.name(configuration.data.name, "decode"), threads: configuration.decodingThreads,
+                budget: configuration.decodingMemory), listener)
     }
 
     deinit {
@@ -104,7 +110,7 @@ public final class ImageCache: Sendable {
         await ending.run { [objects, data, ownsData] in await Self.shutdown(objects, data, ownsData) }
     }
 
-    private static func shutdown(_ objects: ImageObjects, _ data: DataCache, _ ownsData: Bool) async {
+    private static func shutdown(_ objects: ObjectCache, _ data: DataCache, _ ownsData: Bool) async {
         // Processed pictures are written before the disk is closed.
         await objects.shutdown()
         if ownsData { await data.shutdown() }
@@ -213,7 +219,7 @@ public final class ImageCache: Sendable {
         } else if !isDecided || !answer(task, originals) {
             if originals !== data { backlog.follow(originals) }
             let origin = origin(of: request, options, askedKey: askedKey, isDecided: isDecided)
-            task.start(objects, origin, options.path)
+            task.start(objects, origin, step(options))
         }
         return task
     }
@@ -228,7 +234,7 @@ public final class ImageCache: Sendable {
         else { return false }
         // A picture in memory does not tell whether its entry is on disk.
         if originals.waitsForDisk(request) { return false }
-        let image = entry.kept(Image.self).product
+        let image = entry.product.value(as: Image.self)
         switch originals.use(of: entry.info, for: request) {
         case .fresh:
             originals.noteMemoryHit(task.key, task.requestedQueue)
@@ -237,9 +243,11 @@ public final class ImageCache: Sendable {
             task.finish(.success(ImageResponse(options.handOut(image), source: .stale, info: entry.info)))
         case .staleWhileRevalidating:
             if originals !== data { backlog.follow(originals) }
-            let newer = Revalidation(task, objects, origin(of: task.request, options), options.path) {
-                originals.revalidate(request.with(\.callbackQueue, .inPlace))
-            }
+            // The claim comes first: what is removed from now on is not kept.
+            let claim = originals.claim(request.cacheKey)
+            let newer = task.newer(
+                objects, origin(of: task.request, options), step(options), claim,
+                originals.renewal(of: request.with(\.callbackQueue, .inPlace)))
             task.finish(
                 .success(
                     ImageResponse(
@@ -252,6 +260,11 @@ public final class ImageCache: Sendable {
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
 
+    /// Returns the last step of a picture.
+    func step(_ options: ResolvedOptions) -> ImageStep {
+        options === defaults ? defaultStep : ImageStep(options, tools)
+    }
+
     /// Returns a request as the origin of a picture.
     /// - Parameters:
     ///   - askedKey: the key that the caller has asked for, if a smaller source has taken its place.
@@ -260,8 +273,8 @@ public final class ImageCache: Sendable {
     func origin(
         of request: ImageRequest, _ options: ResolvedOptions, askedKey: CacheKey? = nil, isDecided: Bool = true,
         policy: DataRequest.CachePolicy? = nil
-    ) -> FetchOrigin {
-        FetchOrigin(
+    ) -> Origin {
+        Origin(
             request.data, policy ?? originals(of: options).policy(of: request.data), options.source ?? source,
             prefix: options.prefix, askedKey: askedKey, isDecided: isDecided)
     }

@@ -26,7 +26,7 @@ extension DataCache {
 
     /// Returns the error that every call with this request ends with; `nil` if calls can be made.
     package func defect(of request: DataRequest) -> DipperError? {
-        request.defect ?? (isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
+        request.defect ?? (engine.isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
     }
 
     /// The present time, which expirations are measured by.
@@ -59,25 +59,12 @@ extension DataCache {
     /// Returns how the request may use an object made from an answer.
     @inline(__always)
     package func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
-        let isPlain = info.isPlain && request.headers.isEmpty && !request.hasHooks
-        if isPlain, info.freshness.until == .infinity { return .fresh }
-        let now = configuration.now().timeIntervalSince1970
-        if isPlain, info.freshness.isFresh(at: now) { return .fresh }
-        let call = Call(request, key: request.cacheKey, defaults: defaults)
-        // A validation of the request's own needs the bytes.
-        if call.hasOwnValidation { return .revalidate }
-        let use = call.use(of: info, at: now)
-        switch use {
-        case .revalidate where call.cachePolicy == .cacheOnly && info.isChosen(by: request.headers):
-            return StoredAnswer(info).mayServeDisconnected(for: request.headers) ? .stale : .revalidate
-        case .staleWhileRevalidating where !call.mayFetch: return .stale
-        default: return use
-        }
+        defaults.use(of: info, for: request, at: configuration.now)
     }
 
     /// Counts a memory hit of a cache that is built on this one, and tells the call. This cache was not asked for it.
     package func noteMemoryHit(_ key: CacheKey, _ queue: FetchQueue) {
-        engine.events.memoryHit(key, queue)
+        engine.events.hit(key, queue, .memory)
     }
 
     /// Returns whether the answer of the network or of a provider to a request is kept on disk.
@@ -90,18 +77,37 @@ extension DataCache {
         request.waitsForDiskWrite && keepsOnDisk(request)
     }
 
-    /// Fetches a newer version of what the tiers have, in `slowQueue` and with its validators. While such a fetch for a
-    /// request is under way, further calls return its task.
-    package func revalidate(_ request: DataRequest) -> DataTask {
-        // The server must confirm each use of a stored answer (RFC 9111, section 5.2.1.4).
-        var headers = request.headers
-        headers.append("Cache-Control", "no-cache")
-        let request = request.withoutStandIns.with(\.headers, headers).with(\.key, request.cacheKey)
-        let (task, isNew) = engine.revalidations.withLock {
-            $0.task(for: Call(request, key: request.cacheKey, defaults: defaults))
+    /// The interface of this cache for objects that are made from its bytes.
+    /// - Parameter watchesBytes: whether an object is out of date as soon as other bytes have taken the place of its own
+    ///   in memory.
+    package func objectSource(watchesBytes: Bool = false) -> ObjectSource {
+        ObjectSource(engine, defaults, watchesBytes: watchesBytes)
+    }
+
+    /// Creates a cache of objects that are made from bytes.
+    package func makeObjectCache(memory: ObjectTier, workers: Workers, _ listener: ObjectCache.Listener) -> ObjectCache
+    {
+        ObjectCache(engine, memory: memory, workers: workers, listener)
+    }
+
+    /// Creates the right to keep what is made from the bytes of a key.
+    package func claim(_ key: CacheKey) -> Claim { store.history.claim(key) }
+
+    /// Returns a closure that fetches a newer version of what the tiers have, in `slowQueue` and with its validators.
+    /// While such a fetch for a request is under way, further calls return its task. The closure does not keep this
+    /// cache alive.
+    package func renewal(of request: DataRequest) -> @Sendable () -> DataTask {
+        { [engine, defaults] in
+            // The server must confirm each use of a stored answer (RFC 9111, section 5.2.1.4).
+            var headers = request.headers
+            headers.append("Cache-Control", "no-cache")
+            let request = request.withoutStandIns.with(\.headers, headers).with(\.key, request.cacheKey)
+            let (task, isNew) = engine.revalidations.withLock {
+                $0.task(for: Call(request, key: request.cacheKey, defaults: defaults))
+            }
+            if isNew { engine.start(task) }
+            return task
         }
-        if isNew { start(task) }
-        return task
     }
 
     /// Creates a hold for a consumer of fetched bytes that cannot always take more.

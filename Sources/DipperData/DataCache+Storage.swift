@@ -142,7 +142,7 @@ extension DataCache {
 
     private func check(_ key: CacheKey) throws(DipperError) {
         guard !key.isEmpty else { throw .emptyKey }
-        guard !isShutDown.load(ordering: .acquiring) else { throw .shutDown }
+        guard !engine.isShutDown.load(ordering: .acquiring) else { throw .shutDown }
     }
 
     private func add(
@@ -150,11 +150,12 @@ extension DataCache {
     ) {
         let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
         let call = Call(request, key: key, defaults: defaults)
+        // What is being made of earlier bytes is not kept.
+        store.history.remove(key, from: .all)
         store.add(
             StoredData(data: data, info: info), for: key, call,
             // The caller wants the bytes kept, so every policy but `memoryOnly` stores them on disk.
             onDisk: call.cachePolicy != .memoryOnly, request.durability, whenWritten: whenWritten)
-        values.load()?.remove(key, from: .all)
     }
 
     /// Removes the entry of a URL from all tiers or from some of them.
@@ -174,7 +175,6 @@ extension DataCache {
     /// Removes the entry of a key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
     public func removeData(for key: CacheKey, from tiers: CacheTiers = .all) {
         store.remove(key, from: tiers)
-        values.load()?.remove(key, from: tiers)
     }
 
     /// Removes what was made from an entry and is kept under keys that begin with the entry's own, from both tiers or
@@ -228,7 +228,7 @@ extension DataCache {
     /// ```
     public func removeExpired() {
         store.memory.removeExpired()
-        values.load()?.removeExpired()
+        values.load()?.memory.removeExpired(storedBefore: -.infinity)
         store.disk?.removeExpiredLater()
     }
 
@@ -256,13 +256,13 @@ extension DataCache {
     /// ```
     public func clear() {
         store.clear()
-        values.load()?.removeAll(from: .all)
+        values.load()?.removeAll()
     }
 
     /// Removes all entries from memory. The disk keeps its entries.
     public func clearMemory() {
         store.memory.removeAll()
-        values.load()?.removeAll(from: .memory)
+        values.load()?.removeAll()
     }
 
     /// Returns when the disk tier, and the tiers of ``Configuration/tiers`` that work, have carried out all changes
@@ -287,7 +287,6 @@ extension DataCache {
     public func idle() async {
         repeat {
             await engine.becomeIdle()
-            await values.load()?.becomeIdle()
             await store.synchronize()
             await withCheckedContinuation { continuation in
                 defaults.callbackQueue.perform { continuation.resume() }
@@ -296,7 +295,7 @@ extension DataCache {
     }
 
     /// Whether all calls have ended.
-    package var isIdle: Bool { engine.isIdle && values.load()?.isIdle != false }
+    package var isIdle: Bool { engine.isIdle }
 
     /// Returns when the disk tier has carried out all changes that were asked for before, and has compared its files
     /// with its index if that is due, as after a power cut.

@@ -39,17 +39,17 @@ extension DataCache {
     private func getValue<Value: Decodable & Sendable>(
         _ type: Value.Type, _ request: DataRequest, _ decoder: some ValueDecoder, _ queue: FetchQueue
     ) -> ValueTask<Value> {
-        let origin = FetchOrigin(request, policy(of: request), valueSource)
+        let origin = Origin(request, policy(of: request), valueSource)
         let task = ValueTask<Value>(
-            request, key: origin.key, queue: queue, callbackQueue: callbackQueue(of: request))
+            request, key: request.cacheKey, queue: queue, callbackQueue: callbackQueue(of: request))
         if let defect = defect(of: request) {
             task.end(.failure(defect))
             return task
         }
         let step = ValueStep(type, decoder)
         let values = typedValues
-        if let object = values.hit(origin, [step]) {
-            noteMemoryHit(origin.key, queue)
+        if let object = values.hit(origin, step) {
+            noteMemoryHit(request.cacheKey, queue)
             task.end(.success(object))
         } else {
             task.start(values, origin, step)
@@ -70,27 +70,27 @@ extension DataCache {
         _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> Value? {
         let request = source.dataRequest
-        let origin = FetchOrigin(request, policy(of: request), valueSource)
-        return typedValues.find(origin, [ValueStep(type, decoder)])?.value as? Value
+        let origin = Origin(request, policy(of: request), valueSource)
+        return typedValues.find(origin, ValueStep(type, decoder)).map { $0.value(as: Value.self) }
     }
 
     /// The memory that values take, in bytes, as their decoders estimate it.
-    public var valueMemorySize: Int { values.load()?.memorySize ?? 0 }
+    public var valueMemorySize: Int { values.load()?.memory.totalCost ?? 0 }
 
     // MARK: The cache of values
 
     /// The cache of values, which is made when it is used first.
-    private var typedValues: ObjectCache<ValueMaker> {
+    private var typedValues: ObjectCache {
         if let present = values.load() { return present }
         let memory = makeObjectTier(limit: configuration.valueMemoryLimit, count: nil)
         let made = values.storeIfNil(
             ObjectCache(
-                ValueMaker(), memory: memory,
-                queue: MakingQueue(name: JoinableThread.name(configuration.name, "values"), threads: 2)))
+                engine, memory: memory,
+                workers: Workers(name: JoinableThread.name(configuration.name, "values"), threads: 2)))
         _ = store.listener.storeIfNil(StoreListener { [weak made] key in made?.forget(key) })
         return made
     }
 
     /// The interface of this cache for its values.
-    private var valueSource: DataCacheSource { DataCacheSource(self, watchesBytes: true) }
+    private var valueSource: ObjectSource { objectSource(watchesBytes: true) }
 }

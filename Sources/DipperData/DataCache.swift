@@ -31,10 +31,9 @@ public final class DataCache: Sendable {
     let defaults: Call.Defaults
     let pressure: PressureRelay
     /// The cache of typed values, once there are any.
-    let values = AtomicLazyReference<ObjectCache<ValueMaker>>()
+    let values = AtomicLazyReference<ObjectCache>()
     /// The observation that adapts the memory tier's limits to the memory pressure.
     private let followsPressure: ChangeObservation
-    let isShutDown = Atomic(false)
     private let ending = OnceTask()
 
     /// Creates a cache, opens its folder, if it has one, and starts its threads.
@@ -82,9 +81,10 @@ public final class DataCache: Sendable {
     }
 
     deinit {
-        guard !isShutDown.load(ordering: .acquiring) else { return }
-        let engine = engine
+        guard !engine.isShutDown.load(ordering: .acquiring) else { return }
+        let (engine, values) = (engine, values.load())
         Task.detached {
+            await values?.shutdown()
             await engine.shutdown()
             engine.events.end()
         }
@@ -98,12 +98,12 @@ public final class DataCache: Sendable {
     /// await cache.shutdown()
     /// ```
     public func shutdown() async {
-        isShutDown.store(true, ordering: .releasing)
+        engine.isShutDown.store(true, ordering: .releasing)
         pressure.end()
         let values = values.load()
         await ending.run { [engine] in
-            await engine.shutdown()
             await values?.shutdown()
+            await engine.shutdown()
             engine.events.end()
         }
     }
@@ -192,50 +192,8 @@ public final class DataCache: Sendable {
     func get(_ request: DataRequest, _ queue: FetchQueue) -> DataTask {
         let call = Call(request, key: request.cacheKey, defaults: defaults)
         let task = DataTask(call, queue: queue, orElse: request.hasHooks ? substitute(for: request) : nil)
-        start(task)
+        engine.start(task)
         return task
-    }
-
-    @inline(__always)
-    func start(_ task: DataTask) {
-        // Where the disk may have the larger source, a reader's thread finds out; see `Engine.lookedUp`.
-        if task.isUndecided, !store.memory.contains(task.key), !task.call.looksUp(in: store) {
-            task.turnToSubstitute()
-        }
-        let call = task.call
-        let policy = call.cachePolicy
-        engine.events.began(task)
-        if let defect = call.request.defect { return engine.finish(task, .failure(defect)) }
-        if isShutDown.load(ordering: .acquiring) { return engine.finish(task, .failure(.shutDown)) }
-        if policy != .ignoreCache, let value = store.kept(for: call.key, call), answer(task, with: value) { return }
-        guard call.looksUp(in: store) || call.mayFetch else { return engine.finish(task, .failure(.notCached)) }
-        engine.submit(task)
-    }
-
-    /// Ends the task with what memory has under its key.
-    /// - Returns: false, and the task goes on, if that does not answer the call.
-    @inline(__always)
-    private func answer(_ task: DataTask, with value: StoredData) -> Bool {
-        let isTimeless = value.info.freshness.until == .infinity && task.request.headers.isEmpty
-        let now = isTimeless ? 0 : configuration.now().timeIntervalSince1970
-        switch task.call.use(of: value, at: now) {
-        case .fresh:
-            if task.call.request.waitsForDiskWrite {
-                let place = store.place(of: value, for: task.call)
-                engine.finish(task, .success(DataResponse(value, source: .memory)), kept: place)
-                return true
-            }
-            engine.finish(task, .success(DataResponse(value, source: .memory)))
-            return true
-        case .staleWhileRevalidating where task.call.mayFetch:
-            engine.answer(task, withOld: value)
-            return true
-        case .staleWhileRevalidating, .stale, .revalidate:
-            guard task.call.isAnswered(by: value, at: now) else { return false }
-            engine.finish(
-                task, .success(DataResponse(value, source: .stale)), kept: store.place(of: value, for: task.call))
-            return true
-        }
     }
 
     /// Returns the call for the request's smaller source; `nil` if there is none, or if the network is not constrained.
@@ -276,7 +234,10 @@ public final class DataCache: Sendable {
     /// - Parameter source: a URL or a ``DataRequest``.
     public func cancel(_ source: some DataRequestConvertible) { cancel(key: source.dataRequest.cacheKey) }
     /// Cancels every call for a key: each ends with ``DipperError/cancelled``.
-    public func cancel(key: CacheKey) { engine.post { $0.cancel(key) } }
+    public func cancel(key: CacheKey) {
+        engine.post { $0.cancel(key) }
+        values.load()?.cancel(key: key)
+    }
 
     /// Cancels all calls of this cache: each ends with ``DipperError/cancelled``.
     ///
@@ -284,7 +245,10 @@ public final class DataCache: Sendable {
     /// cache.cancelAll()       // the user has signed out
     /// cache.clear()
     /// ```
-    public func cancelAll() { engine.post { $0.cancelAll() } }
+    public func cancelAll() {
+        engine.post { $0.cancelAll() }
+        values.load()?.cancelAll()
+    }
 
     // MARK: Queues
 

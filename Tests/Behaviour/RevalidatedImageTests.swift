@@ -146,6 +146,8 @@ struct RevalidatedImageTests {
         }
         #expect(held.source == .stale)
         try await isReleased.wait { $0 }
-        #expect(await held.revalidation?.error == .shutDown)
+        // The newer picture was there before, or the cache has cancelled its call.
+        let end = await held.revalidation?.error
+        #expect(end == nil || end == .cancelled)
     }
 }

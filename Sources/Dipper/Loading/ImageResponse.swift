@@ -29,12 +29,11 @@ public struct ImageResponse: FetchResponse {
     public let metrics: TransferMetrics?
     /// The prefetch of a newer picture, if this one is out of date but may be shown meanwhile
     /// (`stale-while-revalidate`, RFC 5861); otherwise `nil`.
-    public var revalidation: ImageTask? { newer?.task }
-    private let newer: Revalidation?
+    public let revalidation: ImageTask?
 
     init(
         _ image: Image, source: ResponseSource, info: EntryInfo, attempts: Int = 0,
-        metrics: TransferMetrics? = nil, revalidation: Revalidation? = nil
+        metrics: TransferMetrics? = nil, revalidation: ImageTask? = nil
     ) {
         self.image = image
         self.source = source
@@ -42,7 +41,7 @@ public struct ImageResponse: FetchResponse {
         headers = info.serverHeaders
         self.attempts = attempts
         self.metrics = metrics
-        newer = revalidation
+        self.revalidation = revalidation
     }
 }
 

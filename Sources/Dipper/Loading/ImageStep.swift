@@ -1,36 +1,116 @@
 import DipperData
+import Foundation
+import Synchronization
 
-/// A step by which a picture is made: decoding, then all processors of a request.
-struct ImageStep: ObjectStep {
-    let isDecoding: Bool
-    /// The options of the request whose step this is. Steps with the same part of the key make the same picture.
+/// The codecs and limits that all pictures of a cache are made with.
+struct ImageTools: Sendable {
+    let codecs: CodecRegistry
+    let limits: DecodeLimits
+}
+
+/// A step by which a picture is made: the decoding, or one processor of a request.
+final class ImageStep: ObjectStep {
+    /// The options of a request with the processors up to this step.
     let options: ResolvedOptions
+    private let tools: ImageTools
+    private let earlier = AtomicLazyReference<ImageStep>()
 
-    /// The part of the picture's key.
-    var keySuffix: String { isDecoding ? options.decodingSuffix : options.keySuffix }
-
-    /// The decoder makes a smaller size in one go.
-    func folds(into first: ImageStep) -> Bool { options.isDecodedSmaller }
-
-    /// Only a processed picture has a file of its own.
-    var isStored: Bool { !isDecoding }
-
-    static func == (a: Self, b: Self) -> Bool {
-        a.isDecoding == b.isDecoding && (a.options === b.options || a.keySuffix == b.keySuffix)
+    init(_ options: ResolvedOptions, _ tools: ImageTools) {
+        (self.options, self.tools) = (options, tools)
     }
 
-    func hash(into hasher: inout Hasher) {
-        hasher.combine(isDecoding)
-        hasher.combine(keySuffix)
+    var suffix: String { options.keySuffix }
+    /// A picture that was added without processors is the original of all pictures of its key.
+    var addedSuffix: String { isStored ? suffix : "" }
+
+    var before: (any ObjectStep)? {
+        guard isStored else { return nil }
+        if let earlier = earlier.load() { return earlier }
+        return earlier.storeIfNil(ImageStep(options.withoutLastProcessor, tools))
+    }
+
+    /// The decoder makes the size that the first processor asks for.
+    var isWholePath: Bool {
+        let processors = options.chain.processors
+        return processors.count < 2 && (processors.isEmpty || options.chain.decodeTarget != nil)
+    }
+
+    // MARK: Making
+
+    func make(of material: Material, _ task: MakingTask) throws(DipperError) -> Product {
+        var decode = options.decodeOptions(tools.limits, isCancelled: task.isCancelled)
+        let image: Image
+        switch material {
+        case .bytes(let data):
+            if !isStored {
+                // The whole picture, for all that is made from it.
+                decode.target = nil
+                decode.scale = 1
+            }
+            let decoded = try task.decode { () throws(DipperError) in try tools.codecs.decode(data, decode) }
+            image = isStored ? try process(decoded, task) : decoded
+        case .product(let parent):
+            image = try process(parent.value(as: Image.self).at(scale: options.processingScale), task)
+        case .form(let data):
+            // A file that is already processed is decoded in its own size.
+            decode.target = nil
+            image = try task.decode { () throws(DipperError) in try tools.codecs.decode(data, decode) }
+        }
+        return ProductOf(image, cost: image.footprint)
+    }
+
+    /// Applies the last processor.
+    private func process(_ image: Image, _ task: MakingTask) throws(DipperError) -> Image {
+        var context = ProcessingContext(limits: tools.limits, isCancelled: task.isCancelled)
+        // An animation keeps the context, which must not keep the bytes.
+        context.onStep = { [tell = task.tellStep] in tell($0.identifier) }
+        return try ImageProcessors.Chain(options.chain.processors.suffix(1)).process(image, context)
+    }
+
+    func cost(of material: Material) -> Int {
+        switch material {
+        case .bytes(let data): DecodeCost.bytes(of: data, options)
+        case .form(let data): DecodeCost.bytes(of: data, nil)
+        // That of the picture, and that of what is made from it.
+        case .product(let parent): 2 * parent.cost
+        }
+    }
+
+    var place: CallbackQueue? {
+        options.options.processingQueue.flatMap { $0.isInPlace ? nil : $0 }
+    }
+
+    // MARK: Previews
+
+    func previews() -> (any PreviewScan)? { ProgressiveJPEG() }
+
+    func preview(of data: Data, _ task: MakingTask) -> Product? {
+        var decode = options.decodeOptions(tools.limits, isCancelled: task.isCancelled)
+        decode.allowsPartial = true
+        guard let image = try? tools.codecs.decode(data, decode),
+            let processed = try? options.chain.process(
+                image, ProcessingContext(limits: tools.limits, isCancelled: task.isCancelled))
+        else { return nil }
+        return ProductOf(processed, cost: processed.footprint)
+    }
+
+    // MARK: Files
+
+    /// Only a processed picture has a file of its own.
+    var isStored: Bool { !options.chain.processors.isEmpty }
+    var needsBytes: Bool { options.options.serializer?.readsOriginal == true }
+
+    /// A file is made of a picture and, by some serializers, of the whole original. A write that waits keeps no more of
+    /// it in memory than it needs.
+    func excerpt(of data: Data) -> Data? {
+        !isStored || needsBytes ? data : Data(data.prefix(CodecRegistry.sniffLength))
+    }
+
+    func form(of product: Product, madeOf original: Data?) throws(DipperError) -> Data {
+        try (options.options.serializer ?? .automatic).data(for: product.value(), madeOf: original, tools.codecs)
     }
 }
 
-extension ResolvedOptions {
-    /// The steps that make the picture.
-    var path: [ImageStep] {
-        chain.processors.isEmpty ? original : original + [ImageStep(isDecoding: false, options: self)]
-    }
-
-    /// The steps that make the picture without processors.
-    var original: [ImageStep] { [ImageStep(isDecoding: true, options: self)] }
+extension ProgressiveJPEG: PreviewScan {
+    package var isPointless: Bool { isProgressive == false }
 }

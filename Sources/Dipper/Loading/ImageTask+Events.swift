@@ -38,38 +38,6 @@ extension ImageTask {
         /// The picture, as the last event.
         case finished(ImageResponse)
     }
-
-    /// Calls a closure with coarse pictures while the bytes of a progressive picture arrive, if
-    /// ``ImageOptions/showsPreviews`` is set.
-    ///
-    /// Previews are processed like the picture itself, and are not kept.
-    ///
-    /// ```swift
-    /// cache.getImage(ImageRequest(url).with(\.showsPreviews, true))
-    ///     .onPreview { coarse in view.show(coarse) }
-    ///     .then { image in view.show(image) }
-    /// ```
-    @discardableResult
-    public func onPreview(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        if feed.news.add(preview: body, on: callbackQueue, { self.flush() }) { flush() }
-        return self
-    }
-
-    /// The events of the task from now on, after the present state. The stream ends with the task.
-    ///
-    /// ```swift
-    /// for await event in cache.getImage(url).events {
-    ///     switch event {
-    ///     case .progress(let progress): bar.set(progress.fraction)
-    ///     case .finished(let response): view.show(response.image)
-    ///     default: break
-    ///     }
-    /// }
-    /// ```
-    public var events: AsyncStream<Event> {
-        wantProgress()
-        return feed.news.events(present: state) { [weak self] in self?.feed.news.forget(stream: $0) }
-    }
 }
 
 extension ImageTask.Event: TaskEvent {

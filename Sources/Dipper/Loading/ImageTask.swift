@@ -36,7 +36,9 @@ public final class ImageTask: FetchTask {
     public let requestedQueue: FetchQueue
     let options: ResolvedOptions
     let callbackQueue: CallbackQueue
-    private let link: Mutex<Link>
+    private let feed = TaskFeed<Event>()
+    /// The call; `nil` if memory has answered.
+    private let call = AtomicLazyReference<ObjectCall>()
 
     /// A request and the keys of its bytes and its picture.
     private final class Names: Sendable {
@@ -51,22 +53,6 @@ public final class ImageTask: FetchTask {
         }
     }
 
-    /// Delivers news to listeners. The feed is made with the first listener, or with the first news before the end: a
-    /// call that memory answers often has neither.
-    final class Feed: Sendable {
-        let news = TaskFeed<Event>()
-    }
-
-    private struct Link {
-        var feed: Feed?
-        /// The result, while there is no feed.
-        var outcome: Result<ImageResponse, DipperError>?
-        var hasEnded = false
-        var wantsProgress = false
-        /// The request of the cache; `nil` for a call that memory has answered.
-        var call: ObjectCall<ImageMaker>?
-    }
-
     init(
         _ request: ImageRequest, key: CacheKey, options: ResolvedOptions, queue: FetchQueue,
         callbackQueue: CallbackQueue
@@ -77,7 +63,6 @@ public final class ImageTask: FetchTask {
         self.options = options
         self.callbackQueue = callbackQueue
         requestedQueue = queue
-        link = Mutex(Link())
     }
 
     // MARK: Results
@@ -95,7 +80,7 @@ public final class ImageTask: FetchTask {
     public var response: ImageResponse {
         get async throws(DipperError) {
             let result = await withTaskCancellationHandler {
-                await withUnsafeContinuation { feed.news.wait($0) }
+                await withUnsafeContinuation { feed.wait($0) }
             } onCancel: {
                 cancel()
             }
@@ -112,37 +97,31 @@ public final class ImageTask: FetchTask {
     /// task.cancel()                       // other calls for the URL are not cancelled
     /// ```
     public func cancel() {
-        _ = call?.cancel()
+        call.load()?.cancel()
         // The picture may be on its way from the cache.
         finish(.failure(.cancelled))
     }
 
     /// Turns this call into a prefetch. A transfer in progress is not restarted, and hooks stay in place.
-    public func moveToSlowQueue() { call?.moveToSlowQueue() }
+    public func moveToSlowQueue() { call.load()?.moveToSlowQueue() }
 
     /// The order of the call inside its queue. It may be changed while the call waits.
     public var priority: Priority {
-        get { call?.priority ?? askedRequest.data.priority }
-        set { call?.priority = newValue }
+        get { call.load()?.priority ?? askedRequest.data.priority }
+        set { call.load()?.priority = newValue }
     }
 
     /// The queue that the call is in now, or was in when it ended.
-    public var queue: FetchQueue { call?.queue ?? requestedQueue }
+    public var queue: FetchQueue { call.load()?.queue ?? requestedQueue }
 
     /// The number of network attempts made so far for the bytes that this call waits for.
-    public var attempts: Int { call?.attempts ?? 0 }
+    public var attempts: Int { call.load()?.attempts ?? 0 }
 
     /// The present state of the task.
     public var state: State {
-        switch answer {
-        case .success: return .finished
-        case .failure(let error): return .failed(error)
-        case nil: break
-        }
-        switch call?.stage {
-        case .searching: return .waiting
-        // The cache has answered, and the picture is being handed out.
-        case nil: return call?.hasBegun == true ? .decoding : .waiting
+        if let outcome = feed.outcome { return Self.state(outcome) }
+        switch call.load()?.stage {
+        case .looking: return .waiting
         case .making: return .decoding
         case .fetching(let task):
             switch task.state {
@@ -152,116 +131,141 @@ public final class ImageTask: FetchTask {
             case .parked: return .parked
             case .finished, .failed: return .decoding
             }
+        // The cache has answered, and the picture is being handed out.
+        case nil: return feed.outcome.map(Self.state) ?? (call.load() == nil ? .waiting : .decoding)
+        }
+    }
+
+    private static func state(_ outcome: Result<ImageResponse, DipperError>) -> State {
+        switch outcome {
+        case .success: .finished
+        case .failure(let error): .failed(error)
         }
     }
 
     // MARK: Loading
 
-    private var call: ObjectCall<ImageMaker>? { link.withLock { $0.call } }
-
     /// Has a cache make the picture.
-    func start(_ objects: ImageObjects, _ origin: FetchOrigin, _ path: [ImageStep]) {
-        let call = ObjectCall<ImageMaker>(requestedQueue, askedRequest.data.priority)
-        // The task may have been handed out before, and cancelled.
-        let (isOver, wantsProgress) = link.withLock { link in
-            if !link.hasEnded { link.call = call }
-            return (link.hasEnded, link.wantsProgress)
-        }
-        if isOver { return }
-        let end: @Sendable (Result<ImageObjects.Object, DipperError>) -> Void = { [weak objects] result in
-            let object = try? result.get()
-            let newer = object?.revalidation.flatMap { bytes in
-                objects.map { Revalidation(self, $0, origin.with(self.request.data), path, object?.claim) { bytes } }
-            }
-            self.handingOut {
-                self.finish(
-                    result.map { object in
-                        ImageResponse(
-                            self.options.handOut(object.product), source: object.source, info: object.info,
-                            attempts: object.attempts, metrics: object.metrics, revalidation: newer)
-                    })
-            }
-        }
-        let waiter = ImageObjects.Waiter(
-            options, end: end, tell: { self.hear($0) },
-            show: { image in self.handingOut { self.tellPreview(image) } }, chose: { self.decide($0.request) })
-        var interest: FetchInterest = options.options.showsPreviews == true ? .previews : []
-        if wantsProgress { interest.insert(.progress) }
-        call.begin(objects) { [interest] want in objects.ask(waiter, origin, path, want, interest: interest) }
+    func start(_ cache: ObjectCache, _ origin: Origin, _ step: ImageStep) {
+        let waiter = ImageWaiter(self, cache, origin, step)
+        let made = ObjectCall(waiter, cache, origin, step, options.calling, requestedQueue)
+        call.storeIfNil(made).start()
     }
 
     /// Runs a closure that hands out a picture. A modifier is code of the program's own: it runs after the actions of
     /// the cache.
-    private func handingOut(_ body: @escaping @Sendable () -> Void) {
+    fileprivate func handingOut(_ body: @escaping @Sendable () -> Void) {
         if options.options.imageModifier == nil { body() } else { Afterwards.run(body) }
     }
 
     /// Sets the request that applies in place of the one that was made. Has no effect the second time.
-    private func decide(_ request: DataRequest) {
+    fileprivate func decide(_ request: DataRequest) {
         let key = request.cacheKey
         _ = decided.storeIfNil(Names(askedRequest.with(\.data, request), key, options.key(key)))
     }
 
-    var feed: Feed {
-        link.withLock { link in
-            if let feed = link.feed { return feed }
-            let feed = Feed()
-            // There is no listener yet, so there is no hook to call.
-            if let end = exchange(&link.outcome, with: nil) { _ = feed.news.end(end, on: callbackQueue) {} }
-            link.feed = feed
-            return feed
-        }
-    }
-
     /// The result; `nil` until the task has ended.
-    var answer: Result<ImageResponse, DipperError>? {
-        let (feed, end) = link.withLock { ($0.feed, $0.outcome) }
-        return end ?? feed?.news.outcome
-    }
+    var answer: Result<ImageResponse, DipperError>? { feed.outcome }
 
     /// Ends the task, once.
     func finish(_ result: Result<ImageResponse, DipperError>) {
-        let (feed, call, isFirst) = link.withLock { link -> (Feed?, ObjectCall<ImageMaker>?, Bool) in
-            if exchange(&link.hasEnded, with: true) { return (nil, nil, false) }
-            if link.feed == nil { link.outcome = result }
-            return (link.feed, link.call, true)
-        }
-        guard isFirst else { return }
-        call?.end(attempts: (try? result.get())?.attempts)
-        if let feed, feed.news.end(result, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
+        if feed.end(result, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
     }
 
-    func tellPreview(_ image: Image) {
-        let flush: @Sendable () -> Void = { self.flush() }
-        if feed.news.preview(options.handOut(image), on: callbackQueue, flush) { Afterwards.run(flush) }
+    fileprivate func tellPreview(_ image: Image) {
+        if feed.preview(options.handOut(image), on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
     }
 
-    private func hear(_ news: FetchNews) {
-        let flush: @Sendable () -> Void = { self.flush() }
-        let flushes: Bool =
-            switch news {
-            case .failure(let error): feed.news.fail(error, on: callbackQueue, flush)
-            case .retry: feed.news.retry(on: callbackQueue, flush)
-            case .progress(let progress): feed.news.progress(progress, on: callbackQueue, flush)
-            case .ended, .moved: false
-            }
-        call?.note(news)
-        if flushes { Afterwards.run(flush) }
-    }
-
-    func wantProgress() {
-        let call = link.withLock { link in
-            link.wantsProgress = true
-            return link.call
-        }
-        call?.listen(to: .progress)
+    fileprivate func hear(_ news: FetchNews) {
+        if feed.hear(news, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
     }
 
     /// Adds a hook. The methods of `FetchTask`, such as `onEnd`, add hooks of each kind.
     public func add(_ hook: TaskHook<ImageResponse>) {
-        if case .progress = hook { wantProgress() }
-        if feed.news.add(hook, on: callbackQueue, { self.flush() }) { flush() }
+        if case .progress = hook { call.load()?.wantProgress() }
+        if feed.add(hook, on: callbackQueue, { self.flush() }) { flush() }
     }
 
-    func flush() { feed.news.flush() }
+    private func flush() { feed.flush() }
+
+    // MARK: Events
+
+    /// Calls a closure with coarse pictures while the bytes of a progressive picture arrive, if
+    /// ``ImageOptions/showsPreviews`` is set.
+    ///
+    /// Previews are processed like the picture itself, and are not kept.
+    ///
+    /// ```swift
+    /// cache.getImage(ImageRequest(url).with(\.showsPreviews, true))
+    ///     .onPreview { coarse in view.show(coarse) }
+    ///     .then { image in view.show(image) }
+    /// ```
+    @discardableResult
+    public func onPreview(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
+        if feed.add(preview: body, on: callbackQueue, { self.flush() }) { flush() }
+        return self
+    }
+
+    /// The events of the task from now on, after the present state. The stream ends with the task.
+    ///
+    /// ```swift
+    /// for await event in cache.getImage(url).events {
+    ///     switch event {
+    ///     case .progress(let progress): bar.set(progress.fraction)
+    ///     case .finished(let response): view.show(response.image)
+    ///     default: break
+    ///     }
+    /// }
+    /// ```
+    public var events: AsyncStream<Event> {
+        call.load()?.wantProgress()
+        return feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
+    }
+}
+
+/// The part of a call for a picture that its task no longer needs once it has ended.
+private final class ImageWaiter: ObjectTask {
+    private let task: ImageTask
+    private let cache: ObjectCache
+    private let origin: Origin
+    private let step: ImageStep
+
+    init(_ task: ImageTask, _ cache: ObjectCache, _ origin: Origin, _ step: ImageStep) {
+        (self.task, self.cache, self.origin, self.step) = (task, cache, origin, step)
+    }
+
+    func end(_ result: Result<MadeObject, DipperError>) {
+        let newer = (try? result.get())?.basis.revalidation.map { bytes in
+            task.newer(cache, origin, step, (try? result.get())?.basis.claim) { bytes }
+        }
+        task.handingOut { [task] in
+            task.finish(
+                result.map { object in
+                    ImageResponse(
+                        task.options.handOut(object.product.value()), source: object.basis.source,
+                        info: object.basis.info, attempts: object.basis.attempts, metrics: object.basis.metrics,
+                        revalidation: newer)
+                })
+        }
+    }
+
+    func hear(_ news: FetchNews) { task.hear(news) }
+    func show(_ preview: Product) { task.handingOut { [task] in task.tellPreview(preview.value()) } }
+    func choose(_ request: DataRequest) { task.decide(request) }
+}
+
+extension ImageTask {
+    /// Has a newer picture made of bytes that are being fetched, whether anyone waits for it or not.
+    /// - Parameters:
+    ///   - claim: the right to keep what is made of them, claimed before the fetch began.
+    ///   - fetch: begins the fetch, or returns the one that has begun.
+    func newer(
+        _ cache: ObjectCache, _ origin: Origin, _ step: ImageStep, _ claim: Claim?,
+        _ fetch: @escaping @Sendable () -> DataTask
+    ) -> ImageTask {
+        let newer = ImageTask(
+            request, key: origin.request.cacheKey, options: options, queue: .slow, callbackQueue: callbackQueue)
+        newer.start(cache, origin.with(request.data).following(claim, fetch), step)
+        return newer
+    }
 }

@@ -3,26 +3,21 @@ final class ResolvedOptions: Sendable {
     let options: ImageOptions
     /// Distinguishes the pictures made from the same bytes; empty for the picture without changes.
     let keySuffix: String
-    /// Distinguishes the pictures that are decoded from the same bytes, before they are processed.
-    let decodingSuffix: String
     let chain: ImageProcessors.Chain
-    /// Whether the decoder makes the size that the first processor asks for.
-    let isDecodedSmaller: Bool
     /// The number of the image cache's own data cache.
     let home: UInt64
     /// Distinguishes pictures made from another data cache's bytes from those of the image cache's own. A key of the
     /// caller's own cannot begin like this.
     let prefix: String
     /// The other data cache; `nil` for the image cache's own.
-    let source: DataCacheSource?
+    let source: ObjectSource?
 
     init(_ options: ImageOptions, home: UInt64) {
         self.options = options
         self.home = home
         prefix = options.originals.flatMap { $0.number == home ? nil : "\n#originals \($0.number)\n" } ?? ""
-        source = options.originals.map { DataCacheSource($0) }
+        source = options.originals.map { $0.objectSource() }
         chain = ImageProcessors.Chain(options.processors ?? [])
-        isDecodedSmaller = chain.decodeTarget != nil
         var parts = chain.processors.map(\.identifier)
         if let scale = options.scale, scale != 1, chain.usesScale { parts.append("scale(\(scale))") }
         var decoding: [String] = []
@@ -30,8 +25,17 @@ final class ResolvedOptions: Sendable {
         if options.allowsPartial == true { decoding.append("partial") }
         if options.preloadsFrames == true { decoding.append("all frames") }
         keySuffix = Self.suffix(parts + decoding)
-        decodingSuffix = Self.suffix(decoding)
     }
+
+    /// The options of the picture to which the last processor is applied.
+    var withoutLastProcessor: ResolvedOptions {
+        var options = options
+        options.processors = chain.processors.dropLast()
+        return ResolvedOptions(options, home: home)
+    }
+
+    /// The scale with which processors see the picture.
+    var processingScale: Double { chain.usesScale ? options.scale ?? 1 : 1 }
 
     private static func suffix(_ parts: [String]) -> String {
         parts.isEmpty ? "" : "\n#" + parts.map { "\($0.utf8.count):\($0)" }.joined()
@@ -46,6 +50,15 @@ final class ResolvedOptions: Sendable {
 
     /// Returns the key of the picture's file. Only a processed picture has a file of its own.
     func fileKey(_ data: CacheKey) -> CacheKey { chain.processors.isEmpty ? data : key(data) }
+
+    /// The options that do not distinguish pictures.
+    var calling: ObjectCall.Options {
+        var calling = ObjectCall.Options()
+        calling.keepsInMemory = options.prefetchesToMemory != false
+        calling.keepsBytes = options.keepsOriginal != false || chain.processors.isEmpty
+        calling.showsPreviews = options.showsPreviews == true
+        return calling
+    }
 
     func decodeOptions(_ limits: DecodeLimits, isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions {
         var decode = DecodeOptions(target: chain.decodeTarget)

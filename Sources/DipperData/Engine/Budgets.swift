@@ -118,7 +118,7 @@ package final class FetchHold: Sendable {
 
     /// Holds fetches back, or lets them go on. Notices may overtake one another: the one with the highest number holds.
     package func tell(_ notice: ByteBudget.Notice) {
-        engine?.post { [number] in $0.hold(notice, by: number) }
+        engine?.perform { [number] in $0.hold(notice, by: number) }
     }
 }
 

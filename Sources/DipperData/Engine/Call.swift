@@ -8,6 +8,8 @@ final class Call: Sendable {
     /// Whether each source, the request's own and then its alternatives, is local. Providers are code of the program's
     /// own, so they are asked here and never under a lock.
     private let localSources: [Bool]
+    /// Whether the bytes may be kept on disk; `false` if what is made of them takes their place.
+    private let mayKeepOnDisk: Bool
 
     /// The options of requests that have none of their own.
     final class Defaults: Sendable {
@@ -29,7 +31,8 @@ final class Call: Sendable {
         }
     }
 
-    init(_ request: DataRequest, key: CacheKey, defaults: Defaults) {
+    init(_ request: DataRequest, key: CacheKey, defaults: Defaults, mayKeepOnDisk: Bool = true) {
+        self.mayKeepOnDisk = mayKeepOnDisk
         self.request = request
         self.key = key
         self.defaults = defaults
@@ -44,7 +47,9 @@ final class Call: Sendable {
     var hasStandIns: Bool { localSources.dropFirst().contains(true) }
 
     /// A copy of the call without alternatives that would stand in for one call only.
-    var withoutStandIns: Call { Call(request.withoutStandIns, key: key, defaults: defaults) }
+    var withoutStandIns: Call {
+        Call(request.withoutStandIns, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk)
+    }
 
     var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
     var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
@@ -67,7 +72,9 @@ final class Call: Sendable {
         return !isPersonal && !request.isForThisProcess && !(request.hasHooks && request.hooks.changesRequests)
     }
     /// Whether what comes from the network is kept on disk.
-    var keepsOnDisk: Bool {
+    var keepsOnDisk: Bool { mayKeepOnDisk && renewsOnDisk }
+    /// Whether an entry on disk is renewed if the network confirms it.
+    var renewsOnDisk: Bool {
         switch cachePolicy {
         case .useCache, .fromMemoryOrRefresh: true
         // A local source can be read again as easily as an entry on disk.

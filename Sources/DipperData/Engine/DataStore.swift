@@ -355,7 +355,10 @@ final class DataStore: Sendable {
             disk?.remove(key)
             disk?.dropPartial(of: key)
         }
-        if tiers.contains(.memory) { memory.remove(key) }
+        if tiers.contains(.memory) {
+            memory.remove(key)
+            listener.load()?.replaced(key)
+        }
         if tiers.contains(.shared) { self.tiers?.remove(key) }
     }
 

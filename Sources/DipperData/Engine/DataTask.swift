@@ -50,6 +50,8 @@ public final class DataTask: FetchTask {
     private let substituted = AtomicLazyReference<Call>()
     /// Whether the task fetches newer bytes for calls that have been answered with bytes that are out of date.
     let isRevalidation: Bool
+    /// Whether the engine tells the events the end of the call.
+    let tellsEnd: Bool
     /// The queue the call was made in.
     public let requestedQueue: FetchQueue
     /// The identity of the call in the events of the cache.
@@ -77,12 +79,18 @@ public final class DataTask: FetchTask {
         var wantsProgress = false
         /// The closure that looks at the bytes before all of them have arrived.
         var viewer: (@Sendable (Data) -> Void)?
+        var observers: [@Sendable (News) -> Void] = []
+        var hasEnded = false
     }
 
-    init(_ call: Call, queue: FetchQueue, orElse substitute: Call? = nil, isRevalidation: Bool = false) {
+    init(
+        _ call: Call, queue: FetchQueue, orElse substitute: Call? = nil, isRevalidation: Bool = false,
+        tellsEnd: Bool = true
+    ) {
         asked = call
         self.substitute = substitute
         self.isRevalidation = isRevalidation
+        self.tellsEnd = tellsEnd
         requestedQueue = queue
         wait = FetchWait(queue)
         link = Mutex(Link(priority: call.request.priority))
@@ -133,6 +141,29 @@ public final class DataTask: FetchTask {
         engine?.post { $0.wantBytes(self) }
     }
 
+    /// News for a part of the library that waits for the call.
+    enum News: Sendable {
+        case failure(DipperError)
+        case retry
+        case progress(TaskProgress)
+        /// The last news.
+        case ended(Result<DataResponse, DipperError>, attempts: Int)
+    }
+
+    /// Tells a part of the library how the call goes on, in place; that it has ended, too, if it has.
+    func observe(_ body: @escaping @Sendable (News) -> Void) {
+        let attempts = link.withLock { link -> Int? in
+            if link.hasEnded { return link.attempts }
+            link.observers.append(body)
+            return nil
+        }
+        if let attempts, let outcome = feed.outcome { body(.ended(outcome, attempts: attempts)) }
+    }
+
+    private func tell(_ news: News) {
+        for observer in link.withLock({ $0.observers }) { observer(news) }
+    }
+
     /// The events of the task from now on, after its present state. The stream ends with the task.
     ///
     /// ```swift
@@ -148,7 +179,7 @@ public final class DataTask: FetchTask {
 
     /// Has the engine report progress from now on, beginning with the present progress, because the next bytes may be
     /// long in coming.
-    private func wantProgress() {
+    func wantProgress() {
         let engine = link.withLock { link in
             link.wantsProgress = true
             return link.engine
@@ -228,6 +259,9 @@ public final class DataTask: FetchTask {
         if let substitute { _ = substituted.storeIfNil(substitute) }
     }
 
+    /// Whether the task waits for an engine.
+    func isIn(_ engine: Engine) -> Bool { self.engine === engine }
+
     /// Connects the task to the engine that it is about to wait for.
     func attach(_ engine: Engine) { link.withLock { $0.engine = engine } }
 
@@ -253,15 +287,23 @@ public final class DataTask: FetchTask {
 
     /// Ends the task. Without effect on a task that has ended.
     func end(_ result: Result<DataResponse, DipperError>) -> Bool {
-        feed.end(result, on: call.callbackQueue) { self.flush() }
+        let flushes = feed.end(result, on: call.callbackQueue) { self.flush() }
+        let (observers, attempts) = link.withLock { link in
+            link.hasEnded = true
+            return (exchange(&link.observers, with: []), link.attempts)
+        }
+        for observer in observers { observer(.ended(result, attempts: attempts)) }
+        return flushes
     }
 
     func tellFailure(_ error: DipperError) -> Bool {
-        feed.fail(error, on: call.callbackQueue) { self.flush() }
+        tell(.failure(error))
+        return feed.fail(error, on: call.callbackQueue) { self.flush() }
     }
 
     func tellRetry() -> Bool {
-        feed.retry(on: call.callbackQueue) { self.flush() }
+        tell(.retry)
+        return feed.retry(on: call.callbackQueue) { self.flush() }
     }
 
     /// Forgets the closure of ``onBytes(_:)``.
@@ -278,7 +320,8 @@ public final class DataTask: FetchTask {
 
     /// Takes the latest progress, in place of earlier progress.
     func tell(_ progress: TaskProgress) -> Bool {
-        feed.progress(progress, on: call.callbackQueue) { self.flush() }
+        tell(.progress(progress))
+        return feed.progress(progress, on: call.callbackQueue) { self.flush() }
     }
 
     /// Adds a hook. The methods of ``FetchTask``, such as ``FetchTask/onEnd(_:)``, add hooks of each kind.

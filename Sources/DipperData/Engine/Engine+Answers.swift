@@ -119,7 +119,9 @@ extension Engine {
         let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)
         let mayKeep = mayStore && store.mayKeep(value.info, call)
         let write = PendingWrite()
-        keep(value, of: fetch, for: call, write, mayStore: mayStore, mayKeep: mayKeep, isNewsToDisk: isNewsToDisk)
+        keep(
+            value, of: fetch, for: call, write, mayStore: mayStore, mayKeep: mayKeep, isNewsToDisk: isNewsToDisk,
+            isConfirmed: source == .revalidated)
         let answer = Fetch.Answer(
             response: DataResponse(
                 data: value.data, info: value.info, source: source, attempts: fetch.attempts, metrics: metrics),
@@ -142,7 +144,7 @@ extension Engine {
 
     private func keep(
         _ value: StoredData, of fetch: Fetch, for call: Call, _ write: PendingWrite, mayStore: Bool, mayKeep: Bool,
-        isNewsToDisk: Bool
+        isNewsToDisk: Bool, isConfirmed: Bool
     ) {
         let (demand, found) = (fetch.demand, fetch.findings.found)
         let isKeepable = demand.keepsInMemory && !value.info.isStandIn
@@ -154,7 +156,10 @@ extension Engine {
             return write.end(isOnDisk: false)
         }
         // An entry that must be durable now may not have been durable before.
-        let keepsOnDisk = demand.keepsOnDisk && (isNewsToDisk || demand.durability == .durable)
+        let keepsOnDisk =
+            (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNewsToDisk || demand.durability == .durable)
+        // What is on disk is out of date.
+        if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk, let found { store.disk?.remove(found.place) }
         store.keep(
             value, for: fetch.key, call, mayKeep: mayKeep, beside: found, onDisk: keepsOnDisk, demand.durability,
             // mutant Removal: `claim: fetch.findings.claim, by: fetch` => `claim: nil, by: fetch`

@@ -81,7 +81,7 @@ extension Engine {
             let dropped = revalidations.withLock { $0.forget(task) }
             withExtendedLifetime(dropped) {}
         }
-        events.ended(task, result.map(\.source))
+        if task.tellsEnd { events.ended(task, result.map(\.source)) }
         if task.end(result) { Afterwards.run(task.flush) }
     }
 

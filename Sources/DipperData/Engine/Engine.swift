@@ -30,6 +30,8 @@ actor Engine: LoopClient {
     nonisolated let now: @Sendable () -> Date
     nonisolated let options: Options
     nonisolated let events: EventHub
+    /// Whether calls end at once, because the cache has been shut down.
+    nonisolated let isShutDown = Atomic(false)
     /// The fetches of newer bytes that are under way. Any thread asks for one.
     nonisolated let revalidations = Mutex(RevalidationTasks())
     /// Runs hooks, which may take their time: those that follow from one part of a turn one after the other.
@@ -60,7 +62,9 @@ actor Engine: LoopClient {
     private var sleepsUntil: Duration?
     private var lastNumber: UInt64 = 0
     private var isUndecided = false
-    private var isClosed = false
+    private(set) var isClosed = false
+    /// The other parts of the library that live on this loop.
+    var guests: [any EngineGuest] = []
     private var hasLeft = false
     private var client: UInt32 = 0
     private var observation: ChangeObservation?
@@ -101,6 +105,11 @@ actor Engine: LoopClient {
     @discardableResult
     nonisolated func post(_ body: @escaping @Sendable (isolated Engine) -> Void) -> Bool {
         loop.post { self.enter(body) }
+    }
+
+    /// Has the engine do something: at once if this is its thread.
+    nonisolated func perform(_ body: @escaping @Sendable (isolated Engine) -> Void) {
+        if loop.isCurrent { run(body) } else { post(body) }
     }
 
     /// Returns what the engine answers, after all that this thread has posted before; `nil` if the engine has ended.
@@ -270,7 +279,7 @@ actor Engine: LoopClient {
     }
 
     nonisolated var isIdle: Bool { ask { $0.isEmpty } ?? true }
-    private var isEmpty: Bool { fetches.isEmpty && outdated.isEmpty }
+    private var isEmpty: Bool { fetches.isEmpty && outdated.isEmpty && guests.allSatisfy(\.isIdle) }
 
     /// Cancels all calls, writes to disk what waits to be written, and returns when the threads have ended.
     nonisolated func shutdown() async {
@@ -295,6 +304,7 @@ actor Engine: LoopClient {
 
     private func close() {
         isClosed = true
+        for guest in guests { guest.close(in: self) }
         cancelAll()
         observation = nil
         timers = Timers()
@@ -303,6 +313,7 @@ actor Engine: LoopClient {
 
     private func leave() {
         awaiting = [:]
+        guests = []
         hasLeft = true
         callHooks()
         let waiting = exchange(&idle, with: [])
@@ -312,9 +323,63 @@ actor Engine: LoopClient {
 
     // MARK: Calls
 
+    /// Starts a call. Memory answers it at once, if it can.
+    @inline(__always)
+    nonisolated func start(_ task: DataTask) {
+        // Where the disk may have the larger source, a reader's thread finds out; see `lookedUp`.
+        if task.isUndecided, !store.memory.contains(task.key), !task.call.looksUp(in: store) {
+            task.turnToSubstitute()
+        }
+        events.began(task)
+        if let defect = task.call.request.defect { return finish(task, .failure(defect)) }
+        if isShutDown.load(ordering: .acquiring) { return finish(task, .failure(.shutDown)) }
+        enter(task)
+    }
+
+    /// Starts a call of the library's own.
+    nonisolated func begin(_ task: DataTask) {
+        events.began(task)
+        if let defect = task.call.request.defect { finish(task, .failure(defect)) } else { enter(task) }
+    }
+
+    @inline(__always)
+    private nonisolated func enter(_ task: DataTask) {
+        let call = task.call
+        let policy = call.cachePolicy
+        if policy != .ignoreCache, let value = store.kept(for: call.key, call), answer(task, with: value) { return }
+        guard call.looksUp(in: store) || call.mayFetch else { return finish(task, .failure(.notCached)) }
+        submit(task)
+    }
+
+    /// Ends a task with what memory has under its key.
+    /// - Returns: false, and the task goes on, if that does not answer the call.
+    @inline(__always)
+    private nonisolated func answer(_ task: DataTask, with value: StoredData) -> Bool {
+        let isTimeless = value.info.freshness.until == .infinity && task.request.headers.isEmpty
+        let now = isTimeless ? 0 : now().timeIntervalSince1970
+        switch task.call.use(of: value, at: now) {
+        case .fresh:
+            if task.call.request.waitsForDiskWrite {
+                let place = store.place(of: value, for: task.call)
+                finish(task, .success(DataResponse(value, source: .memory)), kept: place)
+                return true
+            }
+            finish(task, .success(DataResponse(value, source: .memory)))
+            return true
+        case .staleWhileRevalidating where task.call.mayFetch:
+            answer(task, withOld: value)
+            return true
+        case .staleWhileRevalidating, .stale, .revalidate:
+            guard task.call.isAnswered(by: value, at: now) else { return false }
+            finish(task, .success(DataResponse(value, source: .stale)), kept: store.place(of: value, for: task.call))
+            return true
+        }
+    }
+
     /// Starts a call that the memory tier could not answer. The task ends even if the engine has been shut down.
     nonisolated func submit(_ task: DataTask) {
         task.attach(self)
+        if loop.isCurrent { return run { $0.take(task) } }
         if !post({ $0.take(task) }) { refuse(task) }
     }
 
@@ -490,4 +555,12 @@ actor Engine: LoopClient {
         reconsider()
         return result
     }
+}
+
+/// A part of the library that lives on an engine's loop and makes calls of it.
+protocol EngineGuest: AnyObject {
+    /// Whether there is nothing to do.
+    var isIdle: Bool { get }
+    /// Ends what is under way, because the engine ends.
+    func close(in engine: isolated Engine)
 }

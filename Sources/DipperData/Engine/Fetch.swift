@@ -329,6 +329,7 @@ struct JobDemand: Sendable {
     /// Whether a call accepts only what the network says now.
     private(set) var insistsOnNetwork = false
     private(set) var keepsOnDisk = false
+    private(set) var renewsOnDisk = false
     /// Whether a call wants the result to be kept at all.
     private(set) var keepsInMemory = false
     /// The strongest durability that a call wants.
@@ -340,6 +341,7 @@ struct JobDemand: Sendable {
     mutating func add(_ call: Call) {
         if call.insistsOnNetwork { insistsOnNetwork = true }
         if call.keepsOnDisk { keepsOnDisk = true }
+        if call.renewsOnDisk { renewsOnDisk = true }
         if call.keepsInMemory { keepsInMemory = true }
         if call.request.durability == .durable { durability = .durable }
         if call.timeout != nil { hasTimeLimits = true }

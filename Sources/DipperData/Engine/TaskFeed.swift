@@ -67,6 +67,15 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         return deliver(on: queue, flush)
     }
 
+    /// Takes news of the fetch that the task waits for.
+    package func hear(_ news: FetchNews, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
+        switch news {
+        case .failure(let error): fail(error, on: queue, flush)
+        case .retry: retry(on: queue, flush)
+        case .progress(let progress): self.progress(progress, on: queue, flush)
+        }
+    }
+
     package func preview(
         _ preview: Event.Preview, on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void
     ) -> Bool {
@@ -114,6 +123,15 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     package func flush() {
         while let call = log.withLock({ $0.nextCall() }) { call() }
     }
+}
+
+/// News of the fetch that a call waits for.
+package enum FetchNews: Sendable {
+    /// An attempt has failed. The fetch waits and tries again.
+    case failure(DipperError)
+    /// A new attempt begins.
+    case retry
+    case progress(TaskProgress)
 }
 
 /// The events of one kind of task.

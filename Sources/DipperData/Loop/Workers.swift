@@ -4,6 +4,9 @@ import HeapModule
 
 /// A few threads for work that blocks or computes, the most urgent first. If there are several, one is always left to
 /// urgent work.
+///
+/// The work under way takes no more memory than a budget; further work waits, in its order. One piece of work may always
+/// run, so that one that is larger than the budget runs alone.
 package final class Workers: Sendable {
     package typealias Place = WorkOrder<Int>.Place
     package typealias Work = @Sendable () -> Void
@@ -12,16 +15,23 @@ package final class Workers: Sendable {
     private final class Desk: @unchecked Sendable {
         let condition = NSCondition()
         let mostLeisurely: Int
+        let budget: Int
         var order = WorkOrder<Int>()
-        var work: [Int: Work] = [:]
+        var work: [Int: Waiting] = [:]
         var lastID = 0
         /// The pieces of work under way that are not urgent.
         var leisurely = 0
+        /// The pieces of work under way that take memory, and the bytes that they take.
+        var costly = 0
+        var used = 0
         /// The rank of the least urgent work that may begin; `nil` if none may.
         var allowed: WorkOrder<Int>.Rank? = .background
         var isEnding = false
 
-        init(threads: Int) { mostLeisurely = max(1, threads - 1) }
+        init(threads: Int, budget: Int) {
+            mostLeisurely = max(1, threads - 1)
+            self.budget = max(0, budget)
+        }
 
         func locked<Result>(_ body: () -> Result) -> Result {
             condition.lock()
@@ -30,42 +40,86 @@ package final class Workers: Sendable {
         }
 
         /// Waits for work that may begin; `nil` if the thread is to end.
-        func next() -> (work: Work, isLeisurely: Bool)? {
-            locked {
-                while true {
-                    let lowest = leisurely < mostLeisurely ? isEnding ? .background : allowed : .urgent
-                    let mayBegin = isEnding || allowed != nil
-                    if mayBegin, let lowest, let (id, rank) = order.take(upTo: lowest),
-                        let work = work.removeValue(forKey: id)
-                    {
-                        if rank != .urgent { leisurely += 1 }
-                        return (work, rank != .urgent)
-                    }
-                    if isEnding, order.count == 0 { return nil }
-                    condition.wait()
+        func next() -> Taken? {
+            while true {
+                switch locked(step) {
+                case .run(let taken): return taken
+                case .measure(let id, let measure):
+                    // Another thread may measure the same work meanwhile, with the same result.
+                    let cost = min(max(0, measure()), budget)
+                    locked { work[id]?.cost = cost }
+                case .end: return nil
                 }
             }
         }
 
-        func isDone(_ wasLeisurely: Bool) {
-            guard wasLeisurely else { return }
-            locked { leisurely -= 1 }
-            condition.signal()
+        private func step() -> Step {
+            while true {
+                let lowest = leisurely < mostLeisurely ? isEnding ? .background : allowed : .urgent
+                if isEnding || allowed != nil, let lowest, let (id, rank) = order.first(upTo: lowest),
+                    let found = work[id]
+                {
+                    if found.cost == nil, let measure = found.measure { return .measure(id, measure) }
+                    let cost = found.cost ?? 0
+                    if costly == 0 || cost <= budget - used {
+                        order.remove(id)
+                        work[id] = nil
+                        if rank != .urgent { leisurely += 1 }
+                        if cost > 0 { costly += 1 }
+                        used += cost
+                        return .run(Taken(run: found.run, isLeisurely: rank != .urgent, cost: cost))
+                    }
+                } else if isEnding, order.count == 0 {
+                    return .end
+                }
+                condition.wait()
+            }
         }
+
+        func isDone(_ taken: Taken) {
+            guard taken.isLeisurely || taken.cost > 0 else { return }
+            locked {
+                if taken.isLeisurely { leisurely -= 1 }
+                if taken.cost > 0 { costly -= 1 }
+                used -= taken.cost
+            }
+            condition.broadcast()
+        }
+    }
+
+    private struct Waiting {
+        let run: Work
+        /// Measures the memory that the work takes, in bytes.
+        let measure: (@Sendable () -> Int)?
+        var cost: Int?
+    }
+
+    private struct Taken {
+        let run: Work
+        let isLeisurely: Bool
+        let cost: Int
+    }
+
+    /// The next step of a thread.
+    private enum Step {
+        case run(Taken)
+        case measure(Int, @Sendable () -> Int)
+        case end
     }
 
     private let desk: Desk
     private let threads: [JoinableThread]
     private let joining = OnceTask()
 
-    package init(name: String, threads count: Int) {
-        let desk = Desk(threads: count)
+    /// - Parameter budget: the most memory that the work under way may take, in bytes.
+    package init(name: String, threads count: Int, budget: Int = .max) {
+        let desk = Desk(threads: count, budget: budget)
         self.desk = desk
         threads = (0..<max(1, count)).map { _ in
             JoinableThread(name: name) {
-                while let (work, isLeisurely) = desk.next() {
-                    work()
-                    desk.isDone(isLeisurely)
+                while let taken = desk.next() {
+                    taken.run()
+                    desk.isDone(taken)
                 }
             }
         }
@@ -74,14 +128,18 @@ package final class Workers: Sendable {
     /// Ends the threads, which do not keep the workers.
     deinit { end() }
 
+    /// The number of pieces of work that wait.
+    package var count: Int { desk.locked { desk.order.count } }
+
     /// Adds work in its place in the order.
+    /// - Parameter cost: measures the memory that the work takes, in bytes, on a thread of the workers; `nil` for none.
     /// - Returns: a ticket that cancels or moves the work; `nil`, and the work is dropped, once the workers are ending.
     @discardableResult
-    package func add(_ place: Place, _ work: @escaping Work) -> Ticket? {
+    package func add(_ place: Place, cost: (@Sendable () -> Int)? = nil, _ work: @escaping Work) -> Ticket? {
         let id = desk.locked { () -> Int? in
             guard !desk.isEnding else { return nil }
             desk.lastID += 1
-            desk.work[desk.lastID] = work
+            desk.work[desk.lastID] = Waiting(run: work, measure: cost)
             desk.order.insert(desk.lastID, place)
             return desk.lastID
         }
@@ -97,9 +155,11 @@ package final class Workers: Sendable {
     /// Adds work whose result somebody has yet to take: its thread begins nothing else until the closure that the work
     /// is given has been called.
     @discardableResult
-    package func add(_ place: Place, untilTaken work: @escaping @Sendable (_ taken: @escaping Work) -> Void) -> Ticket?
-    {
-        add(place) {
+    package func add(
+        _ place: Place, cost: (@Sendable () -> Int)? = nil,
+        untilTaken work: @escaping @Sendable (_ taken: @escaping Work) -> Void
+    ) -> Ticket? {
+        add(place, cost: cost) {
             let isTaken = DispatchSemaphore(value: 0)
             work { isTaken.signal() }
             isTaken.wait()
@@ -136,13 +196,15 @@ package final class Workers: Sendable {
                 return desk.work.removeValue(forKey: id)
             }
             _ = consume dropped
+            // Work that waited behind it may fit into the budget.
+            desk.condition.broadcast()
         }
 
         /// Moves the work to another place in the order; without effect if it has begun.
         package func move(to place: Place) {
             let desk = workers.desk
             desk.locked { desk.order.move(id, to: place) }
-            desk.condition.signal()
+            desk.condition.broadcast()
         }
     }
 }

@@ -1,117 +1,144 @@
 import Synchronization
 
-/// One call for an object, as its task sees it: where the cache has it, and what it was when it ended.
-package final class ObjectCall<Maker: ObjectMaker>: Sendable {
-    private struct State: Sendable {
-        /// The cache, which is let go of at the end, so that a task that is kept keeps no cache alive.
-        var cache: ObjectCache<Maker>?
-        var id: ObjectRequestID?
-        var queue: FetchQueue
+/// The handle of a call for an object, as the engine sees it. The methods return at once and run no code of the
+/// program's own.
+package protocol ObjectTask: AnyObject, Sendable {
+    func end(_ result: Result<MadeObject, DipperError>)
+    func hear(_ news: FetchNews)
+    func show(_ preview: Product)
+    /// Takes the request for the smaller source, which has taken the place of the larger one.
+    func choose(_ request: DataRequest)
+}
+
+/// A call for an object that memory could not answer, as its handle and the engine share it.
+package final class ObjectCall: @unchecked Sendable {
+    /// The options of a call that do not distinguish objects.
+    package struct Options: Sendable {
+        /// Whether a prefetched object is kept in memory.
+        package var keepsInMemory = true
+        /// Whether the bytes stay on disk beside the stored form.
+        package var keepsBytes = true
+        package var showsPreviews = false
+
+        package init() {}
+    }
+
+    private struct Link {
+        /// The engine; `nil` after the end, so that a handle that is kept keeps no cache alive.
+        var engine: Engine?
         var priority: Priority
-        /// The network attempts of the fetch, once it has ended.
+        /// The queue that the call was in last.
+        var queue: FetchQueue
+        /// The network attempts of the fetch when it ended.
         var attempts = 0
-        var isOver = false
+        var wantsProgress: Bool
     }
 
-    private let state: Mutex<State>
+    let step: any ObjectStep
+    let options: Options
+    private let link: Mutex<Link>
 
-    package init(_ queue: FetchQueue, _ priority: Priority) {
-        state = Mutex(State(queue: queue, priority: priority))
+    // What only the engine uses.
+
+    var origin: Origin
+    var want: Want
+    var cache: ObjectCache?
+    var make: Make?
+    private var task: (any ObjectTask)?
+
+    /// - Parameter task: the handle, which is kept until the end; `nil` if nobody waits.
+    package init(
+        _ task: any ObjectTask, _ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep, _ options: Options,
+        _ queue: FetchQueue, wantsProgress: Bool = false
+    ) {
+        (self.task, self.cache, self.origin, self.step, self.options) = (task, cache, origin, step, options)
+        let priority = origin.request.priority
+        want = Want(queue: queue, level: UInt8(priority.level))
+        link = Mutex(Link(engine: cache.engine, priority: priority, queue: queue, wantsProgress: wantsProgress))
     }
 
-    /// Adds the request to a cache, unless the call has ended.
-    /// - Parameter ask: adds the request, and returns its number.
-    package func begin(_ cache: ObjectCache<Maker>, _ ask: (ObjectWant) -> ObjectRequestID) {
-        let (want, isOver) = state.withLock { (ObjectWant($0.queue, $0.priority), $0.isOver) }
-        guard !isOver else { return }
-        let id = ask(want)
-        // The call may have ended, or been moved, before it had its number.
-        let now: ObjectWant? = state.withLock { state in
-            guard !state.isOver else { return nil }
-            state.cache = cache
-            state.id = id
-            return ObjectWant(state.queue, state.priority)
-        }
-        guard let now else { return cache.cancel(id) }
-        if now != want { cache.change(id, to: now) }
+    /// Has the engine take the call.
+    package func start() {
+        let engine = engine
+        if engine?.post({ $0.take(self) }) != true { end(.failure(.shutDown)) }
     }
 
-    private var place: (cache: ObjectCache<Maker>, id: ObjectRequestID)? {
-        state.withLock { state in
-            guard let cache = state.cache, let id = state.id else { return nil }
-            return (cache, id)
-        }
-    }
+    // MARK: The handle's interface
 
-    /// Cancels the request.
-    /// - Returns: `false` if the cache does not have it.
-    package func cancel() -> Bool {
-        guard let (cache, id) = place else { return false }
-        cache.cancel(id)
-        return true
-    }
+    private var engine: Engine? { link.withLock { $0.engine } }
 
-    package func listen(to interest: FetchInterest) {
-        if let (cache, id) = place { cache.listen(id, to: interest) }
-    }
-
-    /// The queue the call is in now, or was in when it ended.
-    package var queue: FetchQueue {
-        let last = state.withLock { $0.queue }
-        return place.flatMap { $0.cache.queue(of: $0.id) } ?? last
-    }
+    package func cancel() { engine?.post { $0.cancel(self) } }
+    package func moveToSlowQueue() { engine?.post { $0.move(self, to: .slow) } }
 
     package var priority: Priority {
-        get { state.withLock { $0.priority } }
-        set { change { $0.priority = newValue } }
-    }
-
-    package func moveToSlowQueue() { change { $0.queue = .slow } }
-
-    private func change(_ body: (inout State) -> Void) {
-        let (place, want) = state.withLock { state -> ((ObjectCache<Maker>, ObjectRequestID)?, ObjectWant) in
-            guard !state.isOver else { return (nil, ObjectWant(state.queue, state.priority)) }
-            body(&state)
-            let want = ObjectWant(state.queue, state.priority)
-            guard let cache = state.cache, let id = state.id else { return (nil, want) }
-            return ((cache, id), want)
+        get { link.withLock { $0.priority } }
+        set {
+            let engine = link.withLock { link in
+                link.priority = newValue
+                return link.engine
+            }
+            engine?.post { $0.setPriority(newValue, of: self) }
         }
-        if let (cache, id) = place { cache.change(id, to: want) }
     }
+
+    /// The queue that the call is in now, or was in when it ended.
+    package var queue: FetchQueue {
+        let now = engine?.ask { _ in self.cache == nil ? nil : self.want.queue } ?? nil
+        return now ?? link.withLock { $0.queue }
+    }
+
+    /// The stage of the call.
+    package enum Stage: Sendable {
+        case looking
+        case fetching(DataTask)
+        case making
+    }
+
+    /// The stage of the call now; `nil` after the end.
+    package var stage: Stage? { engine?.ask { $0.stage(of: self) } ?? nil }
 
     /// The network attempts made so far for the bytes.
     package var attempts: Int {
-        let last = state.withLock { $0.attempts }
-        if let (cache, id) = place, case .fetching(let bytes)? = cache.stage(of: id) { return bytes.attempts }
-        return last
+        if case .fetching(let task)? = stage { return task.attempts }
+        return link.withLock { $0.attempts }
     }
 
-    /// The stage of the request; `nil` before it has begun and once it has ended.
-    package var stage: ObjectCache<Maker>.Stage? { place.flatMap { $0.cache.stage(of: $0.id) } }
-
-    /// Whether the cache has, or has had, the request.
-    package var hasBegun: Bool { state.withLock { $0.isOver || $0.id != nil } }
-
-    /// Takes what news says of the call itself.
-    package func note(_ news: FetchNews) {
-        state.withLock { state in
-            switch news {
-            case .ended(let attempts): state.attempts = attempts
-            case .moved(let queue): state.queue = queue
-            case .failure, .retry, .progress: break
-            }
+    /// Has progress told from now on.
+    package func wantProgress() {
+        let engine = link.withLock { link in
+            link.wantsProgress = true
+            return link.engine
         }
+        engine?.post { $0.wantProgress(self) }
     }
 
-    /// Ends the call.
-    /// - Parameter attempts: the attempts of the answer; `nil` to keep those that are known.
-    package func end(attempts: Int? = nil) {
-        let cache = state.withLock { state in
-            if let attempts { state.attempts = attempts }
-            state.isOver = true
-            state.id = nil
-            return exchange(&state.cache, with: nil)
+    // MARK: The engine's interface
+
+    var wantsProgress: Bool { link.withLock { $0.wantsProgress } }
+
+    func tell(_ news: FetchNews) {
+        if case .progress = news, !wantsProgress { return }
+        task?.hear(news)
+    }
+
+    func show(_ preview: Product) { task?.show(preview) }
+
+    func note(attempts: Int) { link.withLock { $0.attempts = attempts } }
+
+    func choose(_ origin: Origin) {
+        self.origin = origin
+        task?.choose(origin.request)
+    }
+
+    func end(_ result: Result<MadeObject, DipperError>) {
+        let (task, cache) = (exchange(&task, with: nil), exchange(&cache, with: nil))
+        make = nil
+        let engine = link.withLock { link in
+            link.queue = want.queue
+            if let attempts = (try? result.get())?.basis.attempts { link.attempts = attempts }
+            return exchange(&link.engine, with: nil)
         }
-        withExtendedLifetime(cache) {}
+        task?.end(result)
+        withExtendedLifetime((cache, engine)) {}
     }
 }

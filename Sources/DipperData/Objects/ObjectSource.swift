@@ -1,49 +1,276 @@
 import Foundation
+import Synchronization
 
-/// The interface of a data cache that an ``ObjectCache`` uses for bytes.
-package protocol ObjectSource: AnyObject, Sendable {
-    /// Starts a call for the bytes of a request.
-    func fetch(_ request: DataRequest, _ queue: FetchQueue) -> DataTask
+/// The data cache that brings the bytes of objects and keeps their stored forms. It does not keep that cache alive.
+package final class ObjectSource: Sendable {
+    let engine: Engine
+    private let defaults: Call.Defaults
+    /// Whether an object is out of date as soon as other bytes have taken the place of its own in memory.
+    private let watchesBytes: Bool
+
+    init(_ engine: Engine, _ defaults: Call.Defaults, watchesBytes: Bool = false) {
+        (self.engine, self.defaults, self.watchesBytes) = (engine, defaults, watchesBytes)
+    }
+
+    private var store: DataStore { engine.store }
+    var hasDisk: Bool { store.disk != nil }
+    var events: EventHub { engine.events }
+
+    private func call(_ request: DataRequest, _ key: CacheKey? = nil, keepsOnDisk: Bool = true) -> Call {
+        Call(request, key: key ?? request.cacheKey, defaults: defaults, mayKeepOnDisk: keepsOnDisk)
+    }
+
+    // MARK: Bytes
+
+    /// Returns a call for the bytes of a request. The caller starts it and tells its end to the events.
+    /// - Parameter keepsOnDisk: whether the bytes are kept on disk; `false` if what is made of them takes their place.
+    func task(for request: DataRequest, _ queue: FetchQueue, keepsOnDisk: Bool) -> DataTask {
+        DataTask(call(request, keepsOnDisk: keepsOnDisk), queue: queue, tellsEnd: false)
+    }
+
     /// Returns how a request may use an object made from an answer.
-    func use(of info: EntryInfo, for request: DataRequest) -> StoredUse
-    /// Returns whether an object made from an answer may be kept.
-    func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool
-    /// Returns how long an object made from an answer is kept in memory.
-    func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime
-    /// Creates the right to keep what is made from the bytes of a key. Removals of the bytes revoke it.
-    func claim(_ key: CacheKey) -> Claim?
-    /// Returns the bytes of a request without the network, on the caller's thread.
-    func peek(_ key: CacheKey, for request: DataRequest) -> StoredData?
-    /// The disk; `nil` if the data cache has none.
-    var forms: (any FormStore)? { get }
-    /// The hub that is told of decodes and steps.
-    var events: EventHub { get }
-}
+    func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
+        if watchesBytes, isReplaced(info, request.cacheKey) { return .revalidate }
+        return defaults.use(of: info, for: request, at: store.now)
+    }
 
-/// The disk of a data cache, as the place of the stored forms of objects.
-package protocol FormStore: AnyObject, Sendable {
-    /// Creates a reservation that holds prefetches back until it is known whether an urgent call fetches.
-    func reserve() -> FastReservation
+    /// Returns whether memory has newer bytes than those of an answer.
+    private func isReplaced(_ info: EntryInfo, _ key: CacheKey) -> Bool {
+        store.memory.part(of: key) { $0.info }.map { $0.stored > info.stored } ?? false
+    }
+
+    /// Returns whether an object made from an answer may be kept.
+    func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool { store.mayKeep(info, call(request)) }
+
+    /// Returns how long an object is kept in memory. The request or the cache decides
+    /// (``DataRequest/memoryExpiration``), even if the bytes expire earlier on disk. If neither has an expiration, the
+    /// object is kept as long as the bytes.
+    func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
+        store.memoryLifetime(call(request), stored: info.storedDate)
+    }
+
+    /// Creates the right to keep what is made from the bytes of a key. Removals of the bytes revoke it.
+    /// - Parameters:
+    ///   - form: the key of the stored form, whose removals revoke the right as well; `nil` for none.
+    ///   - earlier: the right that was claimed before.
+    func claim(_ key: CacheKey, _ form: CacheKey? = nil, within earlier: Claim? = nil) -> Claim {
+        let claim = earlier ?? store.history.claim(key)
+        return form.map { store.history.claim($0, within: claim) } ?? claim
+    }
+
+    /// Returns the bytes of a request without the network, on the caller's thread.
+    func peek(_ key: CacheKey, for request: DataRequest) -> StoredData? {
+        store.find(key, request.headers).flatMap {
+            $0.value.info.isChosen(by: request.headers) ? $0.value : nil
+        }
+    }
+
+    /// Keeps the bytes of an answer on disk after all, because there is nothing that takes their place.
+    func keepBytes(_ data: Data, _ info: EntryInfo, for request: DataRequest, _ claim: Claim) {
+        let kept = StoredData(data: data, info: info.with(Storing.fields(of: info.headers), family: info.family))
+        store.add(kept, for: request.cacheKey, call(request), onDisk: true, request.durability, claim: claim)
+    }
+
+    // MARK: Stored forms
+
     /// Returns whether a call waits until its entry is on disk.
-    func waitsForDisk(_ request: DataRequest) -> Bool
+    func waitsForDisk(_ request: DataRequest) -> Bool {
+        hasDisk && request.waitsForDiskWrite && call(request).keepsOnDisk
+    }
+
     /// Finds out whether there is an entry, in the order of urgency.
     /// - Returns: the look-up; `nil` if it has been answered.
-    func find(_ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (Bool) -> Void) -> Workers.Ticket?
+    func find(
+        _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (Bool) -> Void
+    ) -> Workers.Ticket? {
+        store.hasEntry(key, place, answer)
+    }
+
     /// Reads an entry, in the order of urgency.
     /// - Returns: the look-up; `nil` if it has been answered.
     func read(
         _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
-    ) -> Workers.Ticket?
-    /// Returns whether there is an entry.
-    func has(_ key: CacheKey) -> Bool
+    ) -> Workers.Ticket? {
+        store.read(key, place, answer)
+    }
+
+    /// Waits until an entry is on disk, as a request wants it.
+    func settle(_ key: CacheKey, for request: DataRequest, whenDone: @escaping @Sendable (_ isOnDisk: Bool) -> Void) {
+        let call = call(request, key)
+        store.settle(key, call, call.mustBeDurable ? .durable : .relaxed, whenDone: whenDone)
+    }
+
+    func has(_ key: CacheKey) -> Bool { store.contains(key) }
+
     /// Keeps the stored form of an object that was made from an answer.
     /// - Parameter whenWritten: called once, with whether it is on disk.
     func keep(
         _ form: Data, for key: CacheKey, madeOf info: EntryInfo, digest: UInt64, _ request: DataRequest,
-        whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?)
+        _ claim: Claim?, whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?
+    ) {
+        let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
+        var headers = Storing.fields(of: info.headers).removing(own.contains)
+        headers.append(EntryInfo.digestField, String(digest, radix: 16))
+        store.add(
+            StoredData(data: form, info: info.with(headers, family: info.family)), for: key, call(request, key),
+            onDisk: !request.isForThisProcess, request.durability, claim: claim, stored: info.storedDate,
+            whenWritten: whenWritten)
+    }
+
     /// Keeps an entry that the program adds.
-    func add(_ data: Data, for request: DataRequest) throws(DipperError)
-    func remove(_ key: CacheKey, from tiers: CacheTiers)
+    func add(_ data: Data, for request: DataRequest) {
+        let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
+        let call = call(request)
+        store.add(
+            StoredData(data: data, info: info), for: call.key, call, onDisk: call.cachePolicy != .memoryOnly,
+            request.durability)
+    }
+
+    func remove(_ key: CacheKey, from tiers: CacheTiers) { store.remove(key, from: tiers) }
+
+    /// Removes an entry that cannot be used, without revoking the right to keep another.
+    func discard(_ key: CacheKey) {
+        store.disk?.remove(key)
+        store.memory.remove(key)
+    }
+
     /// Removes the stored forms of all objects that were made from an entry.
-    func removeDerived(of key: CacheKey)
+    func removeDerived(of key: CacheKey) { store.removeDerived(of: key) }
+}
+
+/// The request for the bytes that objects are made from, and the data cache that has them. Requests that one call of the
+/// data cache can serve have one origin.
+package final class Origin: Sendable {
+    /// The key under which memory keeps what is made from the bytes.
+    let key: CacheKey
+    /// The key that the caller asked for, if a smaller source has taken its place.
+    let alias: CacheKey?
+    /// Whether it is known which source is asked for.
+    let isDecided: Bool
+    package let request: DataRequest
+    /// The key of the bytes in their data cache.
+    let dataKey: CacheKey
+    let policy: DataRequest.CachePolicy
+    let storing: Storing
+    /// Whether the request waits until its entry is on disk. An object in memory does not tell whether it is.
+    let waitsForDisk: Bool
+    let source: ObjectSource
+    /// Distinguishes the keys of this data cache from those of others; empty for the cache's own.
+    private let prefix: String
+    /// Begins a fetch of newer bytes, or returns the one that has begun; `nil` for a fetch of the origin's own.
+    let following: (@Sendable () -> DataTask)?
+    /// The right to keep what is made of that fetch, claimed before it began.
+    let claim: Claim?
+
+    /// How an object is written to disk.
+    enum Storing: Int, Comparable {
+        /// The object is not written.
+        case never
+        /// The object is written after it has been delivered.
+        case background
+        /// The object is delivered when it has been written, or when the attempt has failed.
+        case awaited
+        /// The object is delivered when it has been written; if that fails, ``DipperError/notWritten`` is.
+        case required
+
+        static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+    }
+
+    /// - Parameters:
+    ///   - prefix: the begin of the keys of what is made from this data cache's bytes, which distinguishes them from
+    ///     those of other data caches.
+    ///   - askedKey: the key that the caller has asked for, if a smaller source has taken its place.
+    ///   - isDecided: whether it is known which source is asked for.
+    ///   - following: begins a fetch of newer bytes, or returns the one that has begun.
+    ///   - claim: the right to keep what is made of them.
+    package init(
+        _ request: DataRequest, _ policy: DataRequest.CachePolicy, _ source: ObjectSource, prefix: String = "",
+        askedKey: CacheKey? = nil, isDecided: Bool = true, following: (@Sendable () -> DataTask)? = nil,
+        claim: Claim? = nil
+    ) {
+        dataKey = request.cacheKey
+        key = prefix.isEmpty ? dataKey : CacheKey(verbatim: prefix + dataKey.string)
+        let asked = askedKey ?? dataKey
+        alias = asked == key ? nil : asked
+        self.isDecided = isDecided
+        self.request = request
+        self.policy = policy
+        self.source = source
+        // Now, because this may ask a provider of the program's own.
+        waitsForDisk = source.waitsForDisk(request)
+        storing = source.hasDisk ? Self.storing(request, policy, waits: waitsForDisk) : .never
+        self.prefix = prefix
+        self.following = following
+        self.claim = claim
+    }
+
+    /// Returns the origin that is asked for.
+    /// - Parameter isThere: whether the tiers have the bytes of this one.
+    func decided(isThere: Bool) -> Origin {
+        Origin(
+            request.effective(isThere: isThere), policy, source, prefix: prefix, askedKey: alias ?? dataKey,
+            following: following)
+    }
+
+    /// Returns the origin of what is made from newer bytes: one for all who ask, until it is made.
+    /// - Parameters:
+    ///   - fetch: begins the fetch of these bytes, or returns the one that has begun.
+    ///   - claim: the right to keep what is made of them, claimed before.
+    package func following(_ claim: Claim?, _ fetch: @escaping @Sendable () -> DataTask) -> Origin {
+        Origin(request, policy, source, prefix: prefix, askedKey: alias, following: fetch, claim: claim)
+    }
+
+    /// Returns the origin of the same data cache for another request.
+    package func with(_ request: DataRequest) -> Origin { Origin(request, policy, source, prefix: prefix) }
+
+    /// The origin that asks the network once, whatever the tiers have.
+    var renewed: Origin {
+        var request = request.with(\.retryPolicy, RetryPolicy.never)
+        let policy = policy == .memoryOnly ? policy : .ignoreCache
+        if policy == .memoryOnly { request.headers["Cache-Control"] = "no-cache" }
+        return Origin(request.with(\.cachePolicy, policy), policy, source, prefix: prefix, askedKey: alias)
+    }
+
+    /// Whether the tiers may answer.
+    var looks: Bool { following == nil && !isAnew }
+    /// Whether each call asks the network anew.
+    var isAnew: Bool { following == nil && (policy == .ignoreCache || policy == .bypass) }
+
+    /// Whether the disk may have the stored form of an object.
+    var looksOnDisk: Bool { source.hasDisk && (policy == .useCache || policy == .cacheOnly) }
+
+    private static func storing(
+        _ request: DataRequest, _ policy: DataRequest.CachePolicy, waits: Bool
+    ) -> Storing {
+        guard [.useCache, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else { return .never }
+        guard waits else { return .background }
+        return request.durability == .durable ? .required : .awaited
+    }
+
+    func isLike(_ other: Origin) -> Bool {
+        self === other
+            || (key == other.key && isDecided == other.isDecided && (following == nil) == (other.following == nil)
+                && request.isServed(like: other.request))
+    }
+}
+
+extension Call.Defaults {
+    /// Returns how a request may use an object made from an answer.
+    @inline(__always)
+    func use(of info: EntryInfo, for request: DataRequest, at now: () -> Date) -> StoredUse {
+        let isPlain = info.isPlain && request.headers.isEmpty && !request.hasHooks
+        if isPlain, info.freshness.until == .infinity { return .fresh }
+        let now = now().timeIntervalSince1970
+        if isPlain, info.freshness.isFresh(at: now) { return .fresh }
+        let call = Call(request, key: request.cacheKey, defaults: self)
+        // A validation of the request's own needs the bytes.
+        if call.hasOwnValidation { return .revalidate }
+        let use = call.use(of: info, at: now)
+        switch use {
+        case .revalidate where call.cachePolicy == .cacheOnly && info.isChosen(by: request.headers):
+            return StoredAnswer(info).mayServeDisconnected(for: request.headers) ? .stale : .revalidate
+        case .staleWhileRevalidating where !call.mayFetch: return .stale
+        default: return use
+        }
+    }
 }

@@ -4,9 +4,9 @@ extension EventHub {
     /// - Parameters:
     ///   - key: the key of the bytes.
     ///   - call: the call that has brought them; `nil` if none has.
-    package func decode<Product>(
-        _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Product
-    ) throws(DipperError) -> Product {
+    package func decode<Object>(
+        _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
+    ) throws(DipperError) -> Object {
         guard wants([.objects, .failures]) else { return try body() }
         let id = CacheEvent.ID.next()
         tell(.objects, key, id, of: call, .decodeBegan)
@@ -69,11 +69,11 @@ extension EventHub {
     // MARK: Calls
 
     /// Tells a call that memory has answered at once, from begin to end.
-    func memoryHit(_ key: CacheKey, _ queue: FetchQueue) {
+    func hit(_ key: CacheKey, _ queue: FetchQueue, _ source: ResponseSource) {
         let id = wants(.calls) ? CacheEvent.ID.next() : nil
         tell(.calls, key, id, .callBegan(queue))
-        statistics.answered(.memory)
-        metrics.answered(.memory)
-        tell(.calls, key, id, .callAnswered(.memory))
+        statistics.answered(source)
+        metrics.answered(source)
+        tell(.calls, key, id, .callAnswered(source))
     }
 }

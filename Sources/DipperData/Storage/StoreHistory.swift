@@ -37,8 +37,9 @@ package final class StoreHistory: Sendable {
     }
 
     /// Creates a claim for work that will bring an entry for the key.
-    func claim(_ key: CacheKey) -> Claim {
-        let claim = Claim(key, self)
+    /// - Parameter outer: another claim, whose loss is a loss of this one.
+    func claim(_ key: CacheKey, within outer: Claim? = nil) -> Claim {
+        let claim = Claim(key, self, outer)
         claims.withLock { claims in
             claim.standing.next = claims[key]
             claims[key] = claim.standing
@@ -129,18 +130,22 @@ package final class Claim: Sendable {
     let begun: UInt64
     fileprivate let standing = Standing()
     private let history: StoreHistory
+    private let outer: Claim?
 
-    fileprivate init(_ key: CacheKey, _ history: StoreHistory) {
+    fileprivate init(_ key: CacheKey, _ history: StoreHistory, _ outer: Claim?) {
         self.key = key
         self.history = history
+        self.outer = outer
         begun = StoreHistory.now
     }
 
     deinit { history.end(self) }
 
     /// Returns whether the result may be kept in a tier.
-    // mutant Removal: `Bool { standing.revoked.isDisjoint(with: tier) }` => `Bool { true }`
-    func allows(_ tier: CacheTiers) -> Bool { standing.revoked.isDisjoint(with: tier) }
+    // mutant Removal: `revoked.isDisjoint(with: tier) }` => `tier.isEmpty || true }`
+    func allows(_ tier: CacheTiers) -> Bool { revoked.isDisjoint(with: tier) }
+
+    private var revoked: CacheTiers { standing.revoked.union(outer?.revoked ?? []) }
 
     /// Whether a partial body may be kept on disk: since the claim was made, the entry has not been removed from disk,
     /// and no complete entry has been kept.
@@ -150,10 +155,10 @@ package final class Claim: Sendable {
     var isLatest: Bool { !standing.isSuperseded }
 
     /// Whether the entry was removed from any tier while the work was running.
-    var isRevoked: Bool { !standing.revoked.isEmpty }
+    var isRevoked: Bool { !revoked.isEmpty }
 
     /// Whether the entry was removed from memory and disk while the work was running.
-    var isOutdated: Bool { standing.revoked.isSuperset(of: [.memory, .disk]) }
+    var isOutdated: Bool { revoked.isSuperset(of: [.memory, .disk]) }
 }
 
 /// The check that a tier makes, under its own lock, before it keeps an entry.

@@ -3,12 +3,15 @@ import Foundation
 /// A memory tier for objects made from bytes, each with the metadata of its bytes.
 package final class ObjectTier: Sendable {
     package struct Entry: Sendable {
-        package let object: any AnyObject & Sendable
+        package let product: Product
+        /// The digest of the bytes that the object was made from; 0 if there were none.
+        let digest: UInt64
+        /// Whether the program has added the object.
+        let isAdded: Bool
         package let info: EntryInfo
 
-        package init(_ object: any AnyObject & Sendable, _ info: EntryInfo) {
-            self.object = object
-            self.info = info
+        init(_ product: Product, digest: UInt64, isAdded: Bool, _ info: EntryInfo) {
+            (self.product, self.digest, self.isAdded, self.info) = (product, digest, isAdded, info)
         }
     }
 
@@ -33,12 +36,10 @@ package final class ObjectTier: Sendable {
     /// Keeps an object, unless the bytes it was made from have been flushed or cleared since.
     /// - Parameter isWanted: called in the moment of the change, under a lock, so that an object that was inserted
     ///   after a removal stays. If it returns `false`, nothing changes. It may only read values.
-    package func insert(
-        _ entry: Entry, for key: CacheKey, cost: Int, lifetime: Lifetime, if isWanted: () -> Bool = { true }
-    ) {
+    func insert(_ entry: Entry, for key: CacheKey, lifetime: Lifetime, if isWanted: () -> Bool = { true }) {
         memory.insert(
-            entry, for: key, cost: cost + entry.info.cost(for: key), lifetime: lifetime, permit: .init(entry.info),
-            if: isWanted)
+            entry, for: key, cost: entry.product.cost + entry.info.cost(for: key), lifetime: lifetime,
+            permit: .init(entry.info), if: isWanted)
     }
 
     package func remove(_ key: CacheKey) { memory.remove(key) }
@@ -51,4 +52,31 @@ package final class ObjectTier: Sendable {
     package func setLimits(bytes: Int, count: Int?) { memory.setLimits(.init(cost: bytes, count: count)) }
     package var totalCost: Int { memory.totalCost }
     package var count: Int { memory.entryCount }
+}
+
+/// An object that is made from bytes, such as a picture or a typed value. The engine does not know its type.
+package class Product: @unchecked Sendable {
+    /// The memory that the object takes, in bytes.
+    package let cost: Int
+
+    fileprivate init(cost: Int) { self.cost = cost }
+}
+
+/// A product of a type.
+package final class ProductOf<Value: Sendable>: Product, @unchecked Sendable {
+    package let value: Value
+
+    /// - Parameter cost: the memory that the object takes, in bytes.
+    package init(_ value: Value, cost: Int) {
+        self.value = value
+        super.init(cost: cost)
+    }
+}
+
+extension Product {
+    /// The object. The caller knows its type.
+    @inline(__always)
+    package func value<Value: Sendable>(as type: Value.Type = Value.self) -> Value {
+        unsafeDowncast(self, to: ProductOf<Value>.self).value
+    }
 }

@@ -18,13 +18,13 @@ public struct ValueResponse<Value: Sendable>: FetchResponse {
     /// The prefetch of a newer value, if this one is out of date but may be used meanwhile; otherwise `nil`.
     public let revalidation: ValueTask<Value>?
 
-    init(_ value: Value, _ object: ObjectCache<ValueMaker>.Object, revalidation: ValueTask<Value>?) {
+    init(_ value: Value, _ basis: Basis, revalidation: ValueTask<Value>?) {
         self.value = value
-        source = object.source
-        status = object.info.status
-        headers = object.info.headers
-        attempts = object.attempts
-        metrics = object.metrics
+        source = basis.source
+        status = basis.info.status
+        headers = basis.info.headers
+        attempts = basis.attempts
+        metrics = basis.metrics
         self.revalidation = revalidation
     }
 }

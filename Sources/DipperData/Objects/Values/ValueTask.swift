@@ -1,4 +1,4 @@
-import Foundation
+import Synchronization
 
 /// The handle of one call for a typed value: await its ``value``, add hooks, cancel it, change its queue or priority.
 ///
@@ -34,16 +34,16 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     public let key: CacheKey
     /// The queue the call was made in.
     public let requestedQueue: FetchQueue
-    private let callbackQueue: CallbackQueue
+    fileprivate let callbackQueue: CallbackQueue
     private let feed = TaskFeed<Event>()
-    private let call: ObjectCall<ValueMaker>
+    /// The call; `nil` if memory has answered.
+    private let call = AtomicLazyReference<ObjectCall>()
 
     init(_ request: DataRequest, key: CacheKey, queue: FetchQueue, callbackQueue: CallbackQueue) {
         self.request = request
         self.key = key
         requestedQueue = queue
         self.callbackQueue = callbackQueue
-        call = ObjectCall(queue, request.priority)
     }
 
     // MARK: The result
@@ -81,25 +81,25 @@ public final class ValueTask<Value: Sendable>: FetchTask {
 
     /// Cancels this call, which ends with ``DipperError/cancelled``. The fetch goes on if other calls wait for it.
     public func cancel() {
-        _ = call.cancel()
+        call.load()?.cancel()
         // The value may be on its way from the cache.
-        end(.failure(.cancelled))
+        finish(.failure(.cancelled))
     }
 
     /// Moves this call to `slowQueue`, where it is a prefetch. Nothing is started anew and no hook is lost.
-    public func moveToSlowQueue() { call.moveToSlowQueue() }
+    public func moveToSlowQueue() { call.load()?.moveToSlowQueue() }
 
     /// The priority of the call inside its queue. It can be changed while the call waits.
     public var priority: Priority {
-        get { call.priority }
-        set { call.priority = newValue }
+        get { call.load()?.priority ?? request.priority }
+        set { call.load()?.priority = newValue }
     }
 
     /// The queue the call is in now, or was in when it ended.
-    public var queue: FetchQueue { call.queue }
+    public var queue: FetchQueue { call.load()?.queue ?? requestedQueue }
 
     /// The number of network attempts made so far for the bytes of the value.
-    public var attempts: Int { call.attempts }
+    public var attempts: Int { call.load()?.attempts ?? 0 }
 
     /// The state of the task now.
     public var state: DataTask.State {
@@ -108,7 +108,9 @@ public final class ValueTask<Value: Sendable>: FetchTask {
         case .failure(let error): return .failed(error)
         case nil: break
         }
-        guard case .fetching(let bytes)? = call.stage else { return .waiting }
+        guard case .fetching(let bytes)? = call.load()?.stage else {
+            return feed.outcome.map { _ in state } ?? .waiting
+        }
         switch bytes.state {
         case .transferring: return .transferring
         case .paused: return .paused
@@ -120,53 +122,54 @@ public final class ValueTask<Value: Sendable>: FetchTask {
     // MARK: Cache interface
 
     /// Has the cache make the value.
-    func start(_ cache: ObjectCache<ValueMaker>, _ origin: FetchOrigin, _ step: ValueStep) {
-        let end: @Sendable (Result<ObjectCache<ValueMaker>.Object, DipperError>) -> Void = { result in
-            let bytes = (try? result.get())?.revalidation
-            self.end(result, newer: bytes.map { self.newer(of: $0, cache, origin, step) })
-        }
-        let waiter = ObjectCache<ValueMaker>.Waiter((), end: end, tell: { self.hear($0) })
-        call.begin(cache) { want in cache.ask(waiter, origin, [step], want, interest: .progress) }
+    func start(_ cache: ObjectCache, _ origin: Origin, _ step: ValueStep) {
+        let maker = ValueWaiter(task: self, cache, origin, step)
+        let made = ObjectCall(maker, cache, origin, step, .init(), requestedQueue, wantsProgress: true)
+        call.storeIfNil(made).start()
     }
 
-    /// Returns a task that ends with the value of newer bytes, when they have been fetched.
-    private func newer(
-        of bytes: DataTask, _ cache: ObjectCache<ValueMaker>, _ origin: FetchOrigin, _ step: ValueStep
-    ) -> ValueTask {
-        let task = ValueTask(request, key: key, queue: .slow, callbackQueue: callbackQueue)
-        bytes.onEnd { result in
-            switch result {
-            case .success: task.start(cache, origin, step)
-            case .failure(let error): task.end(.failure(error))
-            }
-        }
-        return task
+    /// Ends the task.
+    /// - Parameter newer: returns the task that ends with the value of newer bytes.
+    func end(_ result: Result<MadeObject, DipperError>, newer: (MadeObject) -> ValueTask? = { _ in nil }) {
+        finish(result.map { ValueResponse($0.product.value(), $0.basis, revalidation: newer($0)) })
     }
 
-    func end(_ result: Result<ObjectCache<ValueMaker>.Object, DipperError>, newer: ValueTask? = nil) {
-        let outcome = result.flatMap { object -> Result<ValueResponse<Value>, DipperError> in
-            // The step has the type of the value.
-            guard let value = object.product.value as? Value else { return .failure(.undecodable) }
-            return .success(ValueResponse(value, object, revalidation: newer))
-        }
+    private func finish(_ outcome: Result<ValueResponse<Value>, DipperError>) {
         if feed.end(outcome, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
-        call.end(attempts: (try? outcome.get())?.attempts)
     }
 
-    private func hear(_ news: FetchNews) {
-        let flush: @Sendable () -> Void = { self.flush() }
-        let flushes: Bool =
-            switch news {
-            case .failure(let error): feed.fail(error, on: callbackQueue, flush)
-            case .retry: feed.retry(on: callbackQueue, flush)
-            case .progress(let progress): feed.progress(progress, on: callbackQueue, flush)
-            case .ended, .moved: false
-            }
-        call.note(news)
-        if flushes { Afterwards.run(flush) }
+    fileprivate func hear(_ news: FetchNews) {
+        if feed.hear(news, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
     }
 
     private func flush() { feed.flush() }
+}
+
+/// The part of a call for a value that its task no longer needs once it has ended.
+private final class ValueWaiter<Value: Sendable>: ObjectTask {
+    private let task: ValueTask<Value>
+    private let cache: ObjectCache
+    private let origin: Origin
+    private let step: ValueStep
+
+    init(task: ValueTask<Value>, _ cache: ObjectCache, _ origin: Origin, _ step: ValueStep) {
+        (self.task, self.cache, self.origin, self.step) = (task, cache, origin, step)
+    }
+
+    func end(_ result: Result<MadeObject, DipperError>) {
+        task.end(result) { object in
+            object.basis.revalidation.map { bytes in
+                let newer = ValueTask<Value>(
+                    task.request, key: task.key, queue: .slow, callbackQueue: task.callbackQueue)
+                newer.start(cache, origin.following(object.basis.claim) { bytes }, step)
+                return newer
+            }
+        }
+    }
+
+    func hear(_ news: FetchNews) { task.hear(news) }
+    func show(_ preview: Product) {}
+    func choose(_ request: DataRequest) {}
 }
 
 extension ValueTask.Event: TaskEvent {

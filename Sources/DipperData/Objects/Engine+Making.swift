@@ -1,0 +1,608 @@
+import Foundation
+
+/// Making objects: the look at the tiers, then the parent or the bytes, then the step.
+extension Engine {
+    // MARK: Work
+
+    func bench(of key: CacheKey, in state: ObjectCache.State) -> Bench {
+        if let bench = state.benches[key] { return bench }
+        let bench = Bench()
+        state.benches[key] = bench
+        return bench
+    }
+
+    /// Returns the making of an object that a call may join, or a new one, which the caller begins.
+    func make(
+        _ origin: Origin, _ step: any ObjectStep, in cache: ObjectCache, keepsBytes: Bool
+    ) -> (make: Make, isNew: Bool) {
+        if let present = joinable(origin, step, in: cache, keepsBytes: keepsBytes) { return (present, false) }
+        let make = Make(cache, origin, step, keepsBytes: keepsBytes)
+        bench(of: origin.key, in: cache.state).makes.append(make)
+        return (make, true)
+    }
+
+    private func joinable(
+        _ origin: Origin, _ step: any ObjectStep, in cache: ObjectCache, keepsBytes: Bool
+    ) -> Make? {
+        cache.state.benches[origin.key]?.makes.first {
+            $0.isCurrent && $0.step.suffix == step.suffix && (!keepsBytes || $0.keepsBytes) && $0.origin.isLike(origin)
+        }
+    }
+
+    /// Brings work to its next stage.
+    private func enter(_ make: Make, _ stage: Make.Stage) {
+        (make.stage, make.lookUp) = (stage, nil)
+        make.round += 1
+    }
+
+    /// Ends work that nothing waits for, or hands on its urgency.
+    func settle(_ make: Make) {
+        guard make.calls.isEmpty, make.children.isEmpty else { return make.refresh(in: self) }
+        if case .over = make.stage { return }
+        make.lookUp?.cancel()
+        enter(make, .over)
+        release(make)
+        leaveRun(make)
+        let (parent, supply) = (exchange(&make.parent, with: nil), exchange(&make.supply, with: nil))
+        make.wait(for: nil)
+        let state = make.cache.state
+        if let bench = state.benches[make.origin.key] {
+            bench.makes.removeAll { $0 === make }
+            if bench.isEmpty { state.benches[make.origin.key] = nil }
+        }
+        if let parent {
+            parent.children.removeAll { $0 === make }
+            settle(parent)
+        }
+        if let supply {
+            supply.makes.removeAll { $0 === make }
+            settle(supply, in: make.cache)
+        }
+    }
+
+    private func leaveRun(_ make: Make) {
+        guard let run = make.dependency as? StepRun else { return }
+        run.makes.removeAll { $0 === make }
+        make.wait(for: nil)
+        if run.makes.isEmpty {
+            run.cancel()
+            end(run, in: make.cache.state, of: make.origin.key)
+        } else {
+            run.refresh(in: self)
+        }
+    }
+
+    private func end(_ run: StepRun, in state: ObjectCache.State, of key: CacheKey) {
+        if let bench = state.benches[key] {
+            bench.runs.removeAll { $0 === run }
+            if bench.isEmpty { state.benches[key] = nil }
+        }
+    }
+
+    /// Lets go of the prefetches that work has held back.
+    func release(_ make: Make) {
+        if exchange(&make.isReserved, with: false) { release(make.origin.source) }
+    }
+
+    /// Ends work, and all that waits for it.
+    private func fail(_ make: Make, _ error: DipperError) {
+        let (calls, children) = (exchange(&make.calls, with: []), make.children)
+        for call in calls {
+            make.wants.remove(call.want)
+            end(call, .failure(error))
+        }
+        for child in children { fail(child, error) }
+        settle(make)
+    }
+
+    // MARK: Looking
+
+    func begin(_ make: Make) {
+        make.refresh(in: self)
+        if make.origin.looks { look(make) } else { descend(make) }
+    }
+
+    private func look(_ make: Make) {
+        let (origin, step) = (make.origin, make.step)
+        if let object = atHand(make) { return found(object, for: make) }
+        guard step.isStored, origin.looksOnDisk else { return descend(make) }
+        // No prefetch starts until it is known whether an urgent call fetches.
+        if make.wants.highest.queue == .fast {
+            make.isReserved = true
+            reserve(origin.source)
+        }
+        enter(make, .looking)
+        let round = make.round
+        make.lookUp = origin.source.read(step.key(origin.dataKey), place(make.wants.highest)) { stored in
+            self.post { $0.looked(make, round, stored) }
+        }
+    }
+
+    /// Returns the object that memory has, or that the program has added.
+    private func atHand(_ make: Make) -> MadeObject? {
+        make.cache.hit(make.origin, make.step) ?? make.cache.added(make.origin, make.step, isWhole: true)
+    }
+
+    private func found(_ object: MadeObject, for make: Make) {
+        // The object waits to be written, as the calls do.
+        if make.origin.waitsForDisk, object.isAdded, hold(make, until: make.step.addedKey(make.origin.dataKey)) {
+            return enter(make, .looking)
+        }
+        enter(make, .making)
+        made(object, for: [make], isWritten: true)
+    }
+
+    /// Takes the disk's answer.
+    private func looked(_ make: Make, _ round: UInt64, _ stored: StoredData?) {
+        guard make.round == round else { return }
+        defer { release(make) }
+        let (origin, key) = (make.origin, make.step.key(make.origin.dataKey))
+        if let object = atHand(make) { return found(object, for: make) }
+        guard let stored else { return descend(make) }
+        let form = Make.Form(data: stored.data, info: stored.info, digest: stored.info.digestOfOriginal ?? 0)
+        let use = origin.source.use(of: stored.info, for: origin.request)
+        guard use == .fresh || use == .stale else {
+            make.earlier = form
+            return descend(make)
+        }
+        let source = use == .fresh ? ResponseSource.disk : .stale
+        guard origin.waitsForDisk else { return perform(make, .form(form, source)) }
+        enter(make, .looking)
+        let round = make.round
+        origin.source.settle(key, for: origin.request) { isOnDisk in
+            self.post { engine in
+                guard make.round == round else { return }
+                if isOnDisk { engine.perform(make, .form(form, source)) } else { engine.descend(make) }
+            }
+        }
+    }
+
+    // MARK: The parent and the bytes
+
+    /// Turns to what the object is made from.
+    private func descend(_ make: Make) {
+        guard make.earlier == nil, let before = make.step.before else { return fetch(make) }
+        let (origin, cache) = (make.origin, make.cache)
+        if make.step.isWholePath {
+            if let object = cache.hit(origin, before) ?? cache.added(origin, before, isWhole: false) {
+                return perform(make, .object(object))
+            }
+            // An object that is there, or on its way, is shared.
+            guard let parent = joinable(origin, before, in: cache, keepsBytes: make.keepsBytes) else {
+                return fetch(make)
+            }
+            grow(make, from: parent)
+        } else if let object = cache.added(origin, before, isWhole: false) {
+            perform(make, .object(object))
+        } else {
+            let (parent, isNew) = self.make(origin, before, in: cache, keepsBytes: make.keepsBytes)
+            grow(make, from: parent)
+            if isNew { begin(parent) }
+        }
+    }
+
+    private func grow(_ make: Make, from parent: Make) {
+        enter(make, .waiting)
+        make.parent = parent
+        parent.children.append(make)
+        make.wait(for: parent)
+        parent.refresh(in: self)
+        if case .ready = parent.stage, let object = parent.object { perform(make, .object(object)) }
+    }
+
+    private func fetch(_ make: Make) {
+        enter(make, .waiting)
+        let bench = bench(of: make.origin.key, in: make.cache.state)
+        let origin = make.broken.map { isRefetched(make, $0.digest) ? make.origin : make.origin.renewed } ?? make.origin
+        let present = bench.supplies.first {
+            $0.isCurrent && (!make.keepsBytes || $0.keepsBytes) && $0.origin.isLike(origin)
+        }
+        let supply = present ?? supply(origin, for: make)
+        make.supply = supply
+        supply.makes.append(make)
+        make.wait(for: supply)
+        if let present {
+            present.refresh(in: self)
+            if present.data != nil { arrived(present, for: make) }
+        } else {
+            bench.supplies.append(supply)
+            start(supply, in: make.cache)
+        }
+        guard supply.data == nil else { return }
+        for call in make.allCalls { attend(call, at: supply) }
+    }
+
+    /// Returns whether the stored bytes, of which the object cannot be made, have been fetched again before. The tiers
+    /// may have newer ones by now.
+    private func isRefetched(_ make: Make, _ digest: UInt64) -> Bool {
+        make.cache.state.refetched[make.origin.key] == digest
+    }
+
+    private func supply(_ origin: Origin, for make: Make) -> Supply {
+        // The claim comes first: what is removed from now on is not kept.
+        let claim = origin.claim ?? origin.source.claim(origin.dataKey)
+        let want = make.wants.highest
+        let task =
+            origin.following?()
+            ?? origin.source.task(
+                for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority), want.queue,
+                keepsOnDisk: make.keepsBytes)
+        return Supply(origin, claim, task, keepsBytes: make.keepsBytes)
+    }
+
+    private func start(_ supply: Supply, in cache: ObjectCache) {
+        let (task, source, listener) = (supply.task, supply.origin.source, cache.listener)
+        task.observe { news in
+            // Counted at once, so that what brings further bytes hears of it.
+            let bytes = if case .ended(.success(let response), _) = news { response.data.count } else { 0 }
+            listener.waiting(bytes)
+            if !self.post({ $0.heard(news, of: supply, in: cache) }) { listener.waiting(-bytes) }
+        }
+        if supply.origin.following == nil { source.engine.begin(task) }
+    }
+
+    /// Ends a fetch that nothing waits for.
+    private func settle(_ supply: Supply, in cache: ObjectCache) {
+        guard supply.makes.isEmpty else { return supply.refresh(in: self) }
+        guard let bench = cache.state.benches[supply.origin.key],
+            bench.supplies.contains(where: { $0 === supply })
+        else { return }
+        bench.supplies.removeAll { $0 === supply }
+        if bench.isEmpty { cache.state.benches[supply.origin.key] = nil }
+        if supply.origin.following != nil {
+            supply.task.ignoreBytes()
+        } else if supply.data == nil {
+            supply.task.cancel()
+        }
+        supply.endPreviews()
+        stopWaiting(supply, in: cache)
+        if let basis = supply.basis { tellEnd(supply, .success(basis.source)) }
+    }
+
+    private func stopWaiting(_ supply: Supply, in cache: ObjectCache) {
+        let bytes = exchange(&supply.waiting, with: 0)
+        if bytes > 0 { cache.listener.waiting(-bytes) }
+    }
+
+    /// Tells the end of the call for the bytes, as the callers see it.
+    private func tellEnd(_ supply: Supply, _ result: Result<ResponseSource, DipperError>) {
+        guard supply.origin.following == nil, !exchange(&supply.hasTold, with: true) else { return }
+        supply.origin.source.events.ended(supply.task, result)
+    }
+
+    private func heard(_ news: DataTask.News, of supply: Supply, in cache: ObjectCache) {
+        let calls = supply.makes.flatMap(\.allCalls)
+        switch news {
+        case .failure(let error):
+            supply.failure = error
+            for call in calls { call.tell(.failure(error)) }
+        case .retry:
+            supply.failure = nil
+            for call in calls { call.tell(.retry) }
+        case .progress(let progress): for call in calls { call.tell(.progress(progress)) }
+        case .ended(let result, let attempts):
+            supply.endPreviews()
+            for call in calls { call.note(attempts: attempts) }
+            switch result {
+            case .success(let response): arrived(response, of: supply, in: cache)
+            case .failure(let error):
+                tellEnd(supply, .failure(error))
+                supply.isClosed = true
+                let isOver = error == .cancelled || error == .shutDown
+                for make in supply.makes { fail(make, isOver ? error : make.broken?.error ?? error) }
+            }
+        }
+    }
+
+    private func arrived(_ response: DataResponse, of supply: Supply, in cache: ObjectCache) {
+        supply.waiting = response.data.count
+        supply.data = response.data
+        let (task, source) = (supply.task, supply.origin.source)
+        supply.basis = Basis(
+            response.info, response.source, attempts: response.attempts, metrics: response.metrics,
+            revalidation: response.revalidation, claim: supply.claim,
+            call: source.events.wants(.objects) ? task.eventID : nil)
+        if response.source != .network || response.info.isStandIn { supply.isNewest = false }
+        // A smaller source may have taken the place of the bytes.
+        let isOwn = task.key == supply.origin.dataKey
+        if !isOwn || supply.origin.isAnew { supply.isClosed = true }
+        guard !supply.makes.isEmpty else {
+            stopWaiting(supply, in: cache)
+            return tellEnd(supply, .success(response.source))
+        }
+        for make in supply.makes {
+            if let broken = make.broken {
+                if cache.state.refetched.count >= 1_000 { cache.state.refetched = [:] }
+                cache.state.refetched[make.origin.key] = broken.digest
+            }
+            close(make, isOutdated: !isOwn, isClosed: supply.isClosed)
+            arrived(supply, for: make)
+        }
+    }
+
+    private func close(_ make: Make, isOutdated: Bool, isClosed: Bool) {
+        if isOutdated { make.isOutdated = true }
+        if isClosed { make.isClosed = true }
+        for child in make.children { close(child, isOutdated: isOutdated, isClosed: isClosed) }
+    }
+
+    private func arrived(_ supply: Supply, for make: Make) {
+        guard let data = supply.data, let basis = supply.basis else { return }
+        if make.earlier == nil, let before = make.step.before,
+            let parent = joinable(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
+        {
+            return grow(make, from: parent)
+        }
+        perform(make, .bytes(data, basis, orForm: make.earlier))
+    }
+
+    // MARK: Steps
+
+    private func perform(_ make: Make, _ source: StepRun.Source) {
+        enter(make, .making)
+        let (cache, key) = (make.cache, make.origin.key)
+        let bench = bench(of: key, in: cache.state)
+        if let present = bench.runs.first(where: {
+            $0.key == make.key && $0.isLike(source) && $0.makes.allSatisfy(\.isValid)
+        }) {
+            present.makes.append(make)
+            make.wait(for: present)
+            return present.refresh(in: self)
+        }
+        let supply: Supply? = if case .bytes = source { make.supply } else { nil }
+        let run = StepRun(make.key, source, supply)
+        run.makes = [make]
+        make.wait(for: run)
+        bench.runs.append(run)
+        start(run, for: make)
+    }
+
+    private func start(_ run: StepRun, for make: Make) {
+        let (cache, origin, step, keepsBytes) = (make.cache, make.origin, make.step, make.keepsBytes)
+        let work: @Sendable (@escaping @Sendable () -> Void) -> Void = { taken in
+            let result: StepResult? =
+                run.isCancelled ? nil : cache.perform(run, step, origin, keepsBytes: keepsBytes)
+            // What follows takes its place before the thread goes on.
+            let isPosted = self.post { engine in
+                if let result { engine.finished(run, result, of: origin.key, in: cache) }
+                taken()
+            }
+            if !isPosted { taken() }
+        }
+        if let place = step.place { return Afterwards.run { place.perform { work {} } } }
+        // What is made next takes memory as well.
+        let steps = make.family.map(\.step)
+        let ticket = cache.workers.add(
+            place(make.wants.highest, isNext: run.isNext), cost: { steps.reduce(0) { max($0, run.cost($1)) } },
+            untilTaken: work)
+        guard let ticket else { return fail(make, .shutDown) }
+        run.ticket = ticket
+    }
+
+    private func finished(_ run: StepRun, _ result: StepResult, of key: CacheKey, in cache: ObjectCache) {
+        // Before the callers' closures run, because they may wait for other objects.
+        if let supply = run.supply { stopWaiting(supply, in: cache) }
+        guard !run.isCancelled else { return }
+        let makes = exchange(&run.makes, with: [])
+        end(run, in: cache.state, of: key)
+        for make in makes { make.wait(for: nil) }
+        switch result {
+        case .made(let object):
+            if let supply = run.supply { tellEnd(supply, .success(object.basis.source)) }
+            if let newest = makes.first(where: \.isValid), run.supply?.isNewest == true {
+                run.supply?.isNewest = false
+                supersede(by: object, newest)
+            }
+            made(object, for: makes, isWritten: object.form != nil)
+        case .otherBytes:
+            for make in makes {
+                make.earlier = nil
+                goOn(make)
+            }
+        case .failed(let error, let digest):
+            let isBroken = error == .undecodable || error == .unsupportedFormat
+            for make in makes { failed(make, run, error, isBroken: isBroken, digest) }
+        }
+    }
+
+    /// Makes an object without its earlier form, of the bytes that have come.
+    private func goOn(_ make: Make) {
+        guard let supply = make.supply, let before = make.step.before, !make.step.isWholePath else {
+            if let supply = make.supply { arrived(supply, for: make) } else { descend(make) }
+            return
+        }
+        let (parent, isNew) = self.make(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
+        grow(make, from: parent)
+        guard isNew else { return }
+        enter(parent, .waiting)
+        parent.supply = supply
+        supply.makes.append(parent)
+        parent.refresh(in: self)
+        arrivedBelow(supply, for: parent)
+    }
+
+    private func arrivedBelow(_ supply: Supply, for make: Make) {
+        if make.step.before == nil || make.step.isWholePath { arrived(supply, for: make) } else { goOn(make) }
+    }
+
+    private func failed(_ make: Make, _ run: StepRun, _ error: DipperError, isBroken: Bool, _ digest: UInt64) {
+        switch run.source {
+        case .form, .bytes(_, _, orForm: .some):
+            guard isBroken else { break }
+            // The form is made anew.
+            if make.isValid { make.origin.source.discard(make.step.key(make.origin.dataKey)) }
+            make.earlier = nil
+            return make.supply == nil ? descend(make) : goOn(make)
+        case .bytes(_, let basis, orForm: nil):
+            guard isBroken else { break }
+            // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
+            make.isClosed = true
+            if make.broken == nil, basis.source != .network, make.origin.policy != .cacheOnly {
+                if let supply = run.supply { tellEnd(supply, .success(basis.source)) }
+                make.broken = (error, digest)
+                if let supply = exchange(&make.supply, with: nil) {
+                    supply.makes.removeAll { $0 === make }
+                    supply.isClosed = true
+                    settle(supply, in: make.cache)
+                }
+                return fetch(make)
+            }
+        case .object: break
+        }
+        if let supply = run.supply { tellEnd(supply, .failure(error)) }
+        fail(make, error)
+    }
+
+    // MARK: Objects
+
+    /// Takes an object for those that have waited for it.
+    /// - Parameter isWritten: whether the disk need not be told of it.
+    private func made(_ object: MadeObject, for makes: [Make], isWritten: Bool) {
+        for make in makes {
+            make.object = object
+            enter(make, .ready)
+        }
+        for make in makes where make.supply == nil && make.parent?.supply == nil {
+            for call in make.calls {
+                make.origin.source.events.hit(make.origin.dataKey, call.want.queue, object.basis.source)
+            }
+        }
+        keep(object, for: makes, isWritten: isWritten)
+        for make in makes {
+            for child in make.children {
+                if case .waiting = child.stage { perform(child, .object(object)) }
+            }
+            settle(make)
+        }
+    }
+
+    /// Keeps an object that calls have waited for, and answers them.
+    func keep(_ object: MadeObject, for all: [Make], isWritten: Bool = false) {
+        // What is only a step on the way to other objects would take their room.
+        let makes = all.filter { !$0.calls.isEmpty }
+        guard let first = makes.first else { return }
+        let (cache, info) = (first.cache, object.basis.info)
+        let keepers = makes.filter { !$0.isOutdated && $0.origin.policy != .bypass }
+        if let keeper = keepers.first, !keeper.origin.source.mayKeep(info, for: keeper.origin.request) {
+            // What is there is out of date.
+            if !info.isStandIn, cache.memory.entry(for: keeper.key)?.isAdded == false {
+                cache.memory.remove(keeper.key)
+            }
+        } else if let keeper = keepers.first(where: { $0.claim.allows(.memory) }), !(object.isPresent && object.isAdded)
+        {
+            let isWanted = makes.flatMap(\.calls).contains { $0.want.queue == .fast || $0.options.keepsInMemory }
+            if isWanted || cache.memory.contains(keeper.key) {
+                cache.insert(object, keeper.key, for: keeper.origin, keeper.claim)
+            }
+        }
+        let writers = makes.filter { $0.origin.storing != .never }
+        guard !isWritten, first.step.isStored,
+            let lead = writers.filter({ !$0.isOutdated && $0.claim.allows(.disk) })
+                .max(by: { $0.origin.storing < $1.origin.storing })
+        else {
+            let isLost = !isWritten && first.step.isStored
+            return deliver(makes, object) { isLost && $0.origin.storing == .required ? .notWritten : nil }
+        }
+        let patient = writers.filter { $0.origin.storing >= .awaited }
+        deliver(makes.filter { make in !patient.contains { $0 === make } }, object)
+        for make in patient { enter(make, .writing) }
+        let step = lead.calls.first?.step ?? lead.step
+        let key = step.key(lead.origin.dataKey)
+        write(
+            Write(object, lead.origin, step, lead.claim, keepsBytes: lead.keepsBytes, for: patient), key, in: cache)
+    }
+
+    func deliver(_ makes: [Make], _ object: MadeObject, failing: (Make) -> DipperError? = { _ in nil }) {
+        for make in makes {
+            let result = failing(make).map { Result<MadeObject, DipperError>.failure($0) } ?? .success(object)
+            for call in exchange(&make.calls, with: []) {
+                make.wants.remove(call.want)
+                end(call, result)
+            }
+        }
+    }
+
+    /// Removes what was made from other bytes, because an object of the newest has been made.
+    private func supersede(by object: MadeObject, _ make: Make) {
+        let (cache, origin) = (make.cache, make.origin)
+        for other in cache.state.benches[origin.key]?.makes ?? [] where other.supply !== make.supply {
+            close(other, isOutdated: true, isClosed: true)
+        }
+        for key in cache.memory.derivedKeys(of: origin.key) + [origin.key] {
+            if let entry = cache.memory.entry(for: key), entry.digest != object.basis.digest {
+                cache.memory.remove(key)
+            }
+        }
+        origin.source.removeDerived(of: origin.dataKey)
+    }
+}
+
+/// The result of a step.
+enum StepResult: Sendable {
+    case made(MadeObject)
+    /// The bytes are not those that the earlier form was made of.
+    case otherBytes
+    /// - Parameter digest: that of the bytes.
+    case failed(DipperError, digest: UInt64)
+}
+
+extension ObjectCache {
+    /// Does a step, on a thread that may be kept for long.
+    func perform(_ run: StepRun, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
+        let events = origin.source.events
+        var digest: UInt64 = 0
+        do throws(DipperError) {
+            switch run.source {
+            case .bytes(let data, let asked, let form):
+                digest = data.digest
+                let basis = asked.with(digest: digest)
+                let task = MakingTask(origin.dataKey, call: basis.call, events) { run.isCancelled }
+                if let product = present(run.key, madeOf: digest) {
+                    var object = MadeObject(product, basis)
+                    object.isPresent = true
+                    object.excerpt = keepsBytes ? step.excerpt(of: data) : data
+                    return .made(object)
+                }
+                if let form {
+                    guard form.digest == digest else { return .otherBytes }
+                    var object = MadeObject(try step.make(of: .form(form.data), task), basis)
+                    object.form = form.data
+                    return .made(object)
+                }
+                var object = MadeObject(try step.make(of: .bytes(data), task), basis)
+                object.excerpt = keepsBytes ? step.excerpt(of: data) : data
+                return .made(object)
+            case .form(let form, let source):
+                let task = MakingTask(origin.dataKey, events) { run.isCancelled }
+                let product = try step.make(of: .form(form.data), task)
+                var object = MadeObject(product, Basis(form.info, digest: form.digest, source))
+                object.form = form.data
+                return .made(object)
+            case .object(let parent):
+                var object = MadeObject(parent.product, parent.basis)
+                if let product = present(run.key, madeOf: parent.basis.digest) {
+                    object = MadeObject(product, parent.basis)
+                    object.isPresent = true
+                } else {
+                    let task = MakingTask(origin.dataKey, call: parent.basis.call, events) { run.isCancelled }
+                    object = MadeObject(try step.make(of: .product(parent.product), task), parent.basis)
+                }
+                object.excerpt = parent.excerpt.flatMap { keepsBytes ? step.excerpt(of: $0) : $0 }
+                return .made(object)
+            }
+        } catch {
+            return .failed(error, digest: digest)
+        }
+    }
+}
+
+extension StepRun {
+    /// Returns an estimate of the memory that the step takes, in bytes.
+    func cost(_ step: any ObjectStep) -> Int {
+        switch source {
+        case .bytes(let data, _, nil): step.cost(of: .bytes(data))
+        case .form(let form, _), .bytes(_, _, .some(let form)): step.cost(of: .form(form.data))
+        case .object(let parent): step.cost(of: .product(parent.product))
+        }
+    }
+}

@@ -1,0 +1,140 @@
+import Foundation
+
+/// Writing the stored forms of objects: one write at a time for each, the latest wins, and none after a removal.
+extension Engine {
+    /// The end of a write.
+    enum WriteEnd {
+        /// The disk has the object, or has staged it.
+        case stored
+        /// The object has no stored form, so there is nothing to wait for.
+        case unneeded
+        /// The object is not on disk.
+        case failed
+    }
+
+    /// The number of writes from which on a write is as urgent as a call: each write holds an object.
+    private static let mostLeisurely = 8
+
+    /// Has an object written, after the write of the same object that is under way, and in place of the one that waits.
+    func write(_ write: Write, _ key: CacheKey, in cache: ObjectCache) {
+        welcome(cache.state)
+        cache.state.writeCount += 1
+        guard let line = cache.state.writes[key] else {
+            cache.state.writes[key] = (write, nil)
+            return begin(write, key, in: cache)
+        }
+        if line.present.take() {
+            line.present.ticket.withLock { $0 }?.cancel()
+            cache.state.writes[key] = (write, nil)
+            end(line.present, .failed, in: cache)
+            begin(write, key, in: cache)
+        } else {
+            cache.state.writes[key] = (line.present, write)
+            if let next = line.next { end(next, .failed, in: cache) }
+        }
+    }
+
+    /// Has a call for an object that the program has added wait until that is written.
+    /// - Returns: `false` if it is not being written.
+    func hold(_ make: Make, until key: CacheKey) -> Bool {
+        guard let line = make.cache.state.writes[key] else { return false }
+        (line.next ?? line.present).blocked.append(make)
+        return true
+    }
+
+    private func begin(_ write: Write, _ key: CacheKey, in cache: ObjectCache) {
+        var wants = Wants()
+        for make in write.makes { wants.add(make.wants.highest) }
+        // A write that calls wait for, or that is in a hurry because many wait, comes before what is made next.
+        let isInHurry = !wants.isEmpty || cache.state.writeCount > Self.mostLeisurely
+        let want = wants.isEmpty ? Want(queue: .fast, level: 0) : wants.highest
+        let place = isInHurry ? place(want, isNext: true) : .init(rank: .background, priority: .normal)
+        let work: @Sendable () -> Void = {
+            guard write.take() else { return }
+            cache.perform(write, key) { end in self.post { $0.written(write, key, end, in: cache) } }
+        }
+        if let ticket = cache.workers.add(place, work) {
+            write.ticket.withLock { $0 = ticket }
+        } else {
+            // The threads have ended: what is left is written all the same.
+            self.work(work) { _, _ in }
+        }
+    }
+
+    private func written(_ write: Write, _ key: CacheKey, _ result: WriteEnd, in cache: ObjectCache) {
+        guard let line = cache.state.writes[key], line.present === write else { return }
+        cache.state.writes[key] = line.next.map { ($0, nil) }
+        end(write, result, in: cache)
+        if let next = line.next { begin(next, key, in: cache) }
+    }
+
+    /// Answers the calls that have waited for a write.
+    private func end(_ write: Write, _ result: WriteEnd, in cache: ObjectCache) {
+        cache.state.writeCount -= 1
+        if write.object.isAdded { cache.unstage(write.step.addedKey(write.origin.key), write.object) }
+        for make in write.makes {
+            guard case .writing = make.stage else { continue }
+            // mutant Durable: `lt == .failed && make` => `lt == .failed && false && make`
+            let isLost = result == .failed && make.origin.storing == .required
+            deliver([make], write.object) { _ in isLost ? .notWritten : nil }
+            settle(make)
+        }
+        for make in write.blocked {
+            if case .looking = make.stage { begin(make) }
+        }
+        guard cache.state.writes.isEmpty else { return }
+        for continuation in exchange(&cache.state.waiting, with: []) { continuation.resume() }
+    }
+}
+
+extension ObjectCache {
+    /// Makes the stored form of an object, and has it kept.
+    fileprivate func perform(_ write: Write, _ key: CacheKey, written: @escaping @Sendable (Engine.WriteEnd) -> Void) {
+        let (object, source, request) = (write.object, write.origin.source, write.origin.request)
+        let added = write.step.addedKey(write.origin.key)
+        let mayWrite = {
+            object.isAdded ? self.isStaged(object, added) : write.claim?.allows(.disk) ?? true
+        }
+        guard mayWrite() else { return written(.failed) }
+        if object.isPresent, source.has(key) { return written(.stored) }
+        guard object.isAdded || source.mayKeep(object.basis.info, for: request) else { return written(.unneeded) }
+        do throws(DipperError) {
+            let form = try form(of: write)
+            // A removed object must not replace one that was added after the removal.
+            guard mayWrite() else { return written(.failed) }
+            if object.isAdded {
+                // A fetch that has begun since the object was added did not find it on disk.
+                source.remove(key, from: .all)
+                source.add(form, for: request.with(\.key, key))
+                return written(.stored)
+            }
+            let whenWritten: @Sendable (Bool) -> Void = { written($0 ? .stored : .failed) }
+            source.keep(
+                form, for: key, madeOf: object.basis.info, digest: object.basis.digest, request, write.claim,
+                whenWritten: write.isAwaited ? whenWritten : nil)
+            if !write.isAwaited { written(.stored) }
+        } catch {
+            listener.notKept(key, error)
+            // Nothing takes the place of the bytes.
+            if !write.keepsBytes, let bytes = object.excerpt, let claim = write.claim {
+                source.keepBytes(bytes, object.basis.info, for: request, claim)
+            }
+            // The object has no stored form that a call could wait for.
+            written(.unneeded)
+        }
+    }
+
+    private func form(of write: Write) throws(DipperError) -> Data {
+        let (object, origin) = (write.object, write.origin)
+        if let form = object.form { return form }
+        var excerpt = object.excerpt
+        // An object that was made of one in memory comes without its bytes. Others may need more of them.
+        let isWhole = excerpt.map { !write.step.needsBytes || $0.digest == object.basis.digest } ?? false
+        if !isWhole, object.basis.digest != 0, let stored = origin.source.peek(origin.dataKey, for: origin.request),
+            stored.data.digest == object.basis.digest
+        {
+            excerpt = stored.data
+        }
+        return try write.step.form(of: object.product, madeOf: excerpt)
+    }
+}

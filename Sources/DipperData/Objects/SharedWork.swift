@@ -1,0 +1,326 @@
+import Foundation
+import Synchronization
+
+/// The urgency of a call, or of work that is done for calls.
+struct Want: Hashable {
+    var queue: FetchQueue
+    /// The priority in hundredths.
+    var level: UInt8
+
+    var priority: Priority { Priority(Double(level) / 100) }
+}
+
+/// The urgency of all that wait for a piece of work.
+struct Wants {
+    private var count: Int32 = 0
+    private var urgent: Int32 = 0
+    private var levels = LevelCounts()
+
+    var isEmpty: Bool { count == 0 }
+    /// The most urgent queue and the highest priority.
+    var highest: Want { Want(queue: urgent > 0 ? .fast : .slow, level: levels.highest) }
+
+    mutating func add(_ want: Want) {
+        count += 1
+        if want.queue == .fast { urgent += 1 }
+        levels.add(want.level)
+    }
+
+    mutating func remove(_ want: Want) {
+        count -= 1
+        if want.queue == .fast { urgent -= 1 }
+        levels.remove(want.level)
+    }
+}
+
+/// A piece of work that several may wait for and that is done once: bringing bytes, or making an object. It is as urgent
+/// as the most urgent of those, and hands its urgency on to the work that it waits for itself.
+// Only the engine uses it.
+class SharedWork: @unchecked Sendable {
+    final var wants = Wants()
+    private final var told = Want(queue: .slow, level: 0)
+    /// The work that this work waits for.
+    private(set) final var dependency: SharedWork?
+
+    /// Takes note of the urgency of work that waits for no other.
+    func move(to want: Want, in engine: isolated Engine) {}
+
+    /// Waits for other work. Its caller settles the work that it has waited for.
+    final func wait(for work: SharedWork?) {
+        dependency?.wants.remove(told)
+        told = wants.highest
+        work?.wants.add(told)
+        dependency = work
+    }
+
+    /// Hands on the urgency if it has changed.
+    final func refresh(in engine: isolated Engine) {
+        let want = wants.highest
+        guard want != told else { return }
+        if let dependency {
+            dependency.wants.remove(told)
+            dependency.wants.add(want)
+        }
+        told = want
+        if let dependency { dependency.refresh(in: engine) } else { move(to: want, in: engine) }
+    }
+}
+
+/// The making of an object for calls with one origin: the look at the tiers, then its parent or the bytes, then its step.
+final class Make: SharedWork, @unchecked Sendable {
+    enum Stage {
+        /// The tiers are asked.
+        case looking
+        /// The parent is being made, or the bytes are fetched.
+        case waiting
+        case making
+        /// Calls wait until the object is on disk.
+        case writing
+        /// The object is made, and others are being made from it.
+        case ready
+        case over
+    }
+
+    /// The stored form of an object.
+    struct Form {
+        let data: Data
+        let info: EntryInfo
+        /// The digest of the bytes that it was made from.
+        let digest: UInt64
+    }
+
+    let cache: ObjectCache
+    let origin: Origin
+    let step: any ObjectStep
+    /// Whether the bytes are kept on disk, beside what is made of them.
+    let keepsBytes: Bool
+    /// The key of the object in memory.
+    let key: CacheKey
+    /// The right to keep the object, claimed before the first look.
+    let claim: Claim
+    var stage = Stage.looking
+    /// The number of the stage, by which late answers are told from present ones.
+    var round: UInt64 = 0
+    var calls: [ObjectCall] = []
+    /// The objects that are made from this one.
+    var children: [Make] = []
+    /// The object that this one is made from; `nil` if that is not needed.
+    var parent: Make?
+    /// The bytes that the object is made from; `nil` if they are not needed.
+    var supply: Supply?
+    var lookUp: Workers.Ticket?
+    /// Whether no prefetch starts because this work may fetch.
+    var isReserved = false
+    /// The stored form that was made of earlier bytes. It serves if the bytes are still the same.
+    var earlier: Form?
+    /// The stored bytes that are fetched again because the object cannot be made of them.
+    var broken: (error: DipperError, digest: UInt64)?
+    var object: MadeObject?
+    /// Whether later calls have the object made anew.
+    var isClosed = false
+    /// Whether the object is not kept, because a newer one takes its place.
+    var isOutdated = false
+
+    init(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep, keepsBytes: Bool) {
+        (self.cache, self.origin, self.step, self.keepsBytes) = (cache, origin, step, keepsBytes)
+        key = step.key(origin.key)
+        claim = origin.source.claim(
+            origin.dataKey, step.isStored ? step.key(origin.dataKey) : nil, within: origin.claim)
+    }
+
+    /// Whether the object may be kept.
+    var isValid: Bool { !isOutdated && !claim.isRevoked }
+    /// Whether a call may join.
+    var isCurrent: Bool { !isClosed && isValid }
+
+    /// The fetch that the work waits for, itself or through its parent.
+    var fetch: Supply? {
+        guard case .waiting = stage else { return nil }
+        return supply.map { $0.data == nil ? $0 : nil } ?? parent?.fetch
+    }
+
+    /// This work, and all that is made from its object.
+    var family: [Make] { children.reduce([self]) { $0 + $1.family } }
+    /// The calls that wait for the object, or for one made from it.
+    var allCalls: [ObjectCall] { family.flatMap(\.calls) }
+
+    override func move(to want: Want, in engine: isolated Engine) {
+        lookUp?.move(to: engine.place(want))
+        if want.queue == .slow { engine.release(self) }
+    }
+}
+
+/// The fetch of bytes that objects are made from, as one call of the data cache.
+final class Supply: SharedWork, @unchecked Sendable {
+    let origin: Origin
+    let claim: Claim
+    let task: DataTask
+    let keepsBytes: Bool
+    var makes: [Make] = []
+    /// The failure of the last attempt, while the fetch waits to try again.
+    var failure: DipperError?
+    /// The bytes, once they have come.
+    var data: Data?
+    var basis: Basis?
+    /// The number of bytes that wait to be made into an object.
+    var waiting = 0
+    var previews: Previews?
+    var isClosed = false
+    /// Whether what was made of other bytes is out of date as soon as an object is made of these.
+    var isNewest: Bool
+    /// Whether the end of the call has been told to the events.
+    var hasTold = false
+
+    init(_ origin: Origin, _ claim: Claim, _ task: DataTask, keepsBytes: Bool) {
+        (self.origin, self.claim, self.task, self.keepsBytes) = (origin, claim, task, keepsBytes)
+        isNewest = origin.policy == .ignoreCache
+    }
+
+    var isCurrent: Bool { !isClosed && !claim.isRevoked }
+
+    func endPreviews() {
+        previews?.end()
+        previews = nil
+    }
+
+    override func move(to want: Want, in engine: isolated Engine) {
+        guard origin.following == nil else { return }
+        if task.isIn(engine) {
+            engine.move(task, to: want.queue)
+        } else if want.queue == .fast {
+            task.moveToFastQueue()
+        } else {
+            task.moveToSlowQueue()
+        }
+        if task.priority != want.priority { task.priority = want.priority }
+    }
+}
+
+/// One step under way on a thread, for all that wait for its object.
+final class StepRun: SharedWork, @unchecked Sendable {
+    enum Source {
+        case bytes(Data, Basis, orForm: Make.Form?)
+        case form(Make.Form, ResponseSource)
+        case object(MadeObject)
+    }
+
+    let key: CacheKey
+    let source: Source
+    /// The supply whose bytes wait no longer when the step has ended.
+    let supply: Supply?
+    var makes: [Make] = []
+    var ticket: Workers.Ticket?
+    private let cancelled = Atomic(false)
+
+    init(_ key: CacheKey, _ source: Source, _ supply: Supply?) {
+        (self.key, self.source, self.supply) = (key, source, supply)
+    }
+
+    var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
+    func cancel() {
+        cancelled.store(true, ordering: .relaxed)
+        ticket?.cancel()
+    }
+
+    /// Whether the step comes before all other work, so that few whole objects wait for their next step.
+    var isNext: Bool { if case .object = source { true } else { false } }
+
+    /// Returns whether a step makes the same object of the same answer.
+    func isLike(_ other: Source) -> Bool {
+        switch (source, other) {
+        case (.bytes(_, let a, nil), .bytes(_, let b, nil)): a.info === b.info
+        case (.object(let a), .object(let b)): a.product === b.product
+        default: false
+        }
+    }
+
+    override func move(to want: Want, in engine: isolated Engine) {
+        ticket?.move(to: engine.place(want, isNext: isNext))
+    }
+}
+
+/// The writing of the stored form of an object.
+final class Write: @unchecked Sendable {
+    let object: MadeObject
+    let origin: Origin
+    let step: any ObjectStep
+    let claim: Claim?
+    let keepsBytes: Bool
+    /// Whether calls wait for the end.
+    let isAwaited: Bool
+    /// The work whose calls wait for the end.
+    let makes: [Make]
+    /// The work that looks for the object again when it is on disk.
+    var blocked: [Make] = []
+    let ticket = Mutex<Workers.Ticket?>(nil)
+    private let begun = Atomic(false)
+
+    init(
+        _ object: MadeObject, _ origin: Origin, _ step: any ObjectStep, _ claim: Claim? = nil, keepsBytes: Bool = true,
+        for makes: [Make] = []
+    ) {
+        (self.object, self.origin, self.step, self.claim) = (object, origin, step, claim)
+        (self.keepsBytes, self.makes, isAwaited) = (keepsBytes, makes, !makes.isEmpty)
+    }
+
+    /// Takes the write for the thread that carries it out, or for the one that drops it: the first gets it.
+    func take() -> Bool { !begun.exchange(true, ordering: .acquiringAndReleasing) }
+}
+
+/// All that is being done with the bytes of one key.
+final class Bench {
+    var makes: [Make] = []
+    var supplies: [Supply] = []
+    var runs: [StepRun] = []
+    /// The calls of which it is not yet known which source they ask for.
+    var deciding: [ObjectCall] = []
+
+    var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty && deciding.isEmpty }
+}
+
+/// The answer that an object was made from, without its bytes, and the call that has brought it.
+package final class Basis: Sendable {
+    package let info: EntryInfo
+    /// The digest of the bytes; 0 if there are none.
+    package let digest: UInt64
+    package let source: ResponseSource
+    package let attempts: Int
+    package let metrics: TransferMetrics?
+    /// The fetch of newer bytes, if these are out of date.
+    package let revalidation: DataTask?
+    /// The right to keep what is made from the bytes, claimed before they were asked for.
+    package let claim: Claim?
+    /// The identity of the call in the events of the cache.
+    let call: CacheEvent.ID?
+
+    init(
+        _ info: EntryInfo, digest: UInt64 = 0, _ source: ResponseSource, attempts: Int = 0,
+        metrics: TransferMetrics? = nil, revalidation: DataTask? = nil, claim: Claim? = nil,
+        call: CacheEvent.ID? = nil
+    ) {
+        (self.info, self.digest, self.source, self.attempts, self.metrics) = (info, digest, source, attempts, metrics)
+        (self.revalidation, self.claim, self.call) = (revalidation, claim, call)
+    }
+
+    func with(digest: UInt64) -> Basis {
+        Basis(
+            info, digest: digest, source, attempts: attempts, metrics: metrics, revalidation: revalidation,
+            claim: claim, call: call)
+    }
+}
+
+/// An object, and what it was made from.
+package struct MadeObject: Sendable {
+    package let product: Product
+    package let basis: Basis
+    /// Whether the program has added the object.
+    var isAdded = false
+    /// Whether memory has had the object already, so that it need not be written again.
+    var isPresent = false
+    /// The stored form, if it is at hand.
+    var form: Data?
+    /// The part of the bytes that the stored form needs.
+    var excerpt: Data?
+
+    init(_ product: Product, _ basis: Basis) { (self.product, self.basis) = (product, basis) }
+}
