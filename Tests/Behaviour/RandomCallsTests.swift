@@ -42,14 +42,14 @@ struct RandomCallsTests {
 }
 
 /// The ends of calls.
-private final class Ends: Sendable {
+final class Ends: Sendable {
     private let counts = Mutex((begun: 0, once: 0, again: 0))
 
     var begun: Int { counts.withLock { $0.begun } }
     var once: Int { counts.withLock { $0.once } }
     var again: Int { counts.withLock { $0.again } }
 
-    func watch(_ task: DataTask) {
+    func watch(_ task: some FetchTask) {
         counts.withLock { $0.begun += 1 }
         let hasEnded = Box(false)
         task.onEnd { [self] _ in
@@ -106,7 +106,7 @@ private final class Caller: @unchecked Sendable {
 }
 
 /// A transport that answers by itself, soon or at once: with a body, an error or half an answer.
-private final class LivelyTransport: Transport {
+final class LivelyTransport: Transport {
     private struct State {
         var random: SeededRandom
         var open: [URL: Int] = [:]
@@ -115,8 +115,13 @@ private final class LivelyTransport: Transport {
     }
 
     private let state: Mutex<State>
+    private let body: @Sendable (_ kind: Int) -> Data
 
-    init(_ seed: Int) { state = Mutex(State(random: SeededRandom(UInt64(1_000 + seed)))) }
+    /// - Parameter body: returns the body of an answer of a kind, from 0 to 11.
+    init(_ seed: Int, body: @escaping @Sendable (Int) -> Data = { Data(repeating: UInt8($0), count: 1_000) }) {
+        state = Mutex(State(random: SeededRandom(UInt64(1_000 + seed))))
+        self.body = body
+    }
 
     var mostAtOnce: Int { state.withLock { $0.mostAtOnce } }
     var count: Int { state.withLock { $0.count } }
@@ -133,7 +138,7 @@ private final class LivelyTransport: Transport {
         let transfer = LivelyTransfer(receive) { [self] in
             state.withLock { $0.open[request.url, default: 0] -= 1 }
         }
-        let answer = { @Sendable in transfer.answer(kind) }
+        let answer = { @Sendable [body] in transfer.answer(kind, body(kind)) }
         if kind == 0 {
             answer()
         } else {
@@ -155,8 +160,7 @@ private final class LivelyTransfer: Transfer {
         self.willEnd = willEnd
     }
 
-    func answer(_ kind: Int) {
-        let body = Data(repeating: UInt8(kind), count: 1_000)
+    func answer(_ kind: Int, _ body: Data) {
         let fields: HTTPHeaders = ["Cache-Control": kind == 2 ? "no-store" : "max-age=100", "ETag": "\"\(kind)\""]
         switch kind {
         case 3: end(.failure(.connectionLost))
@@ -164,7 +168,7 @@ private final class LivelyTransfer: Transfer {
         case 5: end(.success(TransferResponse(status: 404, headers: [:], body: Data())))
         case 6:
             let part = TransferResponse(
-                status: 200, headers: ["Content-Length": "2000", "ETag": "\"a\""], body: body)
+                status: 200, headers: ["Content-Length": "\(body.count + 1_000)", "ETag": "\"a\""], body: body)
             end(.failure(.connectionLost), after: .interrupted(part))
         case 7:
             let received = receive.withLock { $0 }

@@ -159,4 +159,19 @@ struct SharedMakingTests {
         #expect(test.cache.data(for: a) == Feed.empty.bytes)
     }
 
+    @Test("calls for values are cancelled and moved by their URL, and with all others, at any stage")
+    func cancelledByURL() async throws {
+        for isAll in [false, true] {
+            let decoder = CountingValueDecoder(isHeld: true)
+            let test = TestCache()
+            let task = test.cache.getValue(Feed.self, from: a, decoder: decoder)
+            try await test.transport.nextTransfer().finish(with: Feed.sample.bytes)
+            try await decoder.decodes.wait { $0 == 1 }
+            if isAll { test.cache.cancelAll() } else { test.cache.cancel(a) }
+            #expect(await task.error == .cancelled)
+            decoder.release(1)
+            await test.cache.idle()
+            #expect(test.cache.valueMemorySize == 0)
+        }
+    }
 }

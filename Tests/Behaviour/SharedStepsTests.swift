@@ -1,0 +1,115 @@
+import Dipper
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Steps of pictures are shared", .timeLimit(.minutes(2)))
+struct SharedStepsTests {
+    private let a = url("a.png")
+    private let picture = Image.sample()
+    private let first = Inverting("first")
+    private let second = Inverting("second")
+    private var short: ImageRequest { ImageRequest(a).processed(by: first) }
+    private var long: ImageRequest { ImageRequest(a).processed(by: ImageProcessors.Chain([first, second])) }
+
+    @Test("what two chains have in common is made once, whoever comes first", arguments: [false, true])
+    func atOnce(isLongFirst: Bool) async throws {
+        let test = TestImageCache()
+        let requests = isLongFirst ? [long, short] : [short, long]
+        let tasks = requests.map { test.cache.getImage($0) }
+        try await test.transport.nextTransfer().finish(with: try picture.png)
+        let images = [try await tasks[0].value, try await tasks[1].value]
+        #expect(try images[isLongFirst ? 1 : 0].pixels == picture.inverted)
+        #expect(images[isLongFirst ? 0 : 1].pixels == picture.pixels, "inverted twice")
+        #expect(test.decoder.decodes == 1 && first.count.value == 1 && second.count.value == 1)
+        #expect(test.transport.transfers.count == 1)
+    }
+
+    @Test("a smaller size is decoded and resized once, for itself and for what is made from it")
+    func smaller() async throws {
+        let test = TestImageCache()
+        let small = ImageRequest(a).processed(by: .downsample(width: 4, height: 4))
+        let tasks = [small, small.processed(by: second)].map { test.cache.getImage($0) }
+        try await test.transport.nextTransfer().finish(with: try Image.sample(8, 8).png)
+        let sizes = [try await tasks[0].value.size, try await tasks[1].value.size]
+        #expect(sizes == [PixelSize(width: 4, height: 4), PixelSize(width: 4, height: 4)])
+        #expect(test.decoder.decodes == 1)
+    }
+
+    @Test(
+        "a picture in memory or on disk is the start of a longer chain, without its original and without network",
+        arguments: [false, true])
+    func start(isInMemory: Bool) async throws {
+        let folder = TemporaryFolder()
+        let kept = short.with(\.keepsOriginal, false)
+        let before = TestImageCache(folder: folder)
+        try before.script(a, picture)
+        try await before.load(kept)
+        #expect(!before.cache.data.hasData(for: a) && before.cache.data.diskCount == 1)
+        if !isInMemory { await before.cache.shutdown() }
+        let test = isInMemory ? before : TestImageCache(folder: folder)
+        test.network.isUp = false
+        let response = try await test.cache.getImage(long.with(\.cachePolicy, .cacheOnly)).response
+        #expect(response.image.pixels == picture.pixels)
+        #expect(test.cache.image(for: long)?.pixels == picture.pixels)
+        #expect(first.count.value == 1 && test.transport.transfers.count == (isInMemory ? 1 : 0))
+    }
+
+    @Test("a step on the way to what was asked for takes no room in memory or on disk")
+    func between() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, picture)
+        try await test.load(long.with(\.keepsOriginal, false))
+        #expect(test.cache.memoryCount == 1 && test.cache.data.diskCount == 1)
+        #expect(test.cache.hasProcessedImage(for: long) && !test.cache.hasProcessedImage(for: short))
+    }
+
+    @Test("what is not kept of an original never reaches the disk; it stays if nothing takes its place")
+    func original() async throws {
+        let writes = Box<[Int]>([])
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            $0.data.observe { if case .writeBegan(let bytes) = $0.kind { writes.update { $0.append(bytes) } } }
+        }
+        let file = try Image.sample(40, 40).png
+        let request = ImageRequest(a).processed(by: .downsample(width: 2, height: 2)).with(\.keepsOriginal, false)
+        test.transport.script(a, [.body(file)])
+        try await test.load(request)
+        #expect(writes.value.count == 1 && writes.value.allSatisfy { $0 < file.count })
+        let b = url("b.png")
+        test.transport.script(b, [.body(file)])
+        let unwritten = ImageRequest(b).processed(by: first).with(\.keepsOriginal, false)
+            .with(\.serializer, ImageSerializer { _, _, _ throws(DipperError) in throw .unencodable })
+        try await test.load(unwritten)
+        #expect(test.cache.data.data(for: b) == file)
+    }
+
+    @Test("failures are counted as callers see them")
+    func failures() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, picture)
+        for _ in 0..<3 { _ = try await test.cache.slowGetImage(short).value }
+        test.cache.clearMemory()
+        await test.cache.idle()
+        _ = try await test.cache.slowGetImage(short).value
+        #expect(test.cache.data.statistics.failures == 0)
+        let b = url("b.json")
+        test.transport.script(b, [.body(Data("{}".utf8))])
+        #expect(await test.cache.getImage(b).error == .unsupportedFormat)
+        #expect(test.cache.data.statistics.failures == 1)
+    }
+
+    @Test("stored bytes that nothing can be made of are fetched again once for each version, by whoever asks")
+    func versions() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let rubbish = Data("rubbish".utf8)
+        test.transport.script(a, [.body(rubbish), .body(rubbish), .body(try picture.png)])
+        _ = try await test.cache.data.getData(a).value
+        await test.cache.idle()
+        for _ in 0..<3 { #expect(await test.error(ImageRequest(a)) == .unsupportedFormat) }
+        #expect(test.transport.transfers.count == 2)
+        // The server has another version, and is asked for it.
+        _ = try await test.cache.data.getRemoteData(a).value
+        #expect(try await test.pixels(a) == picture.pixels)
+    }
+}
