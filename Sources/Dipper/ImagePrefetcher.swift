@@ -34,21 +34,16 @@ extension Prefetcher where Request == ImageRequest {
     public convenience init(
         _ cache: ImageCache = .shared, _ requests: [ImageRequest], maxOutstanding: Int = 4, keepsInMemory: Bool = false
     ) {
-        let core = PrefetchCore(
+        self.init(
             requests, maxOutstanding: maxOutstanding,
             .init(
-                run: cache.data.runOnReader,
-                isCached: { cache.answers($0, keepsInMemory: keepsInMemory) },
-                call: { request, tell in
-                    let keeps = cache.keepsPrefetched(request, keepsInMemory)
-                    let task = cache.slowGetImage(
-                        request.withoutStandIns.with(\.callbackQueue, .inPlace).with(\.prefetchesToMemory, keeps))
-                    task.onFail { _, isFatal in if !isFatal { tell(.parked) } }
-                    task.onRetry { tell(.resumed) }
-                    task.onEnd { tell(.ended($0.error)) }
-                    return { task.cancel() }
-                }, callbackQueue: cache.data.callbackQueue))
-        self.init(core)
+                run: cache.data.runOnReader, isCached: { cache.answers($0, keepsInMemory: keepsInMemory) },
+                callbackQueue: cache.data.callbackQueue
+            ) { request in
+                let keeps = cache.keepsPrefetched(request, keepsInMemory)
+                return cache.slowGetImage(
+                    request.withoutStandIns.with(\.callbackQueue, .inPlace).with(\.prefetchesToMemory, keeps))
+            })
     }
 
     /// Creates a prefetcher of URLs, with the cache's default options.

@@ -16,19 +16,12 @@ extension Prefetcher where Request == DataRequest {
     ///   - maxOutstanding: the largest number of calls under way at a time. `slowQueue` decides how many of them fetch.
     ///     Calls that wait for the network or for their next attempt do not count, up to 256 of them.
     public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
-        let core = PrefetchCore(
+        self.init(
             requests, maxOutstanding: maxOutstanding,
             .init(
-                run: cache.runOnReader,
-                isCached: { cache.answers($0, under: $0.cacheKey) },
-                call: { request, tell in
-                    let task = cache.slowGetData(request.withoutStandIns.with(\.callbackQueue, .inPlace))
-                    task.onFail { _, isFatal in if !isFatal { tell(.parked) } }
-                    task.onRetry { tell(.resumed) }
-                    task.onEnd { tell(.ended($0.error)) }
-                    return { task.cancel() }
-                }, callbackQueue: cache.defaults.callbackQueue))
-        self.init(core)
+                run: cache.runOnReader, isCached: { cache.answers($0, under: $0.cacheKey) },
+                callbackQueue: cache.defaults.callbackQueue
+            ) { cache.slowGetData($0.withoutStandIns.with(\.callbackQueue, .inPlace)) })
     }
 
     /// Creates a prefetcher for URLs, with the cache's defaults. ``start()`` starts it.

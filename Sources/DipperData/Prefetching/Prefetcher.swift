@@ -17,16 +17,16 @@
 ///
 /// Methods may be called from any thread and return at once. Releasing the prefetcher stops it.
 public final class Prefetcher<Request: Sendable>: Sendable {
-    private let core: PrefetchCore<Request>
+    private let window: PrefetchWindow<Request>
 
-    package init(_ core: PrefetchCore<Request>) {
-        self.core = core
+    package init(_ requests: [Request], maxOutstanding: Int, _ cache: PrefetchWindow<Request>.Cache) {
+        window = PrefetchWindow(requests, maxOutstanding: maxOutstanding, cache)
     }
 
     /// Starts the prefetcher. Without effect the second time.
     @discardableResult
     public func start() -> Prefetcher {
-        core.start()
+        window.start()
         return self
     }
 
@@ -37,16 +37,16 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     /// ```
     /// - Returns: false, and nothing is added, if the prefetcher has ended.
     @discardableResult
-    public func add(_ requests: [Request]) -> Bool { core.add(requests) }
+    public func add(_ requests: [Request]) -> Bool { window.add(requests) }
 
     /// Pauses the prefetcher: no more calls are made. The few calls under way go on to their ends.
-    public func pause() { core.pause() }
+    public func pause() { window.pause() }
 
     /// Resumes a paused prefetcher.
-    public func resume() { core.resume() }
+    public func resume() { window.resume() }
 
     /// Whether the prefetcher is paused.
-    public var isPaused: Bool { core.isPaused }
+    public var isPaused: Bool { window.isPaused }
 
     /// Stops the prefetcher: cancels the calls under way and makes no more.
     ///
@@ -57,7 +57,7 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     /// ```swift
     /// prefetcher.stop()
     /// ```
-    public func stop() { core.stop() }
+    public func stop() { window.stop() }
 
     /// The progress of the prefetcher now.
     ///
@@ -65,13 +65,13 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     /// let progress = prefetcher.progress
     /// print("\(progress.finished) of \(progress.total), \(progress.failed) failed")
     /// ```
-    public var progress: PrefetchProgress { core.progress }
+    public var progress: PrefetchProgress { window.progress }
 
     /// Calls a closure with the progress at the start, when requests are added and as requests end, on the cache's
     /// callback queue. If requests end faster than the closure is called, it gets the latest progress.
     @discardableResult
     public func onProgress(_ body: @escaping @Sendable (PrefetchProgress) -> Void) -> Prefetcher {
-        core.onProgress(body)
+        window.onProgress(body)
         return self
     }
 
@@ -79,7 +79,7 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     /// queue. No closure is called after that.
     @discardableResult
     public func onEnd(_ body: @escaping @Sendable (PrefetchResult<Request>) -> Void) -> Prefetcher {
-        core.onEnd(body)
+        window.onEnd(body)
         return self
     }
 
@@ -95,10 +95,10 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     /// ```
     public var value: PrefetchResult<Request> {
         get async {
-            core.start()
-            return await core.value
+            window.start()
+            return await window.value
         }
     }
 
-    deinit { core.stop() }
+    deinit { window.stop() }
 }
