@@ -64,7 +64,7 @@ extension DataCache {
 
     /// Counts a memory hit of a cache that is built on this one, and tells the call. This cache was not asked for it.
     package func noteMemoryHit(_ key: CacheKey, _ queue: FetchQueue) {
-        engine.events.hit(key, queue, .memory)
+        engine.events.call(key, queue, .success(.memory))
     }
 
     /// Returns whether the answer of the network or of a provider to a request is kept on disk.

@@ -39,7 +39,11 @@ extension DataCache {
     private func getValue<Value: Decodable & Sendable>(
         _ type: Value.Type, _ request: DataRequest, _ decoder: some ValueDecoder, _ queue: FetchQueue
     ) -> ValueTask<Value> {
-        let origin = Origin(request, policy(of: request), valueSource)
+        // A smaller source takes the place of the URL while the network is constrained, unless the tiers have it.
+        let effective = effective(request)
+        let origin = Origin(
+            effective ?? request, policy(of: request), valueSource, askedKey: request.cacheKey,
+            isDecided: effective != nil)
         let task = ValueTask<Value>(
             request, key: request.cacheKey, queue: queue, callbackQueue: callbackQueue(of: request))
         if let defect = defect(of: request) {

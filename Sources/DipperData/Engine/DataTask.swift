@@ -135,7 +135,7 @@ public final class DataTask: FetchTask {
     /// or on the caller's thread.
     package func onBytes(_ body: @escaping @Sendable (Data) -> Void) {
         let engine = link.withLock { link in
-            link.viewer = body
+            if !link.hasEnded { link.viewer = body }
             return link.engine
         }
         engine?.post { $0.wantBytes(self) }
@@ -288,10 +288,11 @@ public final class DataTask: FetchTask {
     /// Ends the task. Without effect on a task that has ended.
     func end(_ result: Result<DataResponse, DipperError>) -> Bool {
         let flushes = feed.end(result, on: call.callbackQueue) { self.flush() }
-        let (observers, attempts) = link.withLock { link in
+        let (observers, attempts, viewer) = link.withLock { link in
             link.hasEnded = true
-            return (exchange(&link.observers, with: []), link.attempts)
+            return (exchange(&link.observers, with: []), link.attempts, exchange(&link.viewer, with: nil))
         }
+        _ = consume viewer
         for observer in observers { observer(.ended(result, attempts: attempts)) }
         return flushes
     }

@@ -159,7 +159,7 @@ extension Engine {
         let keepsOnDisk =
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNewsToDisk || demand.durability == .durable)
         // What is on disk is out of date.
-        if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk, let found { store.disk?.remove(found.place) }
+        if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk { store.disk?.remove(found?.place ?? fetch.key) }
         store.keep(
             value, for: fetch.key, call, mayKeep: mayKeep, beside: found, onDisk: keepsOnDisk, demand.durability,
             // mutant Removal: `claim: fetch.findings.claim, by: fetch` => `claim: nil, by: fetch`

@@ -313,6 +313,7 @@ actor Engine: LoopClient {
 
     private func leave() {
         awaiting = [:]
+        for guest in guests { guest.leave() }
         guests = []
         hasLeft = true
         callHooks()
@@ -563,4 +564,6 @@ protocol EngineGuest: AnyObject {
     var isIdle: Bool { get }
     /// Ends what is under way, because the engine ends.
     func close(in engine: isolated Engine)
+    /// Lets go of those who wait, because nothing happens any more.
+    func leave()
 }

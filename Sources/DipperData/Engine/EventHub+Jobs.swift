@@ -14,16 +14,7 @@ extension EventHub {
 
     @inline(__always)
     func ended(_ task: DataTask, _ result: Result<ResponseSource, DipperError>) {
-        switch result {
-        case .success(let source):
-            statistics.answered(source)
-            metrics.answered(source)
-            tell(.calls, task.key, task.identity.id, .callAnswered(source))
-        case .failure(let error):
-            statistics.failures.add(1, ordering: .relaxed)
-            metrics.failed(error)
-            tell(.calls, task.key, task.identity.id, .callFailed(error))
-        }
+        callEnded(task.key, task.identity.id, result)
     }
 
     // MARK: Jobs

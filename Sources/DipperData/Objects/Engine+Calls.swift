@@ -2,70 +2,85 @@
 extension Engine {
     /// Takes a new call.
     func take(_ call: ObjectCall) {
-        guard let cache = call.cache else { return }
+        guard let cache = call.cache, let origin = call.origin else { return }
         if isClosed { return call.end(.failure(.shutDown)) }
         welcome(cache.state)
-        if call.origin.isDecided { enroll(call, cache) } else { decide(call, cache) }
+        register(call, cache.state)
+        if origin.isDecided { enroll(call, origin, cache) } else { decide(call, origin, cache) }
     }
 
     func welcome(_ state: ObjectCache.State) {
         if !exchange(&state.isGuest, with: true) { guests.append(state) }
     }
 
-    /// Finds out whether the tiers have the bytes that the caller has asked for, which a smaller source may replace.
-    private func decide(_ call: ObjectCall, _ cache: ObjectCache) {
-        let origin = call.origin
-        bench(of: origin.key, in: cache.state).deciding.append(call)
-        guard origin.source.hasDisk else { return decided(call, isThere: false) }
-        let isUrgent = call.want.queue == .fast
-        if isUrgent { reserve(origin.source) }
-        _ = origin.source.find(origin.dataKey, place(call.want)) { isThere in
-            self.post { engine in
-                engine.decided(call, isThere: isThere)
-                if isUrgent { engine.release(origin.source) }
-            }
-        }
+    /// Has a call found by the key that its caller has asked for.
+    private func register(_ call: ObjectCall, _ state: ObjectCache.State) {
+        if let alias = call.origin?.alias { state.aliases[alias, default: []].append(call) }
     }
 
-    private func decided(_ call: ObjectCall, isThere: Bool) {
-        guard let cache = call.cache, stopDeciding(call, cache.state) else { return }
-        call.choose(call.origin.decided(isThere: isThere))
-        enroll(call, cache)
+    private func unregister(_ call: ObjectCall, _ state: ObjectCache.State) {
+        guard let alias = call.origin?.alias, let others = state.aliases[alias]?.filter({ $0 !== call }) else { return }
+        state.aliases[alias] = others.isEmpty ? nil : others
+    }
+
+    /// Finds out whether the tiers have the bytes that the caller has asked for, which a smaller source may replace.
+    private func decide(_ call: ObjectCall, _ origin: Origin, _ cache: ObjectCache) {
+        bench(of: origin.key, in: cache.state).deciding.append(call)
+        let find: @Sendable (Bool) -> Void = { isThere in
+            let decided = origin.decided(isThere: isThere)
+            self.post { $0.decided(call, decided) }
+        }
+        guard origin.source.hasDisk else { return find(false) }
+        if call.want.queue == .fast {
+            call.isReserved = true
+            reserve(origin.source)
+        }
+        call.lookUp = origin.source.find(origin.dataKey, place(call.want), find)
+    }
+
+    private func decided(_ call: ObjectCall, _ origin: Origin) {
+        guard let cache = call.cache, let asked = call.origin, stopDeciding(call, cache.state) else { return }
+        unregister(call, cache.state)
+        call.choose(origin)
+        register(call, cache.state)
+        enroll(call, origin, cache)
+        release(call)
+        endIdle(asked.key, in: cache)
     }
 
     /// - Returns: whether it was still being found out which source a call asks for.
     private func stopDeciding(_ call: ObjectCall, _ state: ObjectCache.State) -> Bool {
-        let key = call.origin.key
-        guard let bench = state.benches[key], let place = bench.deciding.firstIndex(where: { $0 === call }) else {
-            return false
-        }
+        guard let key = call.origin?.key, let bench = state.benches[key],
+            let place = bench.deciding.firstIndex(where: { $0 === call })
+        else { return false }
         bench.deciding.remove(at: place)
+        call.lookUp = nil
         if bench.isEmpty { state.benches[key] = nil }
         return true
     }
 
-    private func enroll(_ call: ObjectCall, _ cache: ObjectCache) {
-        if let alias = call.origin.alias { cache.state.aliases[alias, default: []].append(call) }
-        let (make, isNew) = make(call.origin, call.step, in: cache, keepsBytes: call.options.keepsBytes)
+    private func release(_ call: ObjectCall) {
+        if exchange(&call.isReserved, with: false), let origin = call.origin { release(origin.source) }
+    }
+
+    private func enroll(_ call: ObjectCall, _ origin: Origin, _ cache: ObjectCache) {
+        let (make, isNew) = make(origin, call.step, in: cache, keepsBytes: call.options.keepsBytes)
         call.make = make
         make.calls.append(call)
         make.wants.add(call.want)
         if isNew { return begin(make) }
         make.refresh(in: self)
-        if case .ready = make.stage, let object = make.object { return keep(object, for: [make]) }
-        if let supply = make.fetch {
-            if let failure = supply.failure { call.tell(.failure(failure)) }
-            attend(call, at: supply)
+        if case .ready = make.stage, let object = make.object {
+            keep(object, for: [make], isWritten: make.isWritten)
+            return settle(make)
         }
+        if let supply = make.fetch { attend(call, at: supply) }
     }
 
     /// Ends a call. The caller settles its work.
     func end(_ call: ObjectCall, _ result: Result<MadeObject, DipperError>) {
-        if let alias = call.origin.alias, let state = call.cache?.state,
-            let others = state.aliases[alias]?.filter({ $0 !== call })
-        {
-            state.aliases[alias] = others.isEmpty ? nil : others
-        }
+        release(call)
+        if let state = call.cache?.state { unregister(call, state) }
         call.end(result)
     }
 
@@ -78,8 +93,12 @@ extension Engine {
             make.wants.remove(call.want)
             end(call, .failure(error))
             settle(make)
-        } else if stopDeciding(call, cache.state) {
+        } else {
+            let (key, lookUp) = (call.origin?.key, call.lookUp)
+            guard stopDeciding(call, cache.state), let key else { return }
+            lookUp?.cancel()
             end(call, .failure(error))
+            endIdle(key, in: cache)
         }
     }
 
@@ -97,11 +116,11 @@ extension Engine {
         call.want = want
         call.make?.wants.add(want)
         call.make?.refresh(in: self)
+        call.lookUp?.move(to: place(want))
+        if want.queue == .slow { release(call) }
     }
 
-    func wantProgress(_ call: ObjectCall) {
-        if let supply = call.make?.fetch { attend(call, at: supply) }
-    }
+    func wantProgress(_ call: ObjectCall) { call.make?.fetch?.task.wantProgress() }
 
     func stage(of call: ObjectCall) -> ObjectCall.Stage? {
         guard call.cache != nil else { return nil }
@@ -131,7 +150,7 @@ extension Engine {
 
     private func calls(of key: CacheKey, in state: ObjectCache.State) -> [ObjectCall] {
         let own = state.benches[key].map { $0.deciding + $0.makes.flatMap(\.calls) } ?? []
-        return own + (state.aliases[key] ?? [])
+        return own + (state.aliases[key]?.filter { call in !own.contains { $0 === call } } ?? [])
     }
 
     // MARK: Places
@@ -156,4 +175,5 @@ extension Engine {
 
 extension ObjectCache.State: EngineGuest {
     func close(in engine: isolated Engine) { engine.cancelAll(in: self) }
+    func leave() { for continuation in exchange(&waiting, with: []) { continuation.resume() } }
 }

@@ -39,25 +39,35 @@ extension Engine {
     func settle(_ make: Make) {
         guard make.calls.isEmpty, make.children.isEmpty else { return make.refresh(in: self) }
         if case .over = make.stage { return }
+        let root = make.root
         make.lookUp?.cancel()
         enter(make, .over)
         release(make)
         leaveRun(make)
-        let (parent, supply) = (exchange(&make.parent, with: nil), exchange(&make.supply, with: nil))
         make.wait(for: nil)
-        let state = make.cache.state
-        if let bench = state.benches[make.origin.key] {
-            bench.makes.removeAll { $0 === make }
-            if bench.isEmpty { state.benches[make.origin.key] = nil }
-        }
-        if let parent {
+        let (cache, key) = (make.cache, make.origin.key)
+        if let bench = cache.state.benches[key] { bench.makes.removeAll { $0 === make } }
+        if let parent = exchange(&make.parent, with: nil) {
             parent.children.removeAll { $0 === make }
             settle(parent)
         }
-        if let supply {
-            supply.makes.removeAll { $0 === make }
-            settle(supply, in: make.cache)
-        }
+        leaveSupply(make)
+        if let root { tellEndIfOver(root, in: cache) }
+        endIdle(key, in: cache)
+    }
+
+    /// Ends the interest of work in the bytes.
+    private func leaveSupply(_ make: Make) {
+        guard let supply = make.supply, supply.makes.contains(where: { $0 === make }) else { return }
+        supply.makes.removeAll { $0 === make }
+        settle(supply, in: make.cache)
+    }
+
+    /// Ends the fetches of a key that nothing waits for, unless somebody may come to wait for them.
+    func endIdle(_ key: CacheKey, in cache: ObjectCache) {
+        guard let bench = cache.state.benches[key] else { return }
+        for supply in bench.supplies where supply.makes.isEmpty { settle(supply, in: cache) }
+        if bench.isEmpty { cache.state.benches[key] = nil }
     }
 
     private func leaveRun(_ make: Make) {
@@ -66,17 +76,17 @@ extension Engine {
         make.wait(for: nil)
         if run.makes.isEmpty {
             run.cancel()
-            end(run, in: make.cache.state, of: make.origin.key)
+            end(run, of: make.origin.key, in: make.cache)
         } else {
             run.refresh(in: self)
         }
     }
 
-    private func end(_ run: StepRun, in state: ObjectCache.State, of key: CacheKey) {
-        if let bench = state.benches[key] {
-            bench.runs.removeAll { $0 === run }
-            if bench.isEmpty { state.benches[key] = nil }
-        }
+    private func end(_ run: StepRun, of key: CacheKey, in cache: ObjectCache) {
+        stopWaiting(&run.waiting, in: cache)
+        guard let bench = cache.state.benches[key] else { return }
+        bench.runs.removeAll { $0 === run }
+        if bench.isEmpty { cache.state.benches[key] = nil }
     }
 
     /// Lets go of the prefetches that work has held back.
@@ -87,6 +97,7 @@ extension Engine {
     /// Ends work, and all that waits for it.
     private func fail(_ make: Make, _ error: DipperError) {
         let (calls, children) = (exchange(&make.calls, with: []), make.children)
+        if !calls.isEmpty { tellEnd(make, calls, .failure(error)) }
         for call in calls {
             make.wants.remove(call.want)
             end(call, .failure(error))
@@ -96,6 +107,9 @@ extension Engine {
     }
 
     // MARK: Looking
+
+    /// Takes note that the object is on disk, or will not be.
+    func makeReady(_ make: Make) { enter(make, .ready) }
 
     func begin(_ make: Make) {
         make.refresh(in: self)
@@ -112,9 +126,12 @@ extension Engine {
             reserve(origin.source)
         }
         enter(make, .looking)
-        let round = make.round
+        let (round, listener) = (make.round, make.cache.listener)
         make.lookUp = origin.source.read(step.key(origin.dataKey), place(make.wants.highest)) { stored in
-            self.post { $0.looked(make, round, stored) }
+            // Counted at once, so that what reads further forms hears of it.
+            let bytes = stored?.data.count ?? 0
+            listener.waiting(bytes)
+            if !self.post({ $0.looked(make, round, stored, bytes) }) { listener.waiting(-bytes) }
         }
     }
 
@@ -125,17 +142,24 @@ extension Engine {
 
     private func found(_ object: MadeObject, for make: Make) {
         // The object waits to be written, as the calls do.
-        if make.origin.waitsForDisk, object.isAdded, hold(make, until: make.step.addedKey(make.origin.dataKey)) {
-            return enter(make, .looking)
+        if make.origin.waitsForDisk, object.isAdded, make.cache.isStaged(object, make.step.addedKey(make.origin.key)) {
+            enter(make, .looking)
+            return hold(make, until: make.step.addedKey(make.origin.key))
         }
         enter(make, .making)
         made(object, for: [make], isWritten: true)
     }
 
     /// Takes the disk's answer.
-    private func looked(_ make: Make, _ round: UInt64, _ stored: StoredData?) {
+    /// - Parameter bytes: the number of bytes that have been counted as waiting.
+    private func looked(_ make: Make, _ round: UInt64, _ stored: StoredData?, _ bytes: Int) {
+        var waiting = bytes
+        defer { stopWaiting(&waiting, in: make.cache) }
         guard make.round == round else { return }
-        defer { release(make) }
+        defer {
+            release(make)
+            endIdle(make.origin.key, in: make.cache)
+        }
         let (origin, key) = (make.origin, make.step.key(make.origin.dataKey))
         if let object = atHand(make) { return found(object, for: make) }
         guard let stored else { return descend(make) }
@@ -146,7 +170,9 @@ extension Engine {
             return descend(make)
         }
         let source = use == .fresh ? ResponseSource.disk : .stale
-        guard origin.waitsForDisk else { return perform(make, .form(form, source)) }
+        guard origin.waitsForDisk else {
+            return perform(make, .form(form, source), waiting: exchange(&waiting, with: 0))
+        }
         enter(make, .looking)
         let round = make.round
         origin.source.settle(key, for: origin.request) { isOnDisk in
@@ -187,7 +213,13 @@ extension Engine {
         parent.children.append(make)
         make.wait(for: parent)
         parent.refresh(in: self)
-        if case .ready = parent.stage, let object = parent.object { perform(make, .object(object)) }
+        if parent.isMade, let object = parent.object { perform(make, .object(object)) } else { attend(make) }
+    }
+
+    /// Has the calls of work hear of the fetch that it waits for.
+    private func attend(_ make: Make) {
+        guard let supply = make.fetch else { return }
+        for call in make.allCalls { attend(call, at: supply) }
     }
 
     private func fetch(_ make: Make) {
@@ -203,13 +235,12 @@ extension Engine {
         make.wait(for: supply)
         if let present {
             present.refresh(in: self)
-            if present.data != nil { arrived(present, for: make) }
+            if present.basis != nil { arrived(present, for: make) }
         } else {
             bench.supplies.append(supply)
             start(supply, in: make.cache)
         }
-        guard supply.data == nil else { return }
-        for call in make.allCalls { attend(call, at: supply) }
+        attend(make)
     }
 
     /// Returns whether the stored bytes, of which the object cannot be made, have been fetched again before. The tiers
@@ -244,24 +275,44 @@ extension Engine {
     /// Ends a fetch that nothing waits for.
     private func settle(_ supply: Supply, in cache: ObjectCache) {
         guard supply.makes.isEmpty else { return supply.refresh(in: self) }
-        guard let bench = cache.state.benches[supply.origin.key],
-            bench.supplies.contains(where: { $0 === supply })
-        else { return }
-        bench.supplies.removeAll { $0 === supply }
-        if bench.isEmpty { cache.state.benches[supply.origin.key] = nil }
-        if supply.origin.following != nil {
-            supply.task.ignoreBytes()
-        } else if supply.data == nil {
-            supply.task.cancel()
-        }
-        supply.endPreviews()
-        stopWaiting(supply, in: cache)
-        if let basis = supply.basis { tellEnd(supply, .success(basis.source)) }
+        let bench = cache.state.benches[supply.origin.key]
+        // Who is still looking may come to wait for the bytes.
+        if supply.basis == nil, supply.isCurrent, bench?.isLooking == true { return }
+        end(supply, in: cache)
+        if supply.origin.following == nil, supply.basis == nil { supply.task.cancel() }
     }
 
-    private func stopWaiting(_ supply: Supply, in cache: ObjectCache) {
-        let bytes = exchange(&supply.waiting, with: 0)
+    private func end(_ supply: Supply, in cache: ObjectCache) {
+        let (state, key) = (cache.state, supply.origin.key)
+        if let bench = state.benches[key] {
+            bench.supplies.removeAll { $0 === supply }
+            if bench.isEmpty { state.benches[key] = nil }
+        }
+        supply.isClosed = true
+        supply.data = nil
+        supply.endPreviews()
+        stopWaiting(&supply.waiting, in: cache)
+        tellEndIfOver(supply, in: cache)
+    }
+
+    /// Tells the end of the call for bytes of which nothing is made any more.
+    private func tellEndIfOver(_ supply: Supply, in cache: ObjectCache) {
+        guard supply.data == nil, let basis = supply.basis else { return }
+        if cache.state.benches[supply.origin.key]?.makes.contains(where: { $0.root === supply }) == true { return }
+        tellEnd(supply, .success(basis.source))
+    }
+
+    /// Takes note that bytes wait no longer to be made into an object.
+    private func stopWaiting(_ bytes: inout Int, in cache: ObjectCache) {
+        let bytes = exchange(&bytes, with: 0)
         if bytes > 0 { cache.listener.waiting(-bytes) }
+    }
+
+    /// Tells the end of calls as their callers see it: that of the call for the bytes; if there was none, of each.
+    private func tellEnd(_ make: Make, _ calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
+        if let supply = make.root { return tellEnd(supply, result) }
+        if case .failure(let error) = result, error == .cancelled || error == .shutDown { return }
+        for call in calls { make.origin.source.events.call(make.origin.dataKey, call.want.queue, result) }
     }
 
     /// Tells the end of the call for the bytes, as the callers see it.
@@ -287,9 +338,9 @@ extension Engine {
             case .success(let response): arrived(response, of: supply, in: cache)
             case .failure(let error):
                 tellEnd(supply, .failure(error))
-                supply.isClosed = true
                 let isOver = error == .cancelled || error == .shutDown
                 for make in supply.makes { fail(make, isOver ? error : make.broken?.error ?? error) }
+                end(supply, in: cache)
             }
         }
     }
@@ -303,31 +354,21 @@ extension Engine {
             revalidation: response.revalidation, claim: supply.claim,
             call: source.events.wants(.objects) ? task.eventID : nil)
         if response.source != .network || response.info.isStandIn { supply.isNewest = false }
-        // A smaller source may have taken the place of the bytes.
-        let isOwn = task.key == supply.origin.dataKey
-        if !isOwn || supply.origin.isAnew { supply.isClosed = true }
-        guard !supply.makes.isEmpty else {
-            stopWaiting(supply, in: cache)
-            return tellEnd(supply, .success(response.source))
-        }
+        if supply.origin.isAnew { supply.isClosed = true }
+        // Who is still looking finds the bytes in the data cache.
+        if supply.makes.isEmpty { return end(supply, in: cache) }
         for make in supply.makes {
             if let broken = make.broken {
                 if cache.state.refetched.count >= 1_000 { cache.state.refetched = [:] }
                 cache.state.refetched[make.origin.key] = broken.digest
             }
-            close(make, isOutdated: !isOwn, isClosed: supply.isClosed)
+            if supply.isClosed { for member in make.family { member.isClosed = true } }
             arrived(supply, for: make)
         }
     }
 
-    private func close(_ make: Make, isOutdated: Bool, isClosed: Bool) {
-        if isOutdated { make.isOutdated = true }
-        if isClosed { make.isClosed = true }
-        for child in make.children { close(child, isOutdated: isOutdated, isClosed: isClosed) }
-    }
-
     private func arrived(_ supply: Supply, for make: Make) {
-        guard let data = supply.data, let basis = supply.basis else { return }
+        guard let data = supply.data, let basis = supply.basis, case .waiting = make.stage else { return }
         if make.earlier == nil, let before = make.step.before,
             let parent = joinable(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
         {
@@ -338,7 +379,8 @@ extension Engine {
 
     // MARK: Steps
 
-    private func perform(_ make: Make, _ source: StepRun.Source) {
+    /// - Parameter waiting: the number of bytes that wait for the step.
+    private func perform(_ make: Make, _ source: StepRun.Source, waiting: Int = 0) {
         enter(make, .making)
         let (cache, key) = (make.cache, make.origin.key)
         let bench = bench(of: key, in: cache.state)
@@ -349,8 +391,8 @@ extension Engine {
             make.wait(for: present)
             return present.refresh(in: self)
         }
-        let supply: Supply? = if case .bytes = source { make.supply } else { nil }
-        let run = StepRun(make.key, source, supply)
+        let run = StepRun(make.key, source)
+        run.waiting = waiting
         run.makes = [make]
         make.wait(for: run)
         bench.runs.append(run)
@@ -380,18 +422,19 @@ extension Engine {
     }
 
     private func finished(_ run: StepRun, _ result: StepResult, of key: CacheKey, in cache: ObjectCache) {
-        // Before the callers' closures run, because they may wait for other objects.
-        if let supply = run.supply { stopWaiting(supply, in: cache) }
         guard !run.isCancelled else { return }
         let makes = exchange(&run.makes, with: [])
-        end(run, in: cache.state, of: key)
-        for make in makes { make.wait(for: nil) }
+        // Before the callers' closures run, because they may wait for other objects.
+        end(run, of: key, in: cache)
+        for make in makes {
+            make.wait(for: nil)
+            if let supply = make.supply { stopWaiting(&supply.waiting, in: cache) }
+        }
         switch result {
         case .made(let object):
-            if let supply = run.supply { tellEnd(supply, .success(object.basis.source)) }
-            if let newest = makes.first(where: \.isValid), run.supply?.isNewest == true {
-                run.supply?.isNewest = false
-                supersede(by: object, newest)
+            for make in makes where make.isValid && make.supply?.isNewest == true {
+                make.supply?.isNewest = false
+                supersede(by: object, make.origin, in: cache)
             }
             made(object, for: makes, isWritten: object.form != nil)
         case .otherBytes:
@@ -407,6 +450,7 @@ extension Engine {
 
     /// Makes an object without its earlier form, of the bytes that have come.
     private func goOn(_ make: Make) {
+        enter(make, .waiting)
         guard let supply = make.supply, let before = make.step.before, !make.step.isWholePath else {
             if let supply = make.supply { arrived(supply, for: make) } else { descend(make) }
             return
@@ -414,15 +458,10 @@ extension Engine {
         let (parent, isNew) = self.make(make.origin, before, in: make.cache, keepsBytes: make.keepsBytes)
         grow(make, from: parent)
         guard isNew else { return }
-        enter(parent, .waiting)
         parent.supply = supply
         supply.makes.append(parent)
         parent.refresh(in: self)
-        arrivedBelow(supply, for: parent)
-    }
-
-    private func arrivedBelow(_ supply: Supply, for make: Make) {
-        if make.step.before == nil || make.step.isWholePath { arrived(supply, for: make) } else { goOn(make) }
+        goOn(parent)
     }
 
     private func failed(_ make: Make, _ run: StepRun, _ error: DipperError, isBroken: Bool, _ digest: UInt64) {
@@ -438,18 +477,13 @@ extension Engine {
             // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
             make.isClosed = true
             if make.broken == nil, basis.source != .network, make.origin.policy != .cacheOnly {
-                if let supply = run.supply { tellEnd(supply, .success(basis.source)) }
                 make.broken = (error, digest)
-                if let supply = exchange(&make.supply, with: nil) {
-                    supply.makes.removeAll { $0 === make }
-                    supply.isClosed = true
-                    settle(supply, in: make.cache)
-                }
+                make.supply?.isClosed = true
+                leaveSupply(make)
                 return fetch(make)
             }
         case .object: break
         }
-        if let supply = run.supply { tellEnd(supply, .failure(error)) }
         fail(make, error)
     }
 
@@ -460,12 +494,10 @@ extension Engine {
     private func made(_ object: MadeObject, for makes: [Make], isWritten: Bool) {
         for make in makes {
             make.object = object
+            make.isWritten = isWritten
             enter(make, .ready)
-        }
-        for make in makes where make.supply == nil && make.parent?.supply == nil {
-            for call in make.calls {
-                make.origin.source.events.hit(make.origin.dataKey, call.want.queue, object.basis.source)
-            }
+            // The bytes are let go of.
+            leaveSupply(make)
         }
         keep(object, for: makes, isWritten: isWritten)
         for make in makes {
@@ -507,15 +539,18 @@ extension Engine {
         deliver(makes.filter { make in !patient.contains { $0 === make } }, object)
         for make in patient { enter(make, .writing) }
         let step = lead.calls.first?.step ?? lead.step
-        let key = step.key(lead.origin.dataKey)
-        write(
-            Write(object, lead.origin, step, lead.claim, keepsBytes: lead.keepsBytes, for: patient), key, in: cache)
+        let keepsBytes = writers.contains(where: \.keepsBytes)
+        write(Write(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient), in: cache)
     }
 
+    /// Answers the calls of work.
+    /// - Parameter failing: returns the error that the calls end with, if they do not have the object.
     func deliver(_ makes: [Make], _ object: MadeObject, failing: (Make) -> DipperError? = { _ in nil }) {
-        for make in makes {
+        for make in makes where !make.calls.isEmpty {
             let result = failing(make).map { Result<MadeObject, DipperError>.failure($0) } ?? .success(object)
-            for call in exchange(&make.calls, with: []) {
+            let calls = exchange(&make.calls, with: [])
+            tellEnd(make, calls, result.map(\.basis.source))
+            for call in calls {
                 make.wants.remove(call.want)
                 end(call, result)
             }
@@ -523,10 +558,18 @@ extension Engine {
     }
 
     /// Removes what was made from other bytes, because an object of the newest has been made.
-    private func supersede(by object: MadeObject, _ make: Make) {
-        let (cache, origin) = (make.cache, make.origin)
-        for other in cache.state.benches[origin.key]?.makes ?? [] where other.supply !== make.supply {
-            close(other, isOutdated: true, isClosed: true)
+    private func supersede(by object: MadeObject, _ origin: Origin, in cache: ObjectCache) {
+        let info = object.basis.info
+        for make in cache.state.benches[origin.key]?.makes ?? [] {
+            if case .looking = make.stage { continue }
+            // What is still being fetched is no older.
+            if let root = make.root, root.basis == nil || root.basis?.info === info { continue }
+            (make.isOutdated, make.isClosed) = (true, true)
+        }
+        for (present, next) in cache.state.writes.values {
+            for write in [present, next].compactMap(\.self) where write.origin.key == origin.key {
+                if !write.object.isAdded, write.object.basis.info !== info { write.revoke() }
+            }
         }
         for key in cache.memory.derivedKeys(of: origin.key) + [origin.key] {
             if let entry = cache.memory.entry(for: key), entry.digest != object.basis.digest {

@@ -23,13 +23,14 @@ final class Previews: @unchecked Sendable {
 extension Engine {
     /// Has a call hear the news of a fetch that it asks for, beginning with the last preview.
     func attend(_ call: ObjectCall, at supply: Supply) {
+        if let failure = supply.failure { call.tell(.failure(failure)) }
         if call.wantsProgress { supply.task.wantProgress() }
-        guard call.options.showsPreviews, let make = call.make else { return }
+        guard call.options.showsPreviews, let make = call.make, let cache = call.cache else { return }
         if let previews = supply.previews {
             if let preview = previews.shown[make.key] { call.show(preview) }
         } else if let scan = call.step.previews() {
             supply.previews = Previews(scan)
-            supply.task.onBytes { bytes in self.post { $0.arrived(bytes, for: supply, in: make.cache) } }
+            supply.task.onBytes { bytes in self.post { $0.arrived(bytes, for: supply, in: cache) } }
         }
     }
 

@@ -16,71 +16,77 @@ extension Engine {
     private static let mostLeisurely = 8
 
     /// Has an object written, after the write of the same object that is under way, and in place of the one that waits.
-    func write(_ write: Write, _ key: CacheKey, in cache: ObjectCache) {
+    func write(_ write: Write, in cache: ObjectCache) {
         welcome(cache.state)
         cache.state.writeCount += 1
-        guard let line = cache.state.writes[key] else {
-            cache.state.writes[key] = (write, nil)
-            return begin(write, key, in: cache)
+        for make in write.makes { make.wait(for: write) }
+        guard let line = cache.state.writes[write.key] else {
+            cache.state.writes[write.key] = (write, nil)
+            return begin(write, in: cache)
         }
         if line.present.take() {
-            line.present.ticket.withLock { $0 }?.cancel()
-            cache.state.writes[key] = (write, nil)
+            line.present.ticket?.cancel()
+            cache.state.writes[write.key] = (write, nil)
             end(line.present, .failed, in: cache)
-            begin(write, key, in: cache)
+            begin(write, in: cache)
         } else {
-            cache.state.writes[key] = (line.present, write)
+            cache.state.writes[write.key] = (line.present, write)
             if let next = line.next { end(next, .failed, in: cache) }
         }
     }
 
     /// Has a call for an object that the program has added wait until that is written.
-    /// - Returns: `false` if it is not being written.
-    func hold(_ make: Make, until key: CacheKey) -> Bool {
-        guard let line = make.cache.state.writes[key] else { return false }
-        (line.next ?? line.present).blocked.append(make)
-        return true
+    func hold(_ make: Make, until key: CacheKey) {
+        guard let line = make.cache.state.writes[key] else {
+            // The write is on its way to the engine.
+            let round = make.round
+            post { if make.round == round { $0.begin(make) } }
+            return
+        }
+        let write = line.next ?? line.present
+        write.blocked.append(make)
+        make.wait(for: write)
+        write.refresh(in: self)
     }
 
-    private func begin(_ write: Write, _ key: CacheKey, in cache: ObjectCache) {
-        var wants = Wants()
-        for make in write.makes { wants.add(make.wants.highest) }
+    private func begin(_ write: Write, in cache: ObjectCache) {
         // A write that calls wait for, or that is in a hurry because many wait, comes before what is made next.
-        let isInHurry = !wants.isEmpty || cache.state.writeCount > Self.mostLeisurely
-        let want = wants.isEmpty ? Want(queue: .fast, level: 0) : wants.highest
+        let isInHurry = !write.wants.isEmpty || cache.state.writeCount > Self.mostLeisurely
+        let want = write.wants.isEmpty ? Want(queue: .fast, level: 0) : write.wants.highest
         let place = isInHurry ? place(want, isNext: true) : .init(rank: .background, priority: .normal)
         let work: @Sendable () -> Void = {
             guard write.take() else { return }
-            cache.perform(write, key) { end in self.post { $0.written(write, key, end, in: cache) } }
+            cache.perform(write) { end in self.post { $0.written(write, end, in: cache) } }
         }
-        if let ticket = cache.workers.add(place, work) {
-            write.ticket.withLock { $0 = ticket }
-        } else {
-            // The threads have ended: what is left is written all the same.
-            self.work(work) { _, _ in }
-        }
+        write.ticket = cache.workers.add(place, work)
+        // If the threads have ended, what is left is written all the same.
+        if write.ticket == nil { self.work(work) { _, _ in } }
     }
 
-    private func written(_ write: Write, _ key: CacheKey, _ result: WriteEnd, in cache: ObjectCache) {
-        guard let line = cache.state.writes[key], line.present === write else { return }
-        cache.state.writes[key] = line.next.map { ($0, nil) }
+    private func written(_ write: Write, _ result: WriteEnd, in cache: ObjectCache) {
+        guard let line = cache.state.writes[write.key], line.present === write else { return }
+        cache.state.writes[write.key] = line.next.map { ($0, nil) }
         end(write, result, in: cache)
-        if let next = line.next { begin(next, key, in: cache) }
+        if let next = line.next { begin(next, in: cache) }
     }
 
     /// Answers the calls that have waited for a write.
     private func end(_ write: Write, _ result: WriteEnd, in cache: ObjectCache) {
         cache.state.writeCount -= 1
-        if write.object.isAdded { cache.unstage(write.step.addedKey(write.origin.key), write.object) }
+        if write.object.isAdded { cache.unstage(write.key, write.object) }
         for make in write.makes {
             guard case .writing = make.stage else { continue }
+            make.wait(for: nil)
+            makeReady(make)
             // mutant Durable: `lt == .failed && make` => `lt == .failed && false && make`
             let isLost = result == .failed && make.origin.storing == .required
             deliver([make], write.object) { _ in isLost ? .notWritten : nil }
             settle(make)
         }
         for make in write.blocked {
-            if case .looking = make.stage { begin(make) }
+            guard case .looking = make.stage, make.dependency === write else { continue }
+            make.wait(for: nil)
+            begin(make)
         }
         guard cache.state.writes.isEmpty else { return }
         for continuation in exchange(&cache.state.waiting, with: []) { continuation.resume() }
@@ -89,11 +95,11 @@ extension Engine {
 
 extension ObjectCache {
     /// Makes the stored form of an object, and has it kept.
-    fileprivate func perform(_ write: Write, _ key: CacheKey, written: @escaping @Sendable (Engine.WriteEnd) -> Void) {
-        let (object, source, request) = (write.object, write.origin.source, write.origin.request)
-        let added = write.step.addedKey(write.origin.key)
+    fileprivate func perform(_ write: Write, written: @escaping @Sendable (Engine.WriteEnd) -> Void) {
+        let (object, source, request, key) = (write.object, write.origin.source, write.origin.request, write.place)
         let mayWrite = {
-            object.isAdded ? self.isStaged(object, added) : write.claim?.allows(.disk) ?? true
+            object.isAdded
+                ? self.isStaged(object, write.key) : write.claim?.allows(.disk) == true && !write.isRevoked
         }
         guard mayWrite() else { return written(.failed) }
         if object.isPresent, source.has(key) { return written(.stored) }
@@ -105,7 +111,10 @@ extension ObjectCache {
             if object.isAdded {
                 // A fetch that has begun since the object was added did not find it on disk.
                 source.remove(key, from: .all)
-                source.add(form, for: request.with(\.key, key))
+                // What is removed, or added, from now on is not replaced.
+                let claim = source.claim(key)
+                guard mayWrite() else { return written(.failed) }
+                source.add(form, for: request.with(\.key, key), claim)
                 return written(.stored)
             }
             let whenWritten: @Sendable (Bool) -> Void = { written($0 ? .stored : .failed) }
@@ -116,7 +125,9 @@ extension ObjectCache {
         } catch {
             listener.notKept(key, error)
             // Nothing takes the place of the bytes.
-            if !write.keepsBytes, let bytes = object.excerpt, let claim = write.claim {
+            if !write.keepsBytes, let bytes = object.excerpt, let claim = write.claim,
+                bytes.digest == object.basis.digest
+            {
                 source.keepBytes(bytes, object.basis.info, for: request, claim)
             }
             // The object has no stored form that a call could wait for.

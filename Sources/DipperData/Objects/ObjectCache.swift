@@ -227,6 +227,9 @@ package final class ObjectCache: Sendable {
         object.form = form
         object.isAdded = true
         let added = object
+        // All objects of one first step have one file.
+        let isWritten = origin.storing != .never
+        if isWritten { staged.withLock { $0[key] = added } }
         // What the object replaces must not be read while the object waits to be written.
         origin.source.remove(place, from: .all)
         if step.before == nil {
@@ -234,13 +237,9 @@ package final class ObjectCache: Sendable {
             memory.removeDerived(of: key)
         }
         insert(object, key, for: origin, nil)
-        // All objects of one first step have one file.
-        guard origin.storing != .never else { return }
-        staged.withLock { $0[key] = added }
-        let isPosted = engine.post { engine in
-            engine.write(Write(added, origin, step), place, in: self)
-        }
-        if !isPosted { unstage(key) }
+        guard isWritten else { return }
+        let isPosted = engine.post { $0.write(Write(added, origin, step), in: self) }
+        if !isPosted { unstage(key, added) }
     }
 
     /// Returns whether an added object still waits to be written.

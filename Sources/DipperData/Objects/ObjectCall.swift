@@ -40,8 +40,13 @@ package final class ObjectCall: @unchecked Sendable {
 
     // What only the engine uses.
 
-    var origin: Origin
+    /// The origin; `nil` after the end.
+    var origin: Origin?
     var want: Want
+    /// The look at the tiers that decides which source is asked for.
+    var lookUp: Workers.Ticket?
+    /// Whether no prefetch starts because of that look.
+    var isReserved = false
     var cache: ObjectCache?
     var make: Make?
     private var task: (any ObjectTask)?
@@ -131,14 +136,14 @@ package final class ObjectCall: @unchecked Sendable {
     }
 
     func end(_ result: Result<MadeObject, DipperError>) {
-        let (task, cache) = (exchange(&task, with: nil), exchange(&cache, with: nil))
+        let kept = (exchange(&task, with: nil), exchange(&cache, with: nil), exchange(&origin, with: nil))
         make = nil
         let engine = link.withLock { link in
             link.queue = want.queue
             if let attempts = (try? result.get())?.basis.attempts { link.attempts = attempts }
             return exchange(&link.engine, with: nil)
         }
-        task?.end(result)
-        withExtendedLifetime((cache, engine)) {}
+        kept.0?.end(result)
+        withExtendedLifetime((kept, engine)) {}
     }
 }

@@ -118,12 +118,12 @@ package final class ObjectSource: Sendable {
     }
 
     /// Keeps an entry that the program adds.
-    func add(_ data: Data, for request: DataRequest) {
+    func add(_ data: Data, for request: DataRequest, _ claim: Claim) {
         let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
         let call = call(request)
         store.add(
             StoredData(data: data, info: info), for: call.key, call, onDisk: call.cachePolicy != .memoryOnly,
-            request.durability)
+            request.durability, claim: claim)
     }
 
     func remove(_ key: CacheKey, from tiers: CacheTiers) { store.remove(key, from: tiers) }

@@ -38,7 +38,8 @@ struct Wants {
 // Only the engine uses it.
 class SharedWork: @unchecked Sendable {
     final var wants = Wants()
-    private final var told = Want(queue: .slow, level: 0)
+    /// The urgency that was handed on last.
+    private final var told: Want?
     /// The work that this work waits for.
     private(set) final var dependency: SharedWork?
 
@@ -47,9 +48,10 @@ class SharedWork: @unchecked Sendable {
 
     /// Waits for other work. Its caller settles the work that it has waited for.
     final func wait(for work: SharedWork?) {
-        dependency?.wants.remove(told)
-        told = wants.highest
-        work?.wants.add(told)
+        if let told { dependency?.wants.remove(told) }
+        let want = wants.highest
+        told = want
+        work?.wants.add(want)
         dependency = work
     }
 
@@ -58,7 +60,7 @@ class SharedWork: @unchecked Sendable {
         let want = wants.highest
         guard want != told else { return }
         if let dependency {
-            dependency.wants.remove(told)
+            if let told { dependency.wants.remove(told) }
             dependency.wants.add(want)
         }
         told = want
@@ -116,6 +118,8 @@ final class Make: SharedWork, @unchecked Sendable {
     /// The stored bytes that are fetched again because the object cannot be made of them.
     var broken: (error: DipperError, digest: UInt64)?
     var object: MadeObject?
+    /// Whether the disk need not be told of the object.
+    var isWritten = false
     /// Whether later calls have the object made anew.
     var isClosed = false
     /// Whether the object is not kept, because a newer one takes its place.
@@ -133,10 +137,21 @@ final class Make: SharedWork, @unchecked Sendable {
     /// Whether a call may join.
     var isCurrent: Bool { !isClosed && isValid }
 
+    /// The fetch that has brought, or will bring, the bytes: for this work itself or for its parent.
+    var root: Supply? { supply ?? parent?.root }
+
     /// The fetch that the work waits for, itself or through its parent.
     var fetch: Supply? {
         guard case .waiting = stage else { return nil }
-        return supply.map { $0.data == nil ? $0 : nil } ?? parent?.fetch
+        return root.flatMap { $0.basis == nil ? $0 : nil }
+    }
+
+    /// Whether the object is made.
+    var isMade: Bool {
+        switch stage {
+        case .writing, .ready: true
+        default: false
+        }
     }
 
     /// This work, and all that is made from its object.
@@ -206,15 +221,13 @@ final class StepRun: SharedWork, @unchecked Sendable {
 
     let key: CacheKey
     let source: Source
-    /// The supply whose bytes wait no longer when the step has ended.
-    let supply: Supply?
+    /// The number of bytes that wait for the step.
+    var waiting = 0
     var makes: [Make] = []
     var ticket: Workers.Ticket?
     private let cancelled = Atomic(false)
 
-    init(_ key: CacheKey, _ source: Source, _ supply: Supply?) {
-        (self.key, self.source, self.supply) = (key, source, supply)
-    }
+    init(_ key: CacheKey, _ source: Source) { (self.key, self.source) = (key, source) }
 
     var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
     func cancel() {
@@ -240,20 +253,21 @@ final class StepRun: SharedWork, @unchecked Sendable {
 }
 
 /// The writing of the stored form of an object.
-final class Write: @unchecked Sendable {
+final class Write: SharedWork, @unchecked Sendable {
     let object: MadeObject
     let origin: Origin
     let step: any ObjectStep
     let claim: Claim?
     let keepsBytes: Bool
-    /// Whether calls wait for the end.
+    /// Whether calls wait until the disk has the object.
     let isAwaited: Bool
     /// The work whose calls wait for the end.
     let makes: [Make]
     /// The work that looks for the object again when it is on disk.
     var blocked: [Make] = []
-    let ticket = Mutex<Workers.Ticket?>(nil)
+    var ticket: Workers.Ticket?
     private let begun = Atomic(false)
+    private let revoked = Atomic(false)
 
     init(
         _ object: MadeObject, _ origin: Origin, _ step: any ObjectStep, _ claim: Claim? = nil, keepsBytes: Bool = true,
@@ -263,8 +277,19 @@ final class Write: @unchecked Sendable {
         (self.keepsBytes, self.makes, isAwaited) = (keepsBytes, makes, !makes.isEmpty)
     }
 
+    /// The key of the object in memory, by which writes of one object are told from others.
+    var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
+    /// The key of the stored form.
+    var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
+
     /// Takes the write for the thread that carries it out, or for the one that drops it: the first gets it.
     func take() -> Bool { !begun.exchange(true, ordering: .acquiringAndReleasing) }
+
+    /// Whether a newer object takes the place of this one.
+    var isRevoked: Bool { revoked.load(ordering: .acquiring) }
+    func revoke() { revoked.store(true, ordering: .releasing) }
+
+    override func move(to want: Want, in engine: isolated Engine) { ticket?.move(to: engine.place(want, isNext: true)) }
 }
 
 /// All that is being done with the bytes of one key.
@@ -276,6 +301,11 @@ final class Bench {
     var deciding: [ObjectCall] = []
 
     var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty && deciding.isEmpty }
+
+    /// Whether it is not yet known what somebody comes to wait for.
+    var isLooking: Bool {
+        !deciding.isEmpty || makes.contains { if case .looking = $0.stage { true } else { false } }
+    }
 }
 
 /// The answer that an object was made from, without its bytes, and the call that has brought it.

@@ -68,12 +68,27 @@ extension EventHub {
 
     // MARK: Calls
 
-    /// Tells a call that memory has answered at once, from begin to end.
-    func hit(_ key: CacheKey, _ queue: FetchQueue, _ source: ResponseSource) {
+    /// Tells a call that no call for bytes stands for, from begin to end.
+    func call(_ key: CacheKey, _ queue: FetchQueue, _ result: Result<ResponseSource, DipperError>) {
         let id = wants(.calls) ? CacheEvent.ID.next() : nil
         tell(.calls, key, id, .callBegan(queue))
-        statistics.answered(source)
-        metrics.answered(source)
-        tell(.calls, key, id, .callAnswered(source))
+        callEnded(key, id, result)
+    }
+
+    @inline(__always)
+    func callEnded(
+        _ key: @autoclosure () -> CacheKey, _ id: @autoclosure () -> CacheEvent.ID?,
+        _ result: Result<ResponseSource, DipperError>
+    ) {
+        switch result {
+        case .success(let source):
+            statistics.answered(source)
+            metrics.answered(source)
+            tell(.calls, key(), id(), .callAnswered(source))
+        case .failure(let error):
+            statistics.failures.add(1, ordering: .relaxed)
+            metrics.failed(error)
+            tell(.calls, key(), id(), .callFailed(error))
+        }
     }
 }
