@@ -173,4 +173,26 @@ struct ImageEndTests {
         }
         try await ends.wait { $0.count == 600 }
     }
+
+    @Test("a task that is kept, also one with previews, keeps no cache alive", arguments: [false, true])
+    func keptTask(isOnDisk: Bool) async throws {
+        let isReleased = Box(false)
+        var tasks: [ImageTask] = []
+        do {
+            let notice = Canary(isReleased)
+            let test = TestImageCache(folder: isOnDisk ? TemporaryFolder() : nil) {
+                $0.data.observe { _ in withExtendedLifetime(notice) {} }
+            }
+            let address = url("progressive.jpg")
+            test.transport.script(address, [.body(ProgressivePhoto.file)])
+            let request = ImageRequest(address).with(\.showsPreviews, true)
+            for isFirst in [true, false] {
+                tasks.append(test.cache.getImage(request))
+                _ = try await tasks.last?.value
+                if isFirst { await test.forgetMemory() }
+            }
+        }
+        try await isReleased.wait { $0 }
+        #expect(tasks.allSatisfy { $0.state == .finished })
+    }
 }

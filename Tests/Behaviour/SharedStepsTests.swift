@@ -112,4 +112,89 @@ struct SharedStepsTests {
         _ = try await test.cache.data.getRemoteData(a).value
         #expect(try await test.pixels(a) == picture.pixels)
     }
+
+    @Test("what is made of a picture that is being written does not wait for ever, nor do later calls for either")
+    func written() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let held = HeldSerializer()
+        try test.script(a, picture)
+        func get(_ request: ImageRequest) -> ImageTask {
+            test.cache.getImage(request.with(\.waitsForDiskWrite, true).with(\.serializer, held.serializer))
+        }
+        var tasks = [get(short)]
+        try await held.entered.wait { $0 == 1 }
+        tasks += [get(long), get(short)]
+        try await second.count.wait { $0 == 1 }
+        held.stayOpen()
+        for task in tasks { _ = try await task.value }
+        #expect(try await get(long).value.pixels == picture.pixels)
+        await test.cache.idle()
+        #expect(test.cache.hasProcessedImage(for: short) && test.cache.hasProcessedImage(for: long))
+    }
+
+    @Test("what is asked for anew is kept, processed too, and displaces what was made of the bytes before")
+    func anew() async throws {
+        let newer = Image.sample(seed: 9)
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, picture, newer)
+        for request in [short, long] { try await test.load(request) }
+        let tasks = [short, long].map { test.cache.getRemoteImage($0) }
+        #expect(try await tasks[0].value.pixels == newer.inverted)
+        #expect(try await tasks[1].value.pixels == newer.pixels)
+        for isInMemory in [true, false] {
+            await test.cache.idle()
+            if !isInMemory { test.cache.clearMemory() }
+            for (request, pixels) in [(short, try newer.inverted), (long, newer.pixels)] {
+                let response = try await test.cache.getImage(request).response
+                #expect(response.image.pixels == pixels && response.source == (isInMemory ? .memory : .disk))
+            }
+        }
+    }
+
+    @Test("a picture of older bytes that waits to be written does not come to disk after one of newer bytes")
+    func olderWrite() async throws {
+        let newer = Image.sample(seed: 9)
+        let test = TestImageCache(folder: TemporaryFolder())
+        let held = HeldSerializer()
+        try test.script(a, picture, newer)
+        _ = try await test.cache.getImage(short.with(\.serializer, held.serializer)).value
+        try await held.entered.wait { $0 == 1 }
+        _ = try await test.cache.getRemoteImage(a).value
+        held.stayOpen()
+        await test.forgetMemory()
+        #expect(try await test.pixels(short) == newer.inverted)
+    }
+
+    @Test("pictures of two data caches are written beside each other, also when both wait for the same moment")
+    func twoCaches() async throws {
+        let other = TestCache(folder: TemporaryFolder())
+        let test = TestImageCache(folder: TemporaryFolder())
+        let held = HeldSerializer()
+        try test.script(a, picture)
+        other.transport.script(a, [.body(try Image.sample(seed: 9).png)])
+        let request = short.with(\.serializer, held.serializer).with(\.keepsOriginal, false)
+        for request in [request, request.with(\.originals, other.cache)] {
+            _ = try await test.cache.getImage(request).value
+        }
+        held.stayOpen()
+        await test.cache.idle()
+        await other.cache.idle()
+        #expect(test.cache.data.diskCount == 1 && other.cache.diskCount == 1)
+    }
+
+    @Test("a processor that fails is one failure of one call, and the picture before it is none")
+    func failingStep() async throws {
+        let test = TestImageCache()
+        try test.script(a, picture)
+        let failing = short.processed(by: ImageProcessors.Chain([first, Failing()]))
+        #expect(await test.error(failing) == .processingFailed)
+        await test.cache.idle()
+        let statistics = test.cache.data.statistics
+        #expect(statistics.failures == 1 && statistics.networkAnswers == 0)
+    }
+}
+
+private struct Failing: ImageProcessor {
+    var identifier: String { "failing" }
+    func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image { throw .processingFailed }
 }
