@@ -78,11 +78,7 @@ extension DataCache {
     }
 
     /// The interface of this cache for objects that are made from its bytes.
-    /// - Parameter watchesBytes: whether an object is out of date as soon as other bytes have taken the place of its own
-    ///   in memory.
-    package func objectSource(watchesBytes: Bool = false) -> ObjectSource {
-        ObjectSource(engine, defaults, watchesBytes: watchesBytes)
-    }
+    package func objectSource() -> ObjectSource { ObjectSource(engine, defaults) }
 
     /// Creates a cache of objects that are made from bytes.
     package func makeObjectCache(memory: ObjectTier, workers: Workers, _ listener: ObjectCache.Listener) -> ObjectCache

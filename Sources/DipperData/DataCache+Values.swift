@@ -94,7 +94,4 @@ extension DataCache {
         _ = store.listener.storeIfNil(StoreListener { [weak made] key in made?.forget(key) })
         return made
     }
-
-    /// The interface of this cache for its values.
-    private var valueSource: ObjectSource { objectSource(watchesBytes: true) }
 }

@@ -32,6 +32,8 @@ public final class DataCache: Sendable {
     let pressure: PressureRelay
     /// The cache of typed values, once there are any.
     let values = AtomicLazyReference<ObjectCache>()
+    /// The interface of this cache for its values.
+    let valueSource: ObjectSource
     /// The observation that adapts the memory tier's limits to the memory pressure.
     private let followsPressure: ChangeObservation
     private let ending = OnceTask()
@@ -75,6 +77,7 @@ public final class DataCache: Sendable {
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
                 inFlightLimit: configuration.inFlightLimit),
             events: events)
+        valueSource = ObjectSource(engine, defaults, watchesBytes: true)
         backlog.connect(engine)
         pressure = PressureRelay(configuration.memoryPressure, on: loop, onChange: events.pressed)
         followsPressure = pressure.follow { [weak memory = store.memory] in memory?.setPressure($0) }

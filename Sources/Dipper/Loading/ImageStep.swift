@@ -1,6 +1,5 @@
 import DipperData
 import Foundation
-import Synchronization
 
 /// The codecs and limits that all pictures of a cache are made with.
 struct ImageTools: Sendable {
@@ -13,27 +12,21 @@ final class ImageStep: ObjectStep {
     /// The options of a request with the processors up to this step.
     let options: ResolvedOptions
     private let tools: ImageTools
-    private let earlier = AtomicLazyReference<ImageStep>()
+    let before: (any ObjectStep)?
+    let isWholePath: Bool
 
+    /// Processors are code of the program's own: they are asked here, on the caller's thread.
     init(_ options: ResolvedOptions, _ tools: ImageTools) {
         (self.options, self.tools) = (options, tools)
+        let processors = options.chain.processors
+        before = processors.isEmpty ? nil : ImageStep(options.withoutLastProcessor, tools)
+        // The decoder makes the size that the first processor asks for.
+        isWholePath = processors.count < 2 && (processors.isEmpty || options.chain.decodeTarget != nil)
     }
 
     var suffix: String { options.keySuffix }
     /// A picture that was added without processors is the original of all pictures of its key.
     var addedSuffix: String { isStored ? suffix : "" }
-
-    var before: (any ObjectStep)? {
-        guard isStored else { return nil }
-        if let earlier = earlier.load() { return earlier }
-        return earlier.storeIfNil(ImageStep(options.withoutLastProcessor, tools))
-    }
-
-    /// The decoder makes the size that the first processor asks for.
-    var isWholePath: Bool {
-        let processors = options.chain.processors
-        return processors.count < 2 && (processors.isEmpty || options.chain.decodeTarget != nil)
-    }
 
     // MARK: Making
 
