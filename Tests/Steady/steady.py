@@ -5,8 +5,8 @@
 
 PROGRAM is the built test program. With --load, stress-ng keeps that many processes busy meanwhile. A run that takes
 longer than --limit seconds counts as hung: its running tests and the stacks of all threads are shown, and it is killed.
-With --again, up to ten tests that failed run again, alone, that many times at most; those that pass then are named as
-flaky, and each of them is a fault to find. The exit status is 1 if a run failed or hung.
+With --again, up to ten tests that failed or hung run again, alone, that many times at most; those that pass then are
+named as flaky, and each of them is a fault to find. The exit status is 1 if a run failed or hung.
 """
 
 import argparse
@@ -50,8 +50,9 @@ def tell(run):
 
 
 def again(command, run, times):
-    """Runs the failed tests of a run again, one at a time. Returns whether each has passed at last."""
-    if run.hung or not run.ids or len(run.ids) > 10 or len(run.ids) < len(run.failures):
+    """Runs the failed and hung tests of a run again, one at a time. Returns whether each has passed at last."""
+    unnamed = len(run.ids) < len(run.failures) or (run.hung and not run.is_complete)
+    if not run.ids or len(run.ids) > 10 or unnamed:
         return False
     stubborn = []
     for test, identifier in sorted(run.ids.items()):

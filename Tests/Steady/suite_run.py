@@ -32,12 +32,15 @@ class SuiteRun:
         self.hung = []
         self.stacks = ""
         self.failures = {}
-        # The identifiers of the failed tests, by their names.
+        # The identifiers of the failed and hung tests, by their names.
         self.ids = {}
         self.recovered = False
         self.tests = 0
+        # Whether all tests have ended, but those that hung.
+        self.is_complete = False
         self._names = {}
         self._running = {}
+        self._ended = set()
         self._rest = b""
 
     @property
@@ -61,6 +64,9 @@ class SuiteRun:
                         self._read(events)
                         if time.monotonic() - start > self.limit:
                             self.hung = sorted(self._running.values()) or ["(no test was running)"]
+                            self.ids.update({name: test for test, name in self._running.items()})
+                            open_tests = set(filter(is_function, self._names)) - self._ended
+                            self.is_complete = open_tests <= set(self._running)
                             self.stacks = stacks(process.pid) if self.shows_stacks else ""
                             break
                         time.sleep(0.1)
@@ -94,7 +100,10 @@ class SuiteRun:
         kind = event["kind"]
         if kind == "testStarted" and is_function(test):
             self._running[test] = self._names.get(test, test)
+        elif kind == "testSkipped":
+            self._ended.add(test)
         elif kind == "testEnded":
+            self._ended.add(test)
             if self._running.pop(test, None):
                 self.tests += 1
         elif kind == "issueRecorded" and not event.get("issue", {}).get("isKnown"):
