@@ -52,8 +52,10 @@ struct ResumeServerTests {
             $0.network.maximumBodySize = size
             $0.progressInterval = .zero
         } _: { server, cache async throws in
+            cache.fastQueue.isSuspended = true
             let task = cache.getData(server.url("\(path)?etag=v&cut=200000&times=1\(fault)"))
                 .onProgress { progress in heard.update { $0.append(progress) } }
+            cache.fastQueue.isSuspended = false
             #expect(try await task.value == body)
             await cache.idle()
             #expect(heard.value.allSatisfy { $0.expected == size && $0.received <= size })

@@ -192,6 +192,29 @@ struct SharedStepsTests {
         let statistics = test.cache.data.statistics
         #expect(statistics.failures == 1 && statistics.networkAnswers == 0)
     }
+
+    @Test("a call that is cancelled takes no transfer away from one that is still looking at the disk")
+    func lookingWhileCancelled() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let plain = test.cache.getImage(a)
+        let transfer = try await test.transport.nextTransfer()
+        let processed = test.cache.getImage(short)
+        plain.cancel()
+        try await test.passThrough()
+        transfer.finish(with: try picture.png)
+        #expect(try await processed.value.pixels == picture.inverted)
+        #expect(test.transport.transfers(of: a).count == 1)
+    }
+
+    @Test("a call of the lowest priority is demoted like any other")
+    func lowest() async throws {
+        let test = TestImageCache()
+        test.cache.getImage(ImageRequest(a).with(\.priority, Priority(0)))
+        let transfer = try await test.transport.nextTransfer()
+        test.cache.moveTaskToSlowQueue(a)
+        try await transfer.wait { $0.queue == .slow }
+    }
+
 }
 
 private struct Failing: ImageProcessor {
