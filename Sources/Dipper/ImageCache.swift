@@ -238,9 +238,9 @@ public final class ImageCache: Sendable {
         switch originals.use(of: entry.info, for: request) {
         case .fresh:
             originals.noteMemoryHit(task.key, task.requestedQueue)
-            task.finish(.success(ImageResponse(options.handOut(image), source: .memory, info: entry.info)))
+            task.finish(atOnce: ImageResponse(options.handOut(image), source: .memory, info: entry.info))
         case .stale:
-            task.finish(.success(ImageResponse(options.handOut(image), source: .stale, info: entry.info)))
+            task.finish(atOnce: ImageResponse(options.handOut(image), source: .stale, info: entry.info))
         case .staleWhileRevalidating:
             if originals !== data { backlog.follow(originals) }
             // The claim comes first: what is removed from now on is not kept.
@@ -249,9 +249,8 @@ public final class ImageCache: Sendable {
                 objects, origin(of: task.request, options), step(options), claim,
                 originals.renewal(of: request.with(\.callbackQueue, .inPlace)))
             task.finish(
-                .success(
-                    ImageResponse(
-                        options.handOut(image), source: .stale, info: entry.info, revalidation: newer)))
+                atOnce: ImageResponse(
+                    options.handOut(image), source: .stale, info: entry.info, revalidation: newer))
         case .revalidate:
             return false
         }

@@ -36,7 +36,9 @@ public final class ImageTask: FetchTask {
     public let requestedQueue: FetchQueue
     let options: ResolvedOptions
     let callbackQueue: CallbackQueue
-    private let feed = TaskFeed<Event>()
+    /// The answer of memory; `nil` if it has none.
+    private let hit = AtomicLazyReference<Hit>()
+    private let madeFeed = AtomicLazyReference<Feed>()
     /// The call; `nil` if memory has answered.
     private let call = AtomicLazyReference<ObjectCall>()
 
@@ -51,6 +53,17 @@ public final class ImageTask: FetchTask {
             self.key = key
             self.imageKey = imageKey
         }
+    }
+
+    /// Delivers news to listeners. A call that memory answers often has none, and no feed.
+    private final class Feed: Sendable {
+        let news = TaskFeed<Event>()
+    }
+
+    private final class Hit: Sendable {
+        let response: ImageResponse
+
+        init(_ response: ImageResponse) { self.response = response }
     }
 
     init(
@@ -79,8 +92,9 @@ public final class ImageTask: FetchTask {
     /// The property may return before the call's hooks have run. See ``ImageResponse``.
     public var response: ImageResponse {
         get async throws(DipperError) {
+            if let hit = hit.load() { return hit.response }
             let result = await withTaskCancellationHandler {
-                await withUnsafeContinuation { feed.wait($0) }
+                await withUnsafeContinuation { feed.news.wait($0) }
             } onCancel: {
                 cancel()
             }
@@ -119,7 +133,7 @@ public final class ImageTask: FetchTask {
 
     /// The present state of the task.
     public var state: State {
-        if let outcome = feed.outcome { return Self.state(outcome) }
+        if let outcome = answer { return Self.state(outcome) }
         switch call.load()?.stage {
         case .looking: return .waiting
         case .making: return .decoding
@@ -132,7 +146,7 @@ public final class ImageTask: FetchTask {
             case .finished, .failed: return .decoding
             }
         // The cache has answered, and the picture is being handed out.
-        case nil: return feed.outcome.map(Self.state) ?? (call.load() == nil ? .waiting : .decoding)
+        case nil: return answer.map(Self.state) ?? (call.load() == nil ? .waiting : .decoding)
         }
     }
 
@@ -164,29 +178,46 @@ public final class ImageTask: FetchTask {
         _ = decided.storeIfNil(Names(askedRequest.with(\.data, request), key, options.key(key)))
     }
 
+    private var feed: Feed {
+        if let feed = madeFeed.load() { return feed }
+        let made = Feed()
+        // There is no listener yet, so there is no hook to call.
+        if let hit = hit.load() { _ = made.news.end(.success(hit.response), on: callbackQueue) {} }
+        return madeFeed.storeIfNil(made)
+    }
+
     /// The result; `nil` until the task has ended.
-    var answer: Result<ImageResponse, DipperError>? { feed.outcome }
+    var answer: Result<ImageResponse, DipperError>? {
+        hit.load().map { .success($0.response) } ?? madeFeed.load()?.news.outcome
+    }
+
+    /// Ends the task, which nobody has yet, with the answer of memory.
+    func finish(atOnce response: ImageResponse) { _ = hit.storeIfNil(Hit(response)) }
 
     /// Ends the task, once.
     func finish(_ result: Result<ImageResponse, DipperError>) {
-        if feed.end(result, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
+        if hit.load() == nil, feed.news.end(result, on: callbackQueue, { self.flush() }) {
+            Afterwards.run { self.flush() }
+        }
     }
 
     fileprivate func tellPreview(_ image: Image) {
-        if feed.preview(options.handOut(image), on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
+        if feed.news.preview(options.handOut(image), on: callbackQueue, { self.flush() }) {
+            Afterwards.run { self.flush() }
+        }
     }
 
     fileprivate func hear(_ news: FetchNews) {
-        if feed.hear(news, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
+        if feed.news.hear(news, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
     }
 
     /// Adds a hook. The methods of `FetchTask`, such as `onEnd`, add hooks of each kind.
     public func add(_ hook: TaskHook<ImageResponse>) {
         if case .progress = hook { call.load()?.wantProgress() }
-        if feed.add(hook, on: callbackQueue, { self.flush() }) { flush() }
+        if feed.news.add(hook, on: callbackQueue, { self.flush() }) { flush() }
     }
 
-    private func flush() { feed.flush() }
+    private func flush() { feed.news.flush() }
 
     // MARK: Events
 
@@ -202,7 +233,7 @@ public final class ImageTask: FetchTask {
     /// ```
     @discardableResult
     public func onPreview(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        if feed.add(preview: body, on: callbackQueue, { self.flush() }) { flush() }
+        if feed.news.add(preview: body, on: callbackQueue, { self.flush() }) { flush() }
         return self
     }
 
@@ -219,7 +250,7 @@ public final class ImageTask: FetchTask {
     /// ```
     public var events: AsyncStream<Event> {
         call.load()?.wantProgress()
-        return feed.events(present: state) { [weak self] in self?.feed.forget(stream: $0) }
+        return feed.news.events(present: state) { [weak self] in self?.feed.news.forget(stream: $0) }
     }
 }
 
