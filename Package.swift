@@ -19,7 +19,6 @@ let package = Package(
         .default(enabledTraits: ["GIF", "WebP", "AVIF"]),
     ],
     dependencies: [
-        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
@@ -41,6 +40,7 @@ let package = Package(
         .systemLibrary(
             name: "CMnl", pkgConfig: "libmnl",
             providers: [.apt(["libmnl-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg-dev"])]),
@@ -61,8 +61,7 @@ let package = Package(
         .target(
             name: "DipperData",
             dependencies: [
-                "CCrypto", "CCurl", "CMnl", "CXXHash", "CZlib", "ProcessShims",
-                .product(name: "GRDB", package: "GRDB.swift"),
+                "CCrypto", "CCurl", "CMnl", "CSQLite", "CXXHash", "CZlib", "ProcessShims",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "DequeModule", package: "swift-collections"),
@@ -72,7 +71,6 @@ let package = Package(
             name: "Dipper",
             dependencies: [
                 "DipperData", "CodecShims", "CPixels", "ProcessShims", "CLCMS", "CPixman", "CXXHash",
-                .product(name: "HeapModule", package: "swift-collections"),
                 .target(name: "CGIF", condition: .when(traits: ["GIF"])),
                 .target(name: "CWebP", condition: .when(traits: ["WebP"])),
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),

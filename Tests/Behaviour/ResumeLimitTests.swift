@@ -59,16 +59,11 @@ struct ResumeLimitTests {
         let folder = TemporaryFolder()
         var test = TestCache(folder: folder)
         try await begin(["old"], 4_000, test)
-        await test.cache.shutdown()
-        for file in folder.files {
-            let times = [
-                timeval(tv_sec: time(nil) - 8 * 86_400, tv_usec: 0),
-                timeval(tv_sec: time(nil) - 8 * 86_400, tv_usec: 0),
-            ]
-            #expect(utimes(folder.path + "/" + file, times) == 0)
-        }
-        test = TestCache(folder: folder)
+        test.date.advance(by: 6 * 86_400)
         try await begin(["new"], 4_000, test)
+        test.cache.removeExpired()
+        await test.cache.synchronize()
+        test.date.advance(by: 2 * 86_400)
         test.cache.removeExpired()
         test = await test.reopened(folder)
         #expect(try await continued(["old", "new"], test) == ["new"])

@@ -17,13 +17,16 @@ struct FolderFiles {
             guard lstat(folder.path + "/" + path, &status) == 0 else { continue }
             if status.st_mode & 0o077 != 0 { open.append(path) }
             guard status.st_mode & S_IFMT == S_IFREG else { continue }
-            if path.hasPrefix("partial/") { partials += 1 }
             if path.hasPrefix("index-") { hasBrokenIndex = true }
             if path == "index.sqlite" { indexIdentity = UInt64(status.st_ino) }
             if path.hasPrefix("index"), path.hasSuffix(".sqlite") || path.hasSuffix("-wal") {
                 indexFiles.append(folder.path + "/" + path)
             }
             guard path.hasPrefix("blobs/") || path.hasPrefix("staging/") else { continue }
+            if path.hasSuffix("-partial") {
+                partials += 1
+                continue
+            }
             recordBytes += Int(status.st_size)
             if path.hasPrefix("blobs/") { records.append(folder.path + "/" + path) }
         }

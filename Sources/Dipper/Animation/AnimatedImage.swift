@@ -77,9 +77,9 @@ public final class AnimatedImage: Sendable {
     private let content: FrameSource.Content
     private let scale: Double
     private let time: TimeSource
-    private let timers: TimerQueue
-    /// The thread of the timers of all players.
-    private static let timerThread = SeparateThread()
+    private let alarm: Alarm
+    /// The thread of the alarms of all players.
+    private static let alarmThread = SeparateThread()
     let player: Mutex<Player>
 
     /// Creates a player, which ``start()`` starts.
@@ -100,7 +100,7 @@ public final class AnimatedImage: Sendable {
         scale = image.scale
         frameCount = image.animation?.frameCount ?? 1
         time = TimeSource(options.clock)
-        timers = TimerQueue(time, on: Self.timerThread)
+        alarm = Alarm(time, on: Self.alarmThread)
         var frames: [(picture: Image, delay: Duration)]?
         if options.processors.isEmpty, let preloaded = image.animation?.preloaded, !preloaded.isEmpty {
             frames = preloaded.map { ($0.image.at(scale: image.scale), options.delays.delay(of: $0.duration)) }
@@ -112,7 +112,7 @@ public final class AnimatedImage: Sendable {
     }
 
     deinit {
-        timers.end()
+        alarm.cancel()
         let (source, streams) = player.withLock { ($0.source, $0.hooks.streams.values) }
         source?.abandon()
         for stream in streams { stream.finish() }
@@ -205,7 +205,7 @@ public final class AnimatedImage: Sendable {
         work.leftovers.end()
         work.leftovers = Leftovers()
         if let due = work.wakeTime {
-            timers.schedule(at: due) { [weak self] in self?.handle { schedule, now in schedule.woken(now) } }
+            alarm.set(at: due) { [weak self] in self?.handle { schedule, now in schedule.woken(now) } }
         }
         if let source = work.source {
             source.decodeNext { [weak self, weak source] result in

@@ -33,6 +33,16 @@ public final class ImageBinding: Sendable {
         var token = 0
         /// The number of the latest picture that was set.
         var setting = 0
+        /// The actions that have been decided and not yet performed, from the first.
+        var steps: ArraySlice<Step> = []
+        var isPerforming = false
+
+        /// Removes the action that is performed next.
+        mutating func nextStep() -> Step? {
+            let next = steps.popFirst()
+            if next == nil { isPerforming = false }
+            return next
+        }
     }
 
     /// An action, and the number of the picture that it is for.
@@ -41,21 +51,12 @@ public final class ImageBinding: Sendable {
         let setting: Int
     }
 
-    /// The performer of a binding's actions. What is left over from a turn goes to the display's queue, because the
-    /// display is called there and nowhere else.
-    private struct Performer: ActionPerformer {
-        let binding: ImageBinding
-
-        func perform(_ step: Step) { binding.perform(step) }
-        func handOver(_ rest: @escaping @Sendable () -> Void) { binding.queue.perform(rest) }
-    }
-
     private let target: Target
     private let cache: ImageCache
     private let queue: CallbackQueue
     /// The options for pictures that are set without options.
     public let options: DisplayOptions
-    private let link: StateDriver<Link, Step>
+    private let link: Mutex<Link>
     private let pressure = AtomicLazyReference<ChangeObservation>()
 
     /// Creates a binding for a display that is on screen.
@@ -73,7 +74,7 @@ public final class ImageBinding: Sendable {
         self.cache = cache
         self.queue = queue
         self.options = options
-        link = StateDriver(Link(state: DisplayState(), options: options))
+        link = Mutex(Link(state: DisplayState(), options: options))
         let observation = cache.observeMemoryPressure { [weak self] in self?.press($0) }
         _ = pressure.storeIfNil(observation)
     }
@@ -259,14 +260,16 @@ public final class ImageBinding: Sendable {
     ///   call.
     private func change(token: Int? = nil, _ event: (inout DisplayState) -> [DisplayState.Action]) {
         guard target.display != nil else { return giveUp() }
-        let old = link.apply(for: Performer(binding: self)) { link, steps -> DisplayState in
+        let (old, isFirst) = link.withLock { link -> (DisplayState, Bool) in
             // Kept until the end, because nothing must be freed while the lock is held.
             let old = link.state
-            guard token == nil || token == link.token else { return old }
-            steps += event(&link.state).map { Step(action: $0, setting: link.setting) }
-            return old
+            guard token == nil || token == link.token else { return (old, false) }
+            link.steps += event(&link.state).map { Step(action: $0, setting: link.setting) }
+            return (old, !exchange(&link.isPerforming, with: true))
         }
         withExtendedLifetime(old) {}
+        guard isFirst else { return }
+        while let step = link.withLock({ $0.nextStep() }) { perform(step) }
     }
 
     /// Ends the call and the player, because the display is gone.

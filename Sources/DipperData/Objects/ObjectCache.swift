@@ -36,7 +36,7 @@ package final class ObjectCache: Sendable {
     package let memory: ObjectTier
     package let workers: Workers
     let listener: Listener
-    nonisolated(unsafe) let state = State()
+    let state = State()
     /// The objects that the program has added, until their stored forms are on disk.
     private let staged = Mutex<[CacheKey: MadeObject]>([:])
 

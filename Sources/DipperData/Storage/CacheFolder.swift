@@ -7,7 +7,7 @@ import Foundation
 /// The cache refuses a folder without a marker, with a marker of another format, or of another user, and changes
 /// nothing there.
 enum CacheFolder {
-    static let format = 3
+    static let format = 4
     static let markerName = "dipper-cache"
 
     /// Opens the folder. Creates the folder if it is missing, and marks it if it is empty.

@@ -1,5 +1,5 @@
+import CSQLite
 import Foundation
-import GRDB
 
 /// An operation that the disk tier asks of a disk.
 package enum DiskOperation: Sendable {
@@ -24,9 +24,9 @@ extension DiskFaults {
     func checkIndex(_ operation: DiskOperation) throws {
         switch error(for: operation) {
         case nil: return
-        case ENOSPC?: throw DatabaseError(resultCode: .SQLITE_FULL)
-        case EROFS?: throw DatabaseError(resultCode: .SQLITE_READONLY)
-        default: throw DatabaseError(resultCode: .SQLITE_IOERR)
+        case ENOSPC?: throw SQLiteError(code: SQLITE_FULL)
+        case EROFS?: throw SQLiteError(code: SQLITE_READONLY)
+        default: throw SQLiteError(code: SQLITE_IOERR)
         }
     }
 }

@@ -8,9 +8,9 @@ public struct StoreReport: Sendable, Hashable {
     public var bytes = 0
     /// The number of damaged entries, whose bytes were not those that had been written. The cache has removed them.
     public var damaged = 0
-    /// The number of index rows without an entry, which interrupted writes left. The cache has removed them.
+    /// The number of entries whose files were missing or incomplete, as after a power cut. The cache has removed them.
     public var unfinished = 0
-    /// The number of files that had no index row. The cache has listed them again.
+    /// The number of files that belonged to no entry, which interrupted writes left. The cache has removed them.
     public var unlisted = 0
     /// The number of entries that another ``RecordCodec`` has encoded, or that the configured codec refuses. They are
     /// not damaged, and the cache leaves them alone.
@@ -40,7 +40,7 @@ extension DiskTier {
         return nil
     }
 
-    /// Calls `body` with each entry, in the order of the file names.
+    /// Calls `body` with each entry, in no particular order.
     /// - Returns: `false` if entries may be missing because another process holds the index, because the index could
     ///   not be read, because it was damaged and made anew, or because it or the folder has been replaced or removed
     ///   meanwhile. `true`, without any entry, if there is no index for another reason.
@@ -49,11 +49,11 @@ extension DiskTier {
         let opened = opened
         guard let index = presentIndex else { return opened.index == nil && !opened.isIndexHeld }
         do {
-            var last = ""
+            var last: Int?
             var removals = staged.withLock { $0.area.removals }
             while case let rows = try index.rows(after: last, limit: 256), let end = rows.last {
                 for row in present(rows, removals) { body(CachedEntry(row)) }
-                last = end.name
+                last = end.id
                 removals = staged.withLock { $0.area.removals }
             }
             return presentIndex === index && !self.opened.isIndexNew
@@ -64,18 +64,19 @@ extension DiskTier {
     }
 
     func details(of key: CacheKey) -> CachedEntry? {
-        guard let row = try? presentIndex?.row(options.naming.name(key)), row.key == key.string else { return nil }
+        guard let row = try? presentIndex?.row(EntryIndex.id(of: key)), row.key == key.string else { return nil }
         return present([row]).first.map(CachedEntry.init)
     }
 
-    /// Returns the file of an entry, which begins with the body. Returns `nil` if there is no entry, if the entry is
-    /// too small to have a file, or if its body is compressed or encoded by a codec.
+    /// Returns the file of an entry's body. Returns `nil` if there is no entry, if the entry is too small to have a file,
+    /// or if its body is compressed or encoded by a codec.
     func file(for key: CacheKey) -> URL? {
-        let name = options.naming.name(key)
-        guard let files = opened.files, files.layout(of: name)?.coding == .identity, info(of: key) != nil else {
-            return nil
-        }
-        return URL(fileURLWithPath: files.location(name))
+        let opened = opened
+        guard info(of: key) != nil, let content = try? opened.index?.content(EntryIndex.id(of: key)),
+            let blob = content.blob, let files = opened.files,
+            content.trailer.withUnsafeBytes({ EntryRecord.layout($0, size: nil) })?.coding == .identity
+        else { return nil }
+        return URL(fileURLWithPath: files.location(blob))
     }
 
     /// Verifies every entry, removes damaged ones and corrects the index.

@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 
 /// Opening of the store, and reopening when the folder or the index was lost.
 extension DiskTier {
@@ -9,8 +8,7 @@ extension DiskTier {
     func reopen(isWaiting: Bool = true) {
         let old = opened
         guard !old.isClosed else { return }
-        var new = open(isWaiting)
-        if old.isIndexHeld, old.foundAbandoned { new.foundAbandoned = true }
+        let new = open(isWaiting)
         if let problem = new.problem, problem.isRefusal, problem != old.problem {
             logger.error("the cache keeps nothing on disk: \(problem.description)")
         }
@@ -36,13 +34,11 @@ extension DiskTier {
                 new.files = try BlobFiles(root: folder, faults: options.faults)
             } catch {
                 complain("the folder cannot be written: nothing is kept on disk", error)
-                new.files = try? BlobFiles(readingOnly: folder, faults: options.faults)
-                new.problem = StoreProblem("\(error)", isReadable: new.files != nil)
+                openReadingOnly(folder, &new)
+                new.problem = StoreProblem("\(error)", isReadable: new.index != nil)
             }
-            guard let files = new.files else { return new }
-            new.foundAbandoned = files.foundAbandoned
-            new.partials = PartialFiles(root: folder, files: files, codec: options.recordCodec)
-            guard let staging = files.staging else { return new }
+            guard let staging = new.files?.staging else { return new }
+            new.abandoned = staging.abandoned()
             try openIndex(in: folder, staging.folder, isWaiting, &new)
         } catch let refusal as FolderRefusal {
             return Opened(problem: StoreProblem("\(refusal)", isRefusal: true))
@@ -53,6 +49,12 @@ extension DiskTier {
             new.problem = StoreProblem("\(error)")
         }
         return new
+    }
+
+    private func openReadingOnly(_ folder: Folder, _ new: inout Opened) {
+        guard let path = IndexFile.pathReadingOnly(in: folder) else { return }
+        new.files = try? BlobFiles(readingOnly: folder, faults: options.faults)
+        new.index = try? EntryIndex(readingOnly: path)
     }
 
     private func openIndex(
@@ -101,7 +103,7 @@ extension DiskTier {
                 self.logger.warning("the index is damaged and is made anew", metadata: ["error": "\(error)"])
                 _ = try? file.next(staging.folder)
             }
-            try? failed.close()
+            failed.close()
             self.reopen()
         }
     }
@@ -117,22 +119,23 @@ extension DiskTier {
     /// Reopens the store if its folder has been removed, or if another process has set the index aside.
     func reopenIfLost() {
         let opened = opened
-        if opened.isPresent { return }
+        if opened.isPresent, opened.files?.isReadOnly == false { return }
         if opened.indexFile?.isCurrent == false {
             logger.notice("the folder has changed behind the cache's back and is opened again")
         }
         reopen()
     }
 
-    /// Compares files and index in the background if they may differ: after the machine was rebooted, after a store
-    /// ended without closing, if the index is new, and if an earlier comparison was not finished.
+    /// Compares rows and files in the background if they may differ: after the machine was rebooted, after a store ended
+    /// without closing, if the index is new, and if an earlier comparison was not finished.
     private func sweepIfDue() {
-        guard let index = opened.index, let files = opened.files else { return }
+        let opened = opened
+        guard let index = opened.index, let staging = opened.files?.staging else { return }
         do {
-            let isLost = try index.isNew ? !files.shards().isEmpty : index.sweptBoot() != options.boot
-            if isLost || opened.foundAbandoned { try index.beginSweep(boot: options.boot) }
-            guard let position = try index.sweepPosition() else { return }
-            start(Sweep(index, from: position, isNoted: true), .background)
+            if !opened.abandoned.isEmpty || index.isNew { try index.setSwept(nil) }
+            // From now on the index remembers.
+            staging.remove(opened.abandoned)
+            if try index.sweptBoot() != options.boot { start(Sweep(index, isNoted: true), .background) }
         } catch {
             indexFailed(error)
         }

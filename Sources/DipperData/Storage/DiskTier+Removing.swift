@@ -2,42 +2,29 @@ import Foundation
 
 /// Removals and evictions, which the writer thread carries out.
 extension DiskTier {
-    /// Removes an entry that was found damaged, unless another one has replaced it since: the entry is checked again
-    /// while nothing else can change it.
-    func removeDamaged(_ name: String) {
+    /// Removes a row that was found damaged, unless another one has replaced it since.
+    /// - Returns: whether there was such a row.
+    @discardableResult
+    func removeDamaged(_ id: Int, _ table: EntryIndex.Table = .entry, _ content: EntryIndex.Content) -> Bool {
+        let opened = opened
+        guard opened.files?.isReadOnly == false else { return false }
         do {
-            guard try removeIfDamaged(name) else { return }
-            logger.warning("an entry was damaged and has been removed", metadata: ["file": "\(name)"])
+            guard let blobs = try opened.index?.remove(id, from: table, ifStill: content) else { return false }
+            remove(blobs)
+            logger.warning("an entry was damaged and has been removed")
+            return true
         } catch {
             indexFailed(error)
+            return false
         }
     }
 
-    /// Removes an entry if it is damaged.
-    /// - Parameter key: a key under which the index lists the entry. The entry also counts as damaged if the index
-    ///   still has this key for it and its record has another one.
-    /// - Returns: `true` if the entry was damaged.
-    func removeIfDamaged(_ name: String, of key: String? = nil) throws -> Bool {
-        let opened = opened
-        guard let files = opened.files, !files.isReadOnly, let index = opened.index else { return false }
-        return try index.remove(name) { listed, small in
-            let isWhole = { (bytes: UnsafeRawBufferPointer) in
-                // Without the codec, which must not be called here: a checksum suffices to tell damage.
-                guard let found = RecordFormat().decode(bytes, takeBody: { _ in Data() }).key else { return false }
-                return key == nil || listed != key || found.string == key
-            }
-            do {
-                if let file = try files.read(name) {
-                    defer { free(file.bytes) }
-                    if isWhole(UnsafeRawBufferPointer(start: file.bytes, count: file.count)) { return true }
-                    files.remove(name)
-                }
-            } catch {
-                // The file may be readable later.
-                return true
-            }
-            return small?.withUnsafeBytes(isWhole) ?? false
-        }
+    /// Removes some of the selected entries, with their files.
+    /// - Returns: what was removed, and what is left to remove.
+    func removeSome(of selection: EntryIndex.Selection, _ index: EntryIndex) throws -> EntryIndex.Removed {
+        let removed = try index.removeSome(of: selection)
+        remove(removed.blobs)
+        return removed
     }
 
     /// Removes expired entries, then others in the order of eviction, if the entries exceed the size limit. Removes
@@ -48,9 +35,7 @@ extension DiskTier {
         guard let limit = sizeLimit, let index = opened.index, opened.files?.isReadOnly == false,
             let totals = try? index.totals(), totals.bytes > limit
         else { return }
-        let time = now().timeIntervalSince1970
-        var job = Eviction(
-            .oldest(untilSize: limit - limit / 10, now: time), .overLimit, atOnce: limit, isFirstExpired: true)
+        var job = Eviction(.oldest(untilSize: limit - limit / 10), .overLimit, atOnce: limit, isFirstExpired: true)
         do {
             guard try job.step(self) else { return job.tell(self) }
         } catch {
@@ -66,16 +51,19 @@ extension DiskTier {
 
     /// Removes entries in the order of eviction, in the background, until at most `size` bytes are left.
     func trim(toSize size: Int) {
-        let time = now().timeIntervalSince1970
-        start(Eviction(.oldest(untilSize: max(0, size), now: time), .overLimit)) { $0.tell(self) }
+        start(Eviction(.oldest(untilSize: max(0, size)), .overLimit)) { $0.tell(self) }
     }
 
-    /// Removes expired entries and old partial bodies, in the background.
+    /// Removes expired entries and partial bodies, in the background.
     func removeExpiredLater() {
-        start(Eviction(.expired(at: now().timeIntervalSince1970), .expired)) { job in
+        let time = now().timeIntervalSince1970
+        start(Eviction(.expired(at: time), .expired)) { job in
             job.tell(self)
-            // Partial bodies have an age limit of their own.
-            self.opened.partials?.trimToLife(now: Date().timeIntervalSince1970)
+            do {
+                self.remove(try self.opened.index?.removePartials(expiredAt: time) ?? [])
+            } catch {
+                self.indexFailed(error)
+            }
         }
     }
 

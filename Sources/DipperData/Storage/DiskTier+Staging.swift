@@ -39,17 +39,14 @@ extension DiskTier {
         _ record: EntryRecord, _ durability: Durability = .relaxed, claim: Claim? = nil, isLatest: Bool = false,
         by job: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
     ) {
-        let beginning = partials.withLock { $0.remove(record.key) }
-        _ = consume beginning
+        let permit = Permit(record.value.info, claim, isLatest: isLatest)
         stage(
-            .write(record), for: record.key, durability,
-            permit: Permit(record.value.info, claim, isLatest: isLatest),
-            whenDone: events?.beginWrite(record.key, record.value.data.count, of: job, whenDone) ?? whenDone)
+            .write(record), for: .init(key: record.key), durability,
+            whenDone: events?.beginWrite(record.key, record.value.data.count, of: job, whenDone) ?? whenDone
+        ) { permit.isGranted(in: .disk, by: self.history) }
     }
 
-    func remove(_ key: CacheKey) {
-        stage(.remove, for: key, .relaxed, permit: nil, whenDone: nil)
-    }
+    func remove(_ key: CacheKey) { stage(.remove, for: .init(key: key)) }
 
     /// Waits for the staged write of an entry that the caller already has. If the entry must be durable and no write is
     /// staged, flushes the entry on disk to the device, or writes `record` if that fails or the entry is not on disk.
@@ -69,10 +66,14 @@ extension DiskTier {
             if self.join(key, durability, whenDone) { return }
             if self.flush(key) { return whenDone(true) }
             guard let record else { return whenDone(false) }
-            self.stage(.write(record), for: key, durability, permit: Permit(record.value.info, claim, isLatest: true)) {
-                // If this record was refused, a newer entry may have been staged.
-                if $0 || !self.join(key, durability, whenDone) { whenDone($0) }
-            }
+            let permit = Permit(record.value.info, claim, isLatest: true)
+            self.stage(
+                .write(record), for: .init(key: key), durability,
+                whenDone: {
+                    // If this record was refused, a newer entry may have been staged.
+                    if $0 || !self.join(key, durability, whenDone) { whenDone($0) }
+                }
+            ) { permit.isGranted(in: .disk, by: self.history) }
         }
         if !isRunning { whenDone(false) }
     }
@@ -80,7 +81,7 @@ extension DiskTier {
     private func join(
         _ key: CacheKey, _ durability: Durability, _ whenDone: @escaping @Sendable (Bool) -> Void
     ) -> Bool {
-        staged.withLock { $0.area.join(key, durability, whenDone: whenDone) }
+        staged.withLock { $0.area.join(.init(key: key), durability, whenDone: whenDone) }
     }
 
     private enum Staging {
@@ -90,24 +91,29 @@ extension DiskTier {
         case refused
     }
 
-    private func stage(
-        _ change: StagingArea.Change, for key: CacheKey, _ durability: Durability, permit: Permit?,
-        whenDone: (@Sendable (Bool) -> Void)?
+    /// Stages a change in place of the one that waits for its slot.
+    /// - Parameter isAllowed: whether the change may still be made. Called under the lock.
+    func stage(
+        _ change: StagingArea.Change, for slot: StagingArea.Slot, _ durability: Durability = .relaxed,
+        whenDone: (@Sendable (Bool) -> Void)? = nil, ifAllowed isAllowed: () -> Bool = { true }
     ) {
-        let staging = staged.withLock { staged -> Staging in
-            if staged.isClosed || permit?.isGranted(in: .disk, by: history) == false { return .refused }
+        let (staging, beginning) = staged.withLock { staged -> (Staging, StagingArea.Item?) in
+            guard !staged.isClosed, isAllowed() else { return (.refused, nil) }
             var isFull = false
             // A removal takes little memory and must not be refused.
-            if case .write = change { isFull = staged.area.isFull(options.stagingLimit * 4, for: change, of: key) }
+            if case .write = change { isFull = staged.area.isFull(options.stagingLimit * 4, for: change, of: slot) }
+            // A complete entry, or a removed one, has no partial body.
+            let beginning = slot.table == .entry ? staged.area.drop(.init(key: slot.key, table: .partial)) : nil
             let replaced =
                 isFull
-                ? staged.area.add(.remove, for: key)
-                : staged.area.add(change, for: key, durability, whenDone: whenDone)
+                ? staged.area.add(.remove, for: slot)
+                : staged.area.add(change, for: slot, durability, whenDone: whenDone)
             // Queued under the lock, so that a later `synchronize()` waits for this change.
             if !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
             let backlog = staged.updateBacklog(limit: backlogLimit)
-            return isFull ? .noRoom(replaced: replaced, backlog) : .done(replaced: replaced, backlog)
+            return (isFull ? .noRoom(replaced: replaced, backlog) : .done(replaced: replaced, backlog), beginning)
         }
+        _ = consume beginning
         switch staging {
         case .refused:
             whenDone?(false)
@@ -124,9 +130,7 @@ extension DiskTier {
 
     /// Removes everything: at once for readers, on disk in the background.
     func clear() {
-        let partials = partials.withLock { $0.removeAll() }
-        _ = consume partials
-        remove(.all, Clearing()) { job in
+        remove(.all, Removal(.all, .cleared)) { job in
             if !job.isDone { self.hideAll() }
             job.tell(self)
         }
@@ -135,11 +139,11 @@ extension DiskTier {
     /// Removes the entries derived from an entry: at once for readers, on disk in the background. See
     /// ``CacheKey/isDerived(of:)``.
     func removeDerived(of key: CacheKey) {
-        remove(.derived(of: key), DerivedRemoval(of: key)) { _ in }
+        remove(.derived(of: key), Removal(.derived(of: key), .cleared)) { _ in }
     }
 
-    private func remove<Work: DiskJob>(
-        _ scope: StagingArea.Scope, _ job: Work, whenDone: @escaping @Sendable (Work) -> Void
+    private func remove(
+        _ scope: StagingArea.Scope, _ job: Removal, whenDone: @escaping @Sendable (Removal) -> Void
     ) {
         let (dropped, backlog, isClosed) = staged.withLock { staged in
             // After the store has been shut down, no job would end the removal.
@@ -163,8 +167,6 @@ extension DiskTier {
     /// Removes expired entries, and entries and partial bodies stored before `limit`, in the background. ``history``
     /// hides the latter entries from readers already.
     func remove(storedBefore limit: TimeInterval) {
-        let partials = partials.withLock { $0.remove(storedBefore: limit) }
-        _ = consume partials
         let replaced = staged.withLock { staged in
             let replaced = staged.area.removeWrites(storedBefore: limit)
             if !replaced.isEmpty, !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
@@ -172,7 +174,7 @@ extension DiskTier {
         }
         for item in replaced { for tell in item.whenDone { tell(false) } }
         removeExpiredLater()
-        start(Flush(limit: limit)) { $0.tell(self) }
+        start(Removal(.stored(before: limit, after: nil), .flushed)) { $0.tell(self) }
     }
 
     // MARK: Writer thread

@@ -1,147 +1,109 @@
 import Foundation
-import GRDB
 import Synchronization
 
 /// Writes, on the writer thread. Only ``backlogLimit`` is used on other threads.
 extension DiskTier {
-    /// Carries out a batch of changes. First writes the files of large entries to the staging folder. Then puts these
-    /// files in place, removes other files and changes all rows, in one transaction. Last, removes files that are out
-    /// of date. An entry can therefore be found until the one that replaces it can, and files match rows even if other
-    /// processes write as well.
-    /// - Parameter hidden: keys whose versions on disk could not be removed before.
-    func carryOut(_ batch: [StagingArea.Item], hidden: Set<CacheKey>) -> StagingArea.Outcome {
+    /// Carries out a batch of changes: writes the files of large bodies, changes all rows in one transaction, and then
+    /// removes the files that no row names any more.
+    /// - Parameter hidden: the slots whose versions on disk could not be removed before.
+    func carryOut(_ batch: [StagingArea.Item], hidden: Set<StagingArea.Slot>) -> StagingArea.Outcome {
         reopenIfLost()
         waitForIndex()
         var outcome = StagingArea.Outcome()
-        guard let files = opened.files, !files.isReadOnly else {
-            giveUp(batch, &outcome)
-            return outcome
-        }
-        var rows: [EntryIndex.Row] = []
-        var small: [(item: StagingArea.Item, name: String)] = []
-        // A custom rule may give two keys one name: the later key has it.
-        var large: [String: StagingArea.Item] = [:]
-        var removed = Set(hidden.map { options.naming.name($0) })
-        let partials = opened.partials
+        guard let files = opened.files, !files.isReadOnly else { return gaveUp(batch) }
+        var changes = hidden.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
+        var written: [String] = []
         let time = now().timeIntervalSince1970
+        var hasPartials = false
         for item in batch {
-            let name = options.naming.name(item.key)
+            let id = EntryIndex.id(of: item.slot.key)
+            let table = item.slot.table
             // A complete entry, or a removed one, has no partial body.
-            partials?.remove(name)
+            if table == .entry { changes.append(.remove(id, from: .partial)) } else { hasPartials = true }
             guard case .write(let record) = item.change else {
-                removed.insert(name)
+                changes.append(.remove(id, from: table))
                 continue
             }
-            let body: Data
-            let trailer: [UInt8]
             do {
-                (body, trailer) = try options.format.encode(record)
+                var (row, body) = try row(of: record, id, table, accessed: time)
+                if row.size > options.inlineLimit {
+                    // The name tells other programs a body that is whole.
+                    let name = table == .partial ? "partial" : options.naming.name(record.key)
+                    let blob = try files.write(body, id, name, item.durability)
+                    written.append(blob)
+                    row.blob = blob
+                }
+                changes.append(.put(row, body: row.blob == nil ? body : nil, in: table))
             } catch {
-                fail(item, error, &outcome)
-                removed.insert(name)
-                continue
+                complain("an entry cannot be written and stays in memory only", error)
+                outcome.failed.insert(item.number)
+                // The earlier version must not stand for the entry.
+                changes.append(.remove(id, from: table))
             }
-            let size = body.count + trailer.count
-            var row = EntryIndex.Row(
-                name: name, key: record.key.string, url: record.value.info.url, size: size,
-                stored: record.value.info.stored, accessed: time, lifetime: record.lifetime)
-            if size <= options.inlineLimit {
-                row.record = body + trailer
-                small.append((item, name))
-            } else {
-                do {
-                    try files.stage(name, body: body, trailer: trailer, item.durability)
-                    large[name] = item
-                } catch {
-                    fail(item, error, &outcome)
-                    removed.insert(name)
-                    continue
-                }
-            }
-            rows.append(row)
         }
-        removed.subtract(rows.map(\.name))
         let durability: Durability = batch.contains { $0.durability == .durable } ? .durable : .relaxed
-        let isCommitted = attempt { index in
-            try index.write(durability) {
-                // Emptied, because the transaction may be attempted again.
-                while let (name, item) = large.popFirst() {
-                    do {
-                        try files.place(name, item.durability)
-                    } catch {
-                        fail(item, error, &outcome)
-                        rows.removeAll { $0.name == name }
-                        removed.insert(name)
-                    }
-                }
-                for name in removed { files.remove(name) }
-                return (rows, Array(removed))
-            }
+        var unneeded: [String] = []
+        guard attempt({ unneeded = try $0.write(durability, changes) }) else {
+            files.remove(written)
+            return gaveUp(batch)
         }
-        guard isCommitted else {
-            for name in large.keys { files.unstage(name) }
-            giveUp(batch, &outcome)
-            return outcome
-        }
-        removeReplaced(small, files, &outcome)
-        outcome.freed = hidden.filter { !isFound($0) }
-        outcome.stuck.formUnion(
-            batch.filter { outcome.failed.contains($0.number) && isFound($0.key) }.map(\.key))
-        // After a power cut, an earlier file that reappeared would hide the small entry. Until then readers find the
-        // right entry.
-        for (item, name) in small where item.durability == .durable && !flushFolders(of: name, files) {
-            outcome.failed.insert(item.number)
-        }
+        outcome.freed = hidden
+        remove(unneeded)
+        if hasPartials { keepPartialLimit() }
         keepLimit()
         // The entry may have been removed at once, to keep the limit or by another process.
         for item in batch where item.durability == .durable {
-            if case .write = item.change, !isFound(item.key) { outcome.failed.insert(item.number) }
+            if case .write = item.change, !isFound(item.slot) { outcome.failed.insert(item.number) }
         }
         return outcome
     }
 
-    /// Records that an entry cannot be encoded, or that the file of a large entry cannot be written. The caller removes
-    /// the earlier version, which must not stand for the entry.
-    private func fail(_ item: StagingArea.Item, _ error: any Error, _ outcome: inout StagingArea.Outcome) {
-        complain("an entry cannot be written and stays in memory only", error)
-        outcome.failed.insert(item.number)
+    /// Returns the row of a record without a file, and the body in its stored form.
+    private func row(
+        of record: EntryRecord, _ id: Int, _ table: EntryIndex.Table, accessed time: TimeInterval
+    ) throws -> (EntryIndex.Row, body: Data) {
+        var format = options.format
+        // Only a body as it came can be continued.
+        if table == .partial { format.compression = .off }
+        let (body, trailer) = try format.encode(record)
+        let row = EntryIndex.Row(
+            id: id, key: record.key.string, url: record.value.info.url, size: body.count + trailer.count,
+            stored: record.value.info.stored, accessed: time, lifetime: record.lifetime, trailer: Data(trailer))
+        return (row, body)
     }
 
-    /// Removes the files of entries that have become small, unless an entry has become large again meanwhile.
-    private func removeReplaced(
-        _ small: [(item: StagingArea.Item, name: String)], _ files: BlobFiles, _ outcome: inout StagingArea.Outcome
-    ) {
-        let replaced = small.filter { files.exists($0.name) }
-        let isDone =
-            replaced.isEmpty
-            || attempt { index in
-                try index.compare(replaced.map(\.name)) { name, listed in
-                    if listed?.isSmall == true { files.remove(name) }
-                    return .keep
-                }
-            }
-        // A file that stays hides the small entry.
-        if !isDone { outcome.failed.formUnion(replaced.map(\.item.number)) }
-    }
-
-    /// Marks all changes of a batch as failed, and removes the files of their keys, because readers must not find
-    /// earlier versions any more.
-    private func giveUp(_ batch: [StagingArea.Item], _ outcome: inout StagingArea.Outcome) {
-        outcome.failed = Set(batch.map(\.number))
-        if let files = opened.files, !files.isReadOnly {
-            for item in batch { files.remove(options.naming.name(item.key)) }
-        }
-        outcome.stuck = Set(batch.map(\.key).filter(isFound))
-    }
-
-    /// Returns whether readers could find something under a key on disk.
-    private func isFound(_ key: CacheKey) -> Bool {
-        let name = options.naming.name(key)
-        if opened.files?.exists(name) == true { return true }
-        // An index that cannot be read now may be read later.
-        guard let index = opened.index else { return opened.isIndexHeld || opened.files?.isReadOnly != false }
+    /// Removes files that no row names any more. If one of them stays, the next process to open the store looks for it.
+    func remove(_ blobs: [String]) {
+        guard let files = opened.files, !files.remove(blobs) else { return }
         do {
-            return try index.smallRecord(name) != nil
+            try opened.index?.setSwept(nil)
+        } catch {
+            indexFailed(error)
+        }
+    }
+
+    private func keepPartialLimit() {
+        do {
+            let blobs = try opened.index?.removePartials(
+                expiredAt: now().timeIntervalSince1970, bytes: options.partialLimit, count: Self.mostPartials)
+            remove(blobs ?? [])
+        } catch {
+            indexFailed(error)
+        }
+    }
+
+    /// Returns the outcome of a batch of which nothing could be carried out. Readers must not find earlier versions any
+    /// more.
+    private func gaveUp(_ batch: [StagingArea.Item]) -> StagingArea.Outcome {
+        StagingArea.Outcome(failed: Set(batch.map(\.number)), stuck: Set(batch.map(\.slot).filter(isFound)))
+    }
+
+    /// Returns whether readers could find something on disk.
+    private func isFound(_ slot: StagingArea.Slot) -> Bool {
+        // An index that cannot be read now may be read later.
+        guard let index = opened.index else { return opened.isIndexHeld }
+        do {
+            return try index.content(EntryIndex.id(of: slot.key), in: slot.table) != nil
         } catch {
             return true
         }
@@ -151,27 +113,17 @@ extension DiskTier {
     /// - Returns: `false` if there is no such entry, or if flushing fails.
     func flush(_ key: CacheKey) -> Bool {
         let opened = opened
+        let id = EntryIndex.id(of: key)
         guard info(of: key) != nil, let files = opened.files, !files.isReadOnly, let index = opened.index else {
             return false
         }
-        let name = options.naming.name(key)
         do {
-            // mutant DurableHit|Flush: `try files.flush(name)` => `_ = files`
-            try files.flush(name)
-            // A process that was killed may have put the file in place and not committed its row.
-            return try index.flush(name, orAdd: { row(of: name, nil, files) })
+            guard let content = try index.content(id) else { return false }
+            // mutant DurableHit|Flush: `try files.flush(blob)` => `_ = blob`
+            if let blob = content.blob { try files.flush(blob) }
+            return try index.flush(id, ifStill: content)
         } catch {
             complain("an entry cannot be flushed", error)
-            return false
-        }
-    }
-
-    private func flushFolders(of name: String, _ files: BlobFiles) -> Bool {
-        do {
-            try files.flushFolders(of: name)
-            return true
-        } catch {
-            complain("a folder cannot be flushed", error)
             return false
         }
     }

@@ -2,57 +2,40 @@ import Foundation
 import Logging
 import Synchronization
 
-// The disk tier's folder, format version 3:
+// The disk tier's folder, format version 4:
 //
 //     dipper-cache       the marker: says that the folder is the cache's, and of which format. Created first, in an
 //                        empty folder; the cache does not touch a folder without it (CacheFolder.swift).
-//     blobs/ab/NAME      one record per file (EntryRecord.swift describes it), for entries larger than `inlineLimit`.
-//                        The file decides, not the index: a hit opens it and nothing else. A `RecordCodec` encodes
-//                        whole records, here and in every place below that has records; the index has no more in
-//                        clear than keys, URLs, times and sizes, and a record's label repeats these.
-//     index.sqlite       application_id "DIPR", user_version 2. Table `small` holds the records of small entries;
-//                        table `entry` one row per entry, small or large, for listing and limits; table `total`
-//                        their number and size, kept by triggers, so that opening costs the same at any size. SQL index
-//                        `entry_by_origin` finds derived entries by their keys. Table `entry_use` counts uses if the
-//                        eviction order needs that (EntryIndex+Uses.swift).
+//     index.sqlite       application_id "DIPR", user_version 4. It says what there is. Table `entry` has a row for each
+//                        entry, table `partial` one for each partial body: key, URL, times, size, the trailer with
+//                        metadata and checksum (EntryRecord.swift), and the body, if it is small, or the name of its
+//                        file. Table `total` has the number and the size of all entries, so that opening costs the same
+//                        at any size. Table `swept` has the boot of the machine in which rows and files were compared.
 //     index-2.sqlite     replaces an index that was damaged, and so on; the highest number counts (IndexFile.swift).
-//     partial/NAME       a partial body, as a record (PartialFiles.swift).
-//     staging/ID/        files being written by one store, which holds a lock on `.lock` in it (StagingFolder.swift).
+//     blobs/ab/NAME      the body of one row, as it came, compressed, or as a `RecordCodec` has made it.
+//     staging/ID/        says with a lock that the store ID is open (StagingFolder.swift).
 //
 // All files belong to one user and are for that user alone: folders have mode 0700, files 0600, SQLite's included. The
 // cache follows no symbolic link in the folder, and neither reads nor removes files with names that it cannot have
 // made.
 //
-// NAME is the key's SHA-256 unless configured otherwise; "ab" are its first two characters. Records may hold compressed
-// bodies. Sizes are those on disk, and decide which entries are small.
-//
-// Writing a large entry: (1) the file is written under staging; in one transaction of the index (2) the file is renamed
-//   into place, and (3) its row is committed.
-//   Killed before 2: the lock of the staging folder is released; the next store to open removes the folder.
-//   Killed before 3: a file without a row, or with the row of the earlier entry. Readers find the file; the next sweep
-//   lists it. No file is ever half written under its name.
-// Writing a small entry: row and record are committed in one transaction. The next transaction removes a file of that
-//   name, if the row is still that of a small entry.
-//   Killed in between: readers find the file until the next sweep, which keeps the version that was stored last.
-// Removing: the file, then the row, in one transaction.
-//   Killed in between: a row without a file; the next sweep removes it.
-// Files are renamed and removed in transactions, unless the index cannot be changed. If two processes write one key, or
-//   one writes and one removes it, the later one therefore finds the file that belongs to the row. An entry that was
-//   found damaged is checked again in a transaction.
+// The name of a body's file is used once (BlobName), and such a file is never changed. Writing an entry: the file, then
+// one transaction that puts the row in place of the earlier one, then the earlier file is removed. Removing: a
+// transaction, then the file. So at each moment at which a process can be killed the entry is the old one, the new one,
+// or gone, and a file that no row names is left over at most. Such files are found by a sweep, in small steps: after a
+// store has ended without closing, and in each boot of the machine (Sweep.swift). The files of a store that is open are
+// left alone, because their rows may be about to come.
+// Reading: the row, then its file. If the file is gone, the row has been replaced or removed in between, and is read
+// once more.
 // Nothing is flushed to the device per entry, unless the request asks for it. After a power cut a file may be torn: its
-//   checksum is then wrong, and the file is removed. SQLite in WAL mode keeps the index consistent. The index records
-//   the boot of the machine for which it has been compared with the files. After another boot, and after a process was
-//   killed, files and index are compared in the background, in small steps: rows without files, files without rows, and
-//   sizes are corrected (Sweep.swift).
-// Writing a durable entry: its file is flushed before it is renamed, then the folder, then the commit of its row
-//   (`synchronous = FULL`). For a small entry the commit is flushed, then the folder from which a file of its name may
-//   just have been removed. Then the entry counts as written. A caller that waits for a write also waits for the one
-//   that replaces it.
+// checksum is then wrong, and the row is removed. SQLite in WAL mode keeps the index consistent.
+// Writing a durable entry: its file is flushed, then the folders, then the commit of its row (`synchronous = FULL`).
+// Then the entry counts as written. A caller that waits for a write also waits for the one that replaces it.
 // A write that fails, or for which staging has no room, removes the earlier version, which is out of date and must not
-//   be found. If the removal fails as well, readers of this process ignore the earlier version.
-// A lost or damaged index is made anew and filled from the files by a sweep; its small entries are lost. An index of
-//   another program or version is refused, as a foreign folder is.
-// Several processes may share the folder: files appear and disappear in one step, and SQLite locks the index.
+// be found. If the removal fails as well, readers of this process ignore the earlier version.
+// A damaged index is set aside and the cache starts again empty; a sweep removes the files. An index of another program
+// or version is refused, as a foreign folder is.
+// Several processes may share the folder: SQLite locks the index, and no file is shared before its row is there.
 
 /// The disk tier, whose entries survive the process.
 ///
@@ -92,9 +75,8 @@ final class DiskTier: Sendable {
     let now: @Sendable () -> Date
     let writer: Workers
     private let state: Mutex<State>
-    let accesses = Mutex<[String: EntryIndex.Access]>([:])
+    let accesses = Mutex<[Int: EntryIndex.Access]>([:])
     let staged = Mutex(Staged())
-    let partials = Mutex(PartialChanges())
     /// Whether another process holds the index, so that nothing can be written for now. Nothing waits for room then.
     let isStalled = Atomic(false)
     /// The jobs that have not ended, which work in steps.
@@ -107,23 +89,21 @@ final class DiskTier: Sendable {
     /// The open parts of the store, replaced as a whole when the folder or the index is opened anew.
     struct Opened: Sendable {
         var files: BlobFiles?
-        var partials: PartialFiles?
         var index: EntryIndex?
         /// The file of the open index, which tells whether the index at the path is still the same.
         var indexFile: IndexFile?
-        /// Whether another process holds the index. The index is opened once that process releases it; files are read
-        /// meanwhile.
+        /// Whether another process holds the index. The index is opened once that process releases it.
         var isIndexHeld = false
         /// Whether the index replaces a damaged one.
         var isIndexNew = false
-        /// Whether an earlier store in this folder ended without closing.
-        var foundAbandoned = false
+        /// The identifiers of earlier stores in this folder that ended without closing.
+        var abandoned: [String] = []
         /// The reason why nothing can be kept on disk; `nil` if there is none.
         var problem: StoreProblem?
         var isClosed = false
 
         /// Whether the folder and the index at the path are still the open ones.
-        var isPresent: Bool { index != nil && indexFile?.isCurrent == true }
+        var isPresent: Bool { index != nil && indexFile?.isCurrent ?? (files?.isReadOnly == true) }
     }
 
     private struct State {
@@ -157,56 +137,50 @@ final class DiskTier: Sendable {
     /// Returns the entry of a key; `nil` if there is none, if it has expired, or if its checksum is wrong. An entry
     /// with a wrong checksum is removed.
     func entry(for key: CacheKey) -> EntryRecord? {
-        let begun = StoreHistory.now
-        let (item, isHidden) = staged.withLock { ($0.area[key], $0.area.isHidden(key)) }
         let time = now().timeIntervalSince1970
-        if let item {
-            guard case .write(let record) = item.change, !record.lifetime.isExpired(at: time) else { return nil }
-            return record
-        }
-        if isHidden { return nil }
-        let name = options.naming.name(key)
-        let opened = opened
-        guard let record = fileRecord(name, opened.files, begun) ?? smallRecord(name, opened.index, begun) else {
-            return nil
-        }
-        // A custom rule may give two keys one name.
-        guard record.key == key, !isGone(record.value.info.stored) else { return nil }
-        if record.lifetime.isExpired(at: time), !wasExtended(name, record.lifetime, time, opened.index) {
-            return nil
-        }
-        noteAccess(name, time)
+        if let staged = staged(key) { return staged.record.flatMap { $0.lifetime.isExpired(at: time) ? nil : $0 } }
+        let id = EntryIndex.id(of: key)
+        guard let (record, expires) = stored(id, key), !isGone(record.value.info.stored),
+            expires > time || wasExtended(id, record.lifetime, time)
+        else { return nil }
+        noteAccess(id, time)
         return record
     }
 
     func contains(_ key: CacheKey) -> Bool { info(of: key) != nil }
 
-    /// Returns the metadata of an entry. Reads no more than the metadata of a large entry's file, unless a codec has
-    /// encoded it, and does not count as an access.
+    /// Returns the metadata of an entry. Does not read a body in a file, unless a codec has encoded it, and does not
+    /// count as an access.
     func info(of key: CacheKey) -> EntryInfo? {
-        let (item, isHidden) = staged.withLock { ($0.area[key], $0.area.isHidden(key)) }
         let time = now().timeIntervalSince1970
-        if let item {
-            guard case .write(let record) = item.change, !record.lifetime.isExpired(at: time) else { return nil }
-            return record.value.info
+        if let staged = staged(key) {
+            return staged.record.flatMap { $0.lifetime.isExpired(at: time) ? nil : $0.value.info }
         }
-        if isHidden { return nil }
-        let name = options.naming.name(key)
+        let id = EntryIndex.id(of: key)
         let opened = opened
-        let file = opened.files?.readMetadata(name)
-        if let file, !file.isEncoded {
-            guard let head = file.bytes.withUnsafeBytes({ EntryRecord.decodeMetadata($0) }), head.key == key,
-                !isGone(head.info.stored),
-                !head.lifetime.isExpired(at: time) || wasExtended(name, head.lifetime, time, opened.index)
-            else { return nil }
-            return head.info
+        guard let content = content(id, .entry, opened) else { return nil }
+        let layout = content.trailer.withUnsafeBytes { EntryRecord.layout($0, size: nil) }
+        var found: (key: CacheKey, info: EntryInfo, lifetime: Lifetime)?
+        if layout?.isEncoded == true {
+            found = stored(id, key).map { ($0.record.key, $0.record.value.info, $0.record.lifetime) }
+        } else if content.blob.map({ opened.files?.size(of: $0) != nil }) ?? true {
+            found = content.trailer.withUnsafeBytes { EntryRecord.decodeMetadata($0) }
         }
-        let encoded = file.flatMap { _ in fileRecord(name, opened.files, StoreHistory.now) }
-        guard let record = encoded ?? smallRecord(name, opened.index, StoreHistory.now), record.key == key,
-            !isGone(record.value.info.stored),
-            !record.lifetime.isExpired(at: time) || wasExtended(name, record.lifetime, time, opened.index)
+        guard let found, found.key == key, !isGone(found.info.stored),
+            content.expires > time || wasExtended(id, found.lifetime, time)
         else { return nil }
-        return record.value.info
+        return found.info
+    }
+
+    /// Returns what is staged for a key: a record, or `nil` for a removal; `nil` if the index decides.
+    private func staged(_ key: CacheKey, in table: EntryIndex.Table = .entry) -> (record: EntryRecord?, Void)? {
+        let slot = StagingArea.Slot(key: key, table: table)
+        let (item, isHidden) = staged.withLock { ($0.area[slot], $0.area.isHidden(slot)) }
+        switch item?.change {
+        case .write(let record): return (record, ())
+        case .remove: return (nil, ())
+        case nil: return isHidden ? (nil, ()) : nil
+        }
     }
 
     /// Returns whether an entry on disk with this time of storage has been flushed or cleared.
@@ -220,72 +194,130 @@ final class DiskTier: Sendable {
         let rows = rows.filter { !isGone($0.stored) }
         return staged.withLock { staged in
             rows.filter { row in
-                let key = CacheKey(verbatim: row.key)
-                if let item = staged.area[key], case .remove = item.change { return false }
-                return staged.area[key] != nil
-                    || !staged.area.isHidden(key) && !removals.contains { $0.covers(key) }
+                let slot = StagingArea.Slot(key: CacheKey(verbatim: row.key))
+                switch staged.area[slot]?.change {
+                case .remove: return false
+                case .write: return true
+                case nil: return !staged.area.isHidden(slot) && !removals.contains { $0.covers(slot) }
+                }
             }
         }
     }
 
-    private func fileRecord(_ name: String, _ files: BlobFiles?, _ begun: UInt64) -> EntryRecord? {
-        let file: (bytes: UnsafeMutableRawPointer, count: Int)?
+    private func content(_ id: Int, _ table: EntryIndex.Table, _ opened: Opened) -> EntryIndex.Content? {
         do {
-            file = try files?.read(name)
-        } catch {
-            complain("a file cannot be read", error)
-            return nil
-        }
-        guard let file else { return nil }
-        let bytes = UnsafeRawBufferPointer(start: file.bytes, count: file.count)
-        var isTaken = false
-        let reading = options.format.decode(bytes, begun: begun) { body in
-            isTaken = true
-            return Data(bytesNoCopy: file.bytes, count: body, deallocator: .free)
-        }
-        if !isTaken { free(file.bytes) }
-        return record(reading, name)
-    }
-
-    private func smallRecord(_ name: String, _ index: EntryIndex?, _ begun: UInt64) -> EntryRecord? {
-        do {
-            guard let data = try index?.smallRecord(name) else { return nil }
-            let reading = data.withUnsafeBytes { bytes in
-                options.format.decode(bytes, begun: begun) { data.prefix($0).withUnsafeBytes { Data($0) } }
-            }
-            return record(reading, name)
+            return try opened.index?.content(id, in: table)
         } catch {
             indexFailed(error)
             return nil
         }
     }
 
-    /// Returns the record that was read. Removes a damaged one; one that cannot be decoded stays until it is replaced.
-    private func record(_ reading: RecordFormat.Reading, _ name: String) -> EntryRecord? {
-        switch reading {
-        case .record(let record): return record
-        case .unreadable(_, let error):
-            if let error { complain("an entry cannot be decoded and counts as absent", error) }
-        case .damaged: writer.run { self.removeDamaged(name) }
+    /// Reads the record of a row, and when it expires as far as the index knows. Removes a damaged row; one that cannot
+    /// be decoded stays until it is replaced.
+    func stored(
+        _ id: Int, _ key: CacheKey, _ table: EntryIndex.Table = .entry
+    ) -> (record: EntryRecord, expires: TimeInterval)? {
+        let begun = StoreHistory.now
+        let opened = opened
+        var missing: String?
+        while let content = content(id, table, opened) {
+            let reading: RecordFormat.Reading?
+            do {
+                reading = try read(content, opened, begun)
+            } catch {
+                complain("a file cannot be read", error)
+                return nil
+            }
+            switch reading {
+            case .record(let record):
+                // Another key may share the number.
+                return record.key == key ? (record, content.expires) : nil
+            case .unreadable(_, let error):
+                if let error { complain("an entry cannot be decoded and counts as absent", error) }
+                return nil
+            case nil where missing != content.blob:
+                // The row has been replaced or removed since it was read.
+                missing = content.blob
+            case .damaged, nil:
+                writer.run { self.removeDamaged(id, table, content) }
+                return nil
+            }
         }
         return nil
     }
 
-    /// Returns whether accesses have extended the lifetime of an entry beyond `time`, although its record has expired.
-    private func wasExtended(_ name: String, _ lifetime: Lifetime, _ time: TimeInterval, _ index: EntryIndex?) -> Bool {
-        guard lifetime.accessExtension != nil else { return false }
-        let access = accesses.withLock { $0[name]?.time }
-        if let access, lifetime.expires(accessedAt: access) > time { return true }
-        guard let expires = try? index?.expiration(name) else { return false }
-        return expires > time
+    /// Returns the record of a row; `nil` if its file is gone.
+    func read(
+        _ content: EntryIndex.Content, _ opened: Opened, _ begun: UInt64 = StoreHistory.now
+    ) throws(FileError) -> RecordFormat.Reading? {
+        let format = options.format
+        if let body = content.body {
+            return body.withUnsafeBytes { body in
+                content.trailer.withUnsafeBytes { format.decode(body, $0, begun: begun) { Data(body) } }
+            }
+        }
+        guard let blob = content.blob, let file = try opened.files?.read(blob) else { return nil }
+        let bytes = UnsafeRawBufferPointer(start: file.bytes, count: file.count)
+        var isTaken = false
+        defer { if !isTaken { free(file.bytes) } }
+        return content.trailer.withUnsafeBytes { trailer in
+            format.decode(bytes, trailer, begun: begun) {
+                isTaken = true
+                return Data(bytesNoCopy: file.bytes, count: file.count, deallocator: .free)
+            }
+        }
     }
 
-    private func noteAccess(_ name: String, _ time: TimeInterval) {
+    /// Returns whether accesses that the index does not know yet have extended the lifetime of an entry beyond `time`.
+    private func wasExtended(_ id: Int, _ lifetime: Lifetime, _ time: TimeInterval) -> Bool {
+        guard lifetime.accessExtension != nil, let access = accesses.withLock({ $0[id]?.time }) else { return false }
+        return lifetime.expires(accessedAt: access) > time
+    }
+
+    private func noteAccess(_ id: Int, _ time: TimeInterval) {
         let count = accesses.withLock { accesses in
-            accesses[name] = EntryIndex.Access(time: time, count: 1 + (accesses[name]?.count ?? 0))
+            accesses[id] = EntryIndex.Access(time: time, count: 1 + (accesses[id]?.count ?? 0))
             return accesses.count
         }
         if count == 512 { writer.run { self.writeAccesses() } }
+    }
+
+    // MARK: Partial bodies
+
+    /// The longest that a partial body is kept, in days.
+    private static let partialLife = 7
+    /// The largest number of partial bodies, however small they are.
+    static let mostPartials = 1_024
+
+    /// Keeps a partial body: at once for ``partial(of:)``, on disk in the background.
+    /// - Parameter claim: the right to keep it. Interrupted work may end after the entry was removed, or after a
+    ///   complete entry was kept.
+    func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
+        guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
+        let info = EntryInfo(
+            url: partial.url, headers: Storing.fields(of: partial.headers), stored: now().timeIntervalSince1970)
+        let record = EntryRecord(
+            key: key, value: StoredData(data: partial.bytes, info: info),
+            lifetime: Lifetime(.days(Self.partialLife), extendedBy: .unchanged, now: now()))
+        stage(.write(record), for: .init(key: key, table: .partial), ifAllowed: { claim.allowsPartial })
+    }
+
+    func dropPartial(of key: CacheKey) { stage(.remove, for: .init(key: key, table: .partial)) }
+
+    /// Returns the partial body of a key, if it can still be continued.
+    func partial(of key: CacheKey) -> PartialBody? {
+        let record =
+            if let staged = staged(key, in: .partial) {
+                staged.record
+            } else {
+                stored(EntryIndex.id(of: key), key, .partial)?.record
+            }
+        guard let record, !record.lifetime.isExpired(at: now().timeIntervalSince1970),
+            !isGone(record.value.info.stored)
+        else { return nil }
+        return PartialBody(
+            TransferResponse(headers: record.value.info.headers, body: record.value.data), of: record.value.info.url)
     }
 
     // MARK: Shutdown
@@ -296,7 +328,7 @@ final class DiskTier: Sendable {
         await synchronize()
         writer.run {
             self.writeAccesses()
-            try? self.opened.index?.close()
+            self.opened.index?.close()
             // Releases the staging folder and its lock.
             self.replaceOpened(Opened(isClosed: true))
         }

@@ -1,28 +1,56 @@
 import Foundation
-import GRDB
-import Synchronization
 
-/// The SQLite index of the disk tier: the records of small entries, and the data for listing entries and keeping
-/// limits.
+/// The SQLite index of the disk tier. It says what is stored: a file of a body counts only as the body of a row.
 ///
-/// For larger entries the files decide, not the index. Reads and transactions throw ``IndexError``, which contains
-/// GRDB's error or ``Damage``.
+/// Reads and transactions throw ``IndexError``, which contains ``SQLiteError`` or ``Damage``.
 final class EntryIndex: Sendable {
+    /// The tables of rows, which have the same columns.
+    enum Table: String, Sendable {
+        /// Complete entries.
+        case entry
+        /// Partial bodies, which interrupted transfers leave. They do not count as entries.
+        case partial
+    }
+
     struct Totals: Sendable, Hashable {
         var bytes = 0
         var entries = 0
+
+        mutating func add(_ other: Self) {
+            bytes += other.bytes
+            entries += other.entries
+        }
     }
 
+    /// A row without its body.
     struct Row: Sendable {
-        var name: String
+        var id: Int
         var key: String
         var url: String
+        /// The size of body and trailer on disk, in bytes.
         var size: Int
         var stored: TimeInterval
         var accessed: TimeInterval
         var lifetime: Lifetime
-        /// The record of a small entry, which is kept here and not in a file.
-        var record: Data?
+        /// The file of the body; `nil` if the row has the body.
+        var blob: String?
+        /// The metadata and the checksum; see EntryRecord.swift.
+        var trailer: Data
+    }
+
+    /// The part of a row that a read needs.
+    struct Content: Sendable {
+        var blob: String?
+        var trailer: Data
+        /// The body; `nil` if it is in a file.
+        var body: Data?
+        /// The time at which the entry expires, with the accesses that have been recorded: infinite for never.
+        var expires: TimeInterval
+    }
+
+    enum Change: Sendable {
+        case put(Row, body: Data?, in: Table)
+        case remove(Int, from: Table)
     }
 
     /// The error thrown if the file is a database of another program, or of another version of Dipper.
@@ -32,19 +60,21 @@ final class EntryIndex: Sendable {
     struct Damage: Error {}
 
     private static let applicationID = 0x4449_5052
-    private static let version = 2
+    private static let version = 4
 
-    private let pool: DatabasePool
-    private let closing = ClosingGate()
+    private let pool: SQLitePool
     /// The rule that decides which entries leave first.
     let order: EvictionOrder
     /// Whether the database was empty when this call opened it.
     let isNew: Bool
     private let faults: (any DiskFaults)?
 
-    // Callers that must wait longer for the lock try several times.
-    private static let patience = "PRAGMA busy_timeout = 2000"
+    /// How long to wait for another process that holds the index, in milliseconds. Callers that must wait longer try
+    /// several times.
+    private static let patience: Int32 = 2_000
+    private static let cacheSize = "PRAGMA cache_size = -1024"
 
+    /// Opens the index, and creates its tables if it is empty.
     /// - Parameters:
     ///   - boot: the identifier of the current boot of the machine.
     ///   - order: the rule that decides which entries leave first.
@@ -56,109 +86,105 @@ final class EntryIndex: Sendable {
     ) throws {
         self.order = order
         self.faults = faults
-        var configuration = Configuration()
-        configuration.busyMode = isWaiting ? .timeout(2) : .immediateError
-        configuration.maximumReaderCount = 2
-        configuration.label = "dipper.index"
-        configuration.prepareDatabase { db in
-            // Before the pool changes the journal mode, which would change another program's database. SQLite alone may
-            // open the file: closing it elsewhere would drop the locks of the other connections of this process.
-            if !db.configuration.readonly, try Self.version(db) ?? Self.version != Self.version {
-                throw ForeignDatabase()
-            }
-            // A power cut may lose the latest entries, never the database; nothing is flushed per entry.
-            try db.execute(
-                sql: """
-                    PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -1024
-                    """)
-            if db.configuration.readonly { try db.execute(sql: Self.patience) }
+        let db = try SQLiteConnection(path, patience: isWaiting ? Self.patience : 0)
+        // Before the journal mode is changed, which would change another program's database. SQLite alone may open the
+        // file: closing it elsewhere would drop the locks of the other connections of this process.
+        let version = try Self.version(db)
+        guard version ?? Self.version == Self.version else { throw ForeignDatabase() }
+        guard try db.first("PRAGMA journal_mode = WAL", body: { $0.text(0) }) == "wal" else {
+            throw SQLiteError(code: SQLiteError.cannotOpen, "the index cannot have a log")
         }
-        pool = try DatabasePool(path: path, configuration: configuration)
-        isNew = try pool.writeWithoutTransaction { try Self.version($0) } == nil
-        if isNew { try pool.write { try Self.create($0, boot) } }
-        if order.countsUses { try pool.writeWithoutTransaction { try Self.createUses($0) } }
-        try pool.writeWithoutTransaction { try $0.execute(sql: Self.patience) }
+        // A power cut may lose the latest entries, never the database; nothing is flushed per entry.
+        try db.run(script: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; \(Self.cacheSize)")
+        isNew = version == nil
+        if isNew { try db.transaction { try Self.create(db, boot) } }
+        db.setPatience(Self.patience)
+        pool = SQLitePool(writer: db) {
+            let reader = try SQLiteConnection(path, patience: Self.patience)
+            try reader.run(script: "PRAGMA query_only = 1; \(Self.cacheSize)")
+            return reader
+        }
+    }
+
+    /// Opens an index in a folder that cannot be written, and that no process writes to.
+    init(readingOnly path: String) throws {
+        (order, faults, isNew) = (.leastRecentlyUsed, nil, false)
+        let open = { @Sendable in try SQLiteConnection(unchanging: path) }
+        guard try Self.version(open()) == Self.version else { throw ForeignDatabase() }
+        pool = SQLitePool(writer: nil, reader: open)
     }
 
     /// Returns the version of the tables; `nil` if the database is empty.
     /// - Throws: ``ForeignDatabase`` if it has tables of another program.
-    private static func version(_ db: Database) throws -> Int? {
-        var version: Int?
+    private static func version(_ db: SQLiteConnection) throws -> Int? {
         // One transaction, because another process may create the tables between two reads.
-        try db.inTransaction(.deferred) {
-            if try Int.fetchOne(db, sql: "PRAGMA application_id") == applicationID {
-                version = try Int.fetchOne(db, sql: "PRAGMA user_version")
-            } else if try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") != 0 {
-                throw ForeignDatabase()
-            }
-            return .commit
+        try db.run("BEGIN")
+        defer { try? db.run("COMMIT") }
+        if try db.first("PRAGMA application_id", body: { $0.integer(0) }) == applicationID {
+            return try db.first("PRAGMA user_version") { $0.integer(0) }
         }
-        return version
+        if try db.first("SELECT 1 FROM sqlite_master", body: { _ in true }) == true { throw ForeignDatabase() }
+        return nil
     }
 
     /// The SQL condition for derived entries, which are found by their keys. A cache of bytes has few of them, so
     /// `entry_by_origin` contains them alone; a query must contain this condition to use it.
-    static let isDerived = "instr(key, x'0A23') > 0"
+    private static let isDerived = "instr(key, x'0A23') > 0"
 
-    private static func create(_ db: Database, _ boot: String) throws {
+    private static func create(_ db: SQLiteConnection, _ boot: String) throws {
         // Another process may have created the tables first.
-        guard try !db.tableExists("entry") else { return }
-        try db.execute(
-            sql: """
+        if try db.first("SELECT 1 FROM sqlite_master WHERE name = 'entry'", body: { _ in true }) == true { return }
+        // The body comes last, so that reading the other columns does not touch its pages.
+        let columns = """
+            (
+                id INTEGER PRIMARY KEY,
+                key BLOB NOT NULL,
+                url BLOB,
+                size INTEGER NOT NULL,
+                stored REAL NOT NULL,
+                accessed REAL NOT NULL,
+                expires REAL,
+                extension REAL,
+                turn INTEGER NOT NULL,
+                uses INTEGER NOT NULL,
+                blob TEXT,
+                trailer BLOB NOT NULL,
+                body BLOB
+            )
+            """
+        try db.run(
+            script: """
                 PRAGMA application_id = \(applicationID);
                 PRAGMA user_version = \(version);
-                CREATE TABLE entry (
-                    id INTEGER PRIMARY KEY,
-                    name TEXT NOT NULL UNIQUE,
-                    key BLOB NOT NULL,
-                    url BLOB,
-                    size INTEGER NOT NULL,
-                    stored REAL NOT NULL,
-                    accessed REAL NOT NULL,
-                    expires REAL,
-                    extension REAL
-                );
-                CREATE INDEX entry_by_access ON entry (accessed);
+                CREATE TABLE entry \(columns);
+                CREATE INDEX entry_by_turn ON entry (turn);
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
                 CREATE INDEX entry_by_origin ON entry (key) WHERE \(isDerived);
-                CREATE TABLE small (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
+                CREATE TABLE partial \(columns);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL);
-                CREATE TABLE sweep (phase INTEGER NOT NULL, position TEXT NOT NULL);
-                CREATE TABLE boot (id TEXT NOT NULL);
                 INSERT INTO total VALUES (0, 0);
-                CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
-                    UPDATE total SET bytes = bytes + NEW.size, entries = entries + 1;
-                END;
-                CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
-                    UPDATE total SET bytes = bytes - OLD.size, entries = entries - 1;
-                    DELETE FROM small WHERE id = OLD.id;
-                END;
-                CREATE TRIGGER entry_replaced AFTER UPDATE OF size ON entry BEGIN
-                    UPDATE total SET bytes = bytes + NEW.size - OLD.size;
-                    DELETE FROM small WHERE id = OLD.id;
-                END;
+                CREATE TABLE swept (boot TEXT NOT NULL);
                 """)
-        try db.execute(sql: "INSERT INTO boot VALUES (?)", arguments: [boot])
+        try db.run("INSERT INTO swept VALUES (?)", boot)
     }
 
-    /// Returns whether tables, indexes and triggers are as they were created.
+    /// Returns whether tables and indexes are as they were created.
     func hasOwnSchema() throws -> Bool {
-        let all = "SELECT type || ' ' || name || ' ' || ifnull(sql, '') FROM sqlite_master ORDER BY 1"
-        let actual = try read { try String.fetchAll($0, sql: all) }
-        let expected = try DatabaseQueue().write { db in
-            try Self.create(db, "")
-            if actual.contains(where: { $0.hasPrefix("table entry_use ") }) { try Self.addUses(db) }
-            return try String.fetchAll(db, sql: all)
+        let schema: (SQLiteConnection) throws -> [String] = { db in
+            try db.all("SELECT type || ' ' || name || ' ' || ifnull(sql, '') FROM sqlite_master ORDER BY 1") {
+                guard let text = $0.text(0) else { throw Damage() }
+                return text
+            }
         }
-        return actual == expected
+        let fresh = try SQLiteConnection(":memory:", patience: 0)
+        try Self.create(fresh, "")
+        return try read(schema) == schema(fresh)
     }
 
-    /// Reads from the database. The gate delays `close()` until the read has ended, because GRDB does not expect a pool
-    /// to be closed while it is read.
-    func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
+    private func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
         do {
             try faults?.checkIndex(.read)
-            return try closing.whileOpen { try pool.unsafeRead(body) }
+            return try pool.read(body)
         } catch {
             throw IndexError(cause: error, index: self)
         }
@@ -166,226 +192,429 @@ final class EntryIndex: Sendable {
 
     /// Writes the log into the database, so that the next process to open it finds nothing to do, and closes the
     /// database.
-    func close() throws {
-        try? pool.writeWithoutTransaction { db in
-            // The checkpoint does not wait for other processes.
-            try db.execute(sql: "PRAGMA busy_timeout = 0")
-            try db.checkpoint(.truncate)
+    func close() {
+        try? pool.write { db in
+            // Other processes are not waited for.
+            db.setPatience(0)
+            try db.checkpoint()
         }
-        try closing.alone { try pool.close() }
+        pool.close()
     }
 
     // MARK: Reads
 
-    func totals() throws -> Totals {
-        try read(Self.totals)
+    /// Returns the number of the row of a key: the first 64 bits of the key's SHA-256. Two keys can share a number; the
+    /// later row then replaces the earlier one, and readers compare the keys.
+    static func id(of key: CacheKey) -> Int {
+        let digest = MessageDigest.sha256.digest(key.string)
+        return Int(truncatingIfNeeded: digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) })
     }
 
-    static func totals(_ db: Database) throws -> Totals {
-        guard let row = try GRDB.Row.fetchOne(db.cachedStatement(sql: "SELECT bytes, entries FROM total")) else {
-            return Totals()
-        }
-        return try Totals(bytes: number(row, 0), entries: number(row, 1))
+    func totals() throws -> Totals { try read(Self.totals) }
+
+    private static func totals(_ db: SQLiteConnection) throws -> Totals {
+        try db.first("SELECT bytes, entries FROM total") {
+            try Totals(bytes: number($0, 0), entries: number($0, 1))
+        } ?? Totals()
     }
 
-    func smallRecord(_ name: String) throws -> Data? {
-        try read { db in
-            try Data.fetchOne(
-                db.cachedStatement(
-                    sql: "SELECT record FROM small WHERE id = (SELECT id FROM entry WHERE name = ?)"),
-                arguments: [name])
-        }
-    }
-
-    /// Returns the time at which an entry expires, with its accesses counted: infinite for never, `nil` if there is no
-    /// such entry.
-    func expiration(_ name: String) throws -> TimeInterval? {
-        try read { db in
-            try GRDB.Row.fetchOne(
-                db.cachedStatement(sql: "SELECT expires FROM entry WHERE name = ?"), arguments: [name]
-            ).map { Self.time($0, 0) ?? .infinity }
-        }
-    }
-
-    func row(_ name: String) throws -> Row? {
-        try read { db in
-            try GRDB.Row.fetchOne(
-                db.cachedStatement(sql: "SELECT \(Self.columns) FROM entry WHERE name = ?"), arguments: [name]
-            ).map(Self.row)
+    func content(_ id: Int, in table: Table = .entry) throws -> Content? {
+        let sql =
+            switch table {
+            case .entry: "SELECT blob, trailer, expires, body FROM entry WHERE id = ?"
+            case .partial: "SELECT blob, trailer, expires, body FROM partial WHERE id = ?"
+            }
+        return try read { db in
+            try db.first(sql, id) { row in
+                let content = Content(
+                    blob: row.text(0), trailer: row.blob(1) ?? Data(), body: row.blob(3),
+                    expires: Self.time(row, 2) ?? .infinity)
+                guard (content.blob == nil) != (content.body == nil) else { throw Damage() }
+                return content
+            }
         }
     }
 
-    private static let columns = "name, key, url, size, stored, accessed, expires, extension"
+    func row(_ id: Int) throws -> Row? {
+        try read { try $0.first("SELECT \(Self.columns) FROM entry WHERE id = ?", id, body: Self.row) }
+    }
 
-    private static func row(_ row: GRDB.Row) throws -> Row {
-        guard let name = String.fromDatabaseValue(row[0]), let key = text(row, 1),
-            let stored = moment(row, 4), let accessed = moment(row, 5)
+    private static let columns = "id, key, url, size, stored, accessed, expires, extension, blob, trailer"
+
+    private static func row(_ row: SQLiteConnection.Row) throws -> Row {
+        guard let id = row.integer(0), let key = row.textOrBytes(1), let stored = moment(row, 4),
+            let accessed = moment(row, 5), let trailer = row.blob(9)
         else { throw Damage() }
         return Row(
-            name: name, key: key, url: text(row, 2) ?? key, size: try number(row, 3),
-            stored: stored, accessed: accessed,
-            lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)))
+            id: id, key: key, url: row.textOrBytes(2) ?? key, size: try number(row, 3), stored: stored,
+            accessed: accessed, lifetime: Lifetime(expires: time(row, 6) ?? .infinity, accessExtension: time(row, 7)),
+            blob: row.text(8), trailer: trailer)
     }
 
-    /// Returns the text of a column. Text is stored as bytes, because SQLite ends bound text at its first zero.
-    static func text(_ row: GRDB.Row, _ column: Int) -> String? {
-        let value: DatabaseValue = row[column]
-        if case .blob(let bytes) = value.storage { return String(decoding: bytes, as: UTF8.self) }
-        return String.fromDatabaseValue(value)
-    }
-
-    /// Returns a count or a size. GRDB's own subscript traps on a value of another type, which damage can cause.
-    static func number(_ row: GRDB.Row, _ column: Int) throws -> Int {
-        guard let number = Int.fromDatabaseValue(row[column]), (0...1 << 50).contains(number) else {
-            throw Damage()
-        }
+    /// Returns a count or a size.
+    private static func number(_ row: SQLiteConnection.Row, _ column: Int32) throws -> Int {
+        guard let number = row.integer(column), (0...1 << 50).contains(number) else { throw Damage() }
         return number
     }
 
     /// Returns a number of seconds; `nil` for NULL. An impossible time is the fault of its row alone and counts as long
-    /// ago. Times far in the future, which earlier versions wrote for "never", stay far in the future.
-    private static func time(_ row: GRDB.Row, _ column: Int) -> TimeInterval? {
-        let value: DatabaseValue = row[column]
-        if value.isNull { return nil }
-        guard let time = TimeInterval.fromDatabaseValue(value), time > -1e15 else { return 0 }
+    /// ago.
+    private static func time(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
+        if row.isNull(column) { return nil }
+        guard let time = row.real(column), time > -1e15 else { return 0 }
         return min(time, 1e15)
     }
 
     /// Returns a time in the past; `nil` for NULL. A time that would count as never becomes 0.
-    private static func moment(_ row: GRDB.Row, _ column: Int) -> TimeInterval? {
+    private static func moment(_ row: SQLiteConnection.Row, _ column: Int32) -> TimeInterval? {
         time(row, column).map { $0 < Lifetime.longest ? $0 : 0 }
     }
 
-    /// Returns up to `limit` rows that follow a name, in the order of their names.
-    func rows(after name: String, limit: Int) throws -> [Row] {
+    /// Returns up to `limit` rows that follow a number, in the order of their numbers.
+    func rows(in table: Table = .entry, after id: Int?, limit: Int) throws -> [Row] {
         try read { db in
-            let rows = try GRDB.Row.fetchAll(
-                db.cachedStatement(sql: "SELECT \(Self.columns) FROM entry WHERE name > ? ORDER BY name LIMIT ?"),
-                arguments: [name, limit]
-            ).map(Self.row)
+            let rows = try db.all(
+                "SELECT \(Self.columns) FROM \(table.rawValue) WHERE id >= ? ORDER BY id LIMIT ?",
+                id.map { $0 &+ 1 } ?? .min, id == .max ? 0 : limit, body: Self.row)
             // A caller that continues after the last row must come to an end.
-            guard rows.last.map({ $0.name > name }) ?? true else { throw Damage() }
+            if let id, let last = rows.last, last.id <= id { throw Damage() }
             return rows
+        }
+    }
+
+    /// Returns whether a row names this file as its body.
+    func names(_ blob: String, _ id: Int) throws -> Bool {
+        try read { db in
+            try db.first(
+                """
+                SELECT 1 FROM entry WHERE id = ?1 AND blob = ?2 UNION ALL
+                SELECT 1 FROM partial WHERE id = ?1 AND blob = ?2
+                """, id, blob
+            ) { _ in true } == true
         }
     }
 
     // MARK: Writes
 
-    /// Adds or replaces rows and removes others, in one transaction.
-    /// - Parameter change: called while nothing else can change the index, to put files in place and to remove others.
-    ///   Returns the rows to add or replace, and the names of the rows to remove.
-    func write(
-        _ durability: Durability = .relaxed, _ change: () throws -> (rows: [Row], removed: [String])
-    ) throws {
+    /// Carries out changes in one transaction.
+    /// - Returns: the files that no row names any more.
+    func write(_ durability: Durability = .relaxed, _ changes: [Change]) throws -> [String] {
         try transaction(durability) { db in
-            let (rows, names) = try change()
-            let upsert = try db.cachedStatement(
-                sql: """
-                    INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                    ON CONFLICT (name) DO UPDATE SET key = excluded.key, url = excluded.url, size = excluded.size,
-                        stored = excluded.stored, accessed = excluded.accessed, expires = excluded.expires,
-                        extension = excluded.extension
-                    """)
-            let addSmall = try db.cachedStatement(
-                sql: "INSERT INTO small (id, record) SELECT id, ? FROM entry WHERE name = ?")
-            for row in rows {
-                try upsert.execute(arguments: Self.arguments(row))
-                guard let record = row.record else { continue }
-                try addSmall.execute(arguments: [record, row.name])
-                guard db.changesCount == 1 else { throw Damage() }
+            var account = Account()
+            for change in changes {
+                switch change {
+                case .put(let row, let body, let table):
+                    try account.forget(row.id, table, db)
+                    try Self.put(row, body, table, max(Self.turn(row.accessed), Self.nextTurn(table, db)), db)
+                    if table == .entry { account.change.add(.init(bytes: row.size, entries: 1)) }
+                case .remove(let id, let table):
+                    if try account.forget(id, table, db) { try Self.delete(id, table, db) }
+                }
             }
-            try Self.remove(names, db)
+            try account.settle(db)
+            return account.blobs
         }
     }
 
-    /// Adds rows for entries that have none.
-    static func addMissing(_ rows: [Row], _ db: Database) throws {
-        guard !rows.isEmpty else { return }
-        let insert = try db.cachedStatement(
-            sql: """
-                INSERT INTO entry (name, key, url, size, stored, accessed, expires, extension)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING
-                """)
-        for row in rows { try insert.execute(arguments: arguments(row)) }
-    }
+    /// The rest of a transaction: the files that no row names any more, and the change of the totals.
+    private struct Account {
+        var blobs: [String] = []
+        var change = Totals()
 
-    /// Returns the values of a row for SQL. A URL that equals the key is not stored twice.
-    private static func arguments(_ row: Row) -> StatementArguments {
-        // An empty blob would be bound as NULL.
-        let url: (any DatabaseValueConvertible)? =
-            row.url == row.key ? nil : row.url.isEmpty ? "" as (any DatabaseValueConvertible) : Data(row.url.utf8)
-        return [
-            row.name, Data(row.key.utf8), url, row.size, row.stored, row.accessed,
-            row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
-            row.lifetime.accessExtension.map { min($0, Lifetime.longest) },
-        ]
-    }
-
-    @discardableResult
-    static func remove(_ names: [String], _ db: Database) throws -> Int {
-        guard !names.isEmpty else { return 0 }
-        let remove = try db.cachedStatement(sql: "DELETE FROM entry WHERE name = ?")
-        var removed = 0
-        for name in names {
-            try remove.execute(arguments: [name])
-            removed += db.changesCount
+        /// Takes the present row of a number out of the account. The caller deletes or replaces it.
+        @discardableResult
+        mutating func forget(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Bool {
+            let old = try db.first("SELECT size, blob FROM \(table.rawValue) WHERE id = ?", id) {
+                (size: try EntryIndex.number($0, 0), blob: $0.text(1))
+            }
+            guard let old else { return false }
+            forget(old.size, old.blob, table)
+            return true
         }
-        return removed
+
+        mutating func forget(_ size: Int, _ blob: String?, _ table: Table) {
+            if let blob { blobs.append(blob) }
+            if table == .entry { change.add(.init(bytes: -size, entries: -1)) }
+        }
+
+        func settle(_ db: SQLiteConnection) throws {
+            if change == Totals() { return }
+            try db.run(
+                "UPDATE total SET bytes = max(0, bytes + ?), entries = max(0, entries + ?)", change.bytes,
+                change.entries)
+        }
     }
 
-    /// Records accesses, each with the name of the entry.
-    func touch(_ accesses: [String: Access]) throws {
+    /// Adds or replaces a row. A URL that equals the key is not stored twice.
+    private static func put(_ row: Row, _ body: Data?, _ table: Table, _ turn: Int, _ db: SQLiteConnection) throws {
+        try db.run(
+            """
+            INSERT OR REPLACE INTO \(table.rawValue)
+                (id, key, url, size, stored, accessed, expires, extension, turn, uses, blob, trailer, body)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)
+            """, row.id, Data(row.key.utf8), row.url == row.key ? nil : Data(row.url.utf8), row.size, row.stored,
+            row.accessed, row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
+            row.lifetime.accessExtension.map { min($0, Lifetime.longest) }, turn, row.blob, row.trailer, body)
+    }
+
+    private static func delete(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws {
+        try db.run("DELETE FROM \(table.rawValue) WHERE id = ?", id)
+        // A row that was just found but cannot be removed is damage. Without this check, callers that repeat the
+        // removal until nothing is left would never end.
+        guard db.changes == 1 else { throw Damage() }
+    }
+
+    /// Removes a row that still is as it was read.
+    /// - Returns: the files that no row names any more; `nil` if there is no such row.
+    func remove(_ id: Int, from table: Table = .entry, ifStill content: Content) throws -> [String]? {
         try transaction { db in
-            let update = try db.cachedStatement(
-                sql: """
-                    UPDATE entry SET accessed = max(accessed, ?1),
-                        expires = CASE WHEN extension IS NULL THEN expires
-                            WHEN extension < 0 THEN -extension ELSE ?1 + extension END
-                    WHERE name = ?2
-                    """)
-            for (name, access) in accesses { try update.execute(arguments: [access.time, name]) }
-            try countUses(accesses, db)
+            let isStill = try db.first(
+                "SELECT 1 FROM \(table.rawValue) WHERE id = ? AND trailer = ? AND blob IS ? AND body IS ?", id,
+                content.trailer, content.blob, content.body
+            ) { _ in true }
+            guard isStill == true else { return nil }
+            var account = Account()
+            try account.forget(id, table, db)
+            try Self.delete(id, table, db)
+            try account.settle(db)
+            return account.blobs
         }
     }
 
     /// Flushes a row to the device, with everything that was written before it.
-    /// - Parameter missing: called if there is no such row, while nothing else can change the index; returns the row to
-    ///   add.
-    /// - Returns: `false` if there is no row.
-    func flush(_ name: String, orAdd missing: () -> Row?) throws -> Bool {
-        var isThere = false
+    /// - Returns: `false` if the row no longer is as it was read.
+    func flush(_ id: Int, ifStill content: Content) throws -> Bool {
         try transaction(.durable) { db in
             // SQLite flushes only after a change.
-            try db.cachedStatement(sql: "UPDATE entry SET accessed = accessed + 0.001 WHERE name = ?")
-                .execute(arguments: [name])
-            isThere = db.changesCount == 1
-            guard !isThere, let row = missing() else { return }
-            try Self.addMissing([row], db)
-            isThere = true
+            try db.run(
+                "UPDATE entry SET accessed = accessed + 0.001 WHERE id = ? AND trailer = ? AND blob IS ?", id,
+                content.trailer, content.blob)
+            return db.changes == 1
         }
-        return isThere
     }
 
     /// Runs a transaction. A durable one is on the device when this returns, with all transactions before it.
-    func transaction(_ durability: Durability = .relaxed, _ body: (Database) throws -> Void) throws {
+    private func transaction<Result>(
+        _ durability: Durability = .relaxed, _ body: (SQLiteConnection) throws -> Result
+    ) throws -> Result {
         do {
             try faults?.checkIndex(.write)
             if durability == .durable { try faults?.checkIndex(.flush) }
-            try write(durability, body)
+            return try pool.write { db in
+                if durability == .durable { try db.run(script: "PRAGMA synchronous = FULL") }
+                defer { if durability == .durable { try? db.run(script: "PRAGMA synchronous = NORMAL") } }
+                return try db.transaction { try body(db) }
+            }
         } catch {
             throw IndexError(cause: error, index: self)
         }
     }
 
-    private func write(_ durability: Durability, _ body: (Database) throws -> Void) throws {
-        try pool.writeWithoutTransaction { db in
-            if durability == .durable { try db.execute(sql: "PRAGMA synchronous = FULL") }
-            defer { if durability == .durable { try? db.execute(sql: "PRAGMA synchronous = NORMAL") } }
-            try db.inTransaction(.immediate) {
-                try body(db)
-                return .commit
+    // MARK: Uses
+
+    /// Accesses to an entry that have not been written to the index.
+    struct Access: Sendable, Hashable {
+        /// The time of the last one, in seconds since 1970.
+        var time: TimeInterval
+        var count = 1
+    }
+
+    /// Returns the place in the line of those to leave for an entry that was used last at a time. The entry with the
+    /// lowest turn is next.
+    private static func turn(_ time: TimeInterval) -> Int { Int(min(max(time, 0), 1e12) * 1e6) }
+
+    /// The place at the end of the line, behind entries of the same time, and of later times if the clock was set back.
+    private static func nextTurn(_ table: Table, _ db: SQLiteConnection) throws -> Int {
+        try db.first("SELECT max(turn) FROM \(table.rawValue)") { ($0.integer(0) ?? 0) + 1 } ?? 1
+    }
+
+    /// Records accesses, each with the number of the row.
+    func touch(_ accesses: [Int: Access]) throws {
+        try transaction { db in
+            for (id, access) in accesses {
+                try db.run(
+                    """
+                    UPDATE entry SET accessed = max(accessed, ?1), turn = max(turn, ?2), uses = min(uses + ?3, 255),
+                        expires = CASE WHEN extension IS NULL THEN expires
+                            WHEN extension < 0 THEN -extension ELSE ?1 + extension END
+                    WHERE id = ?4
+                    """, access.time, Self.turn(access.time), access.count, id)
             }
+        }
+    }
+
+    // MARK: Removal of many
+
+    /// A set of entries to remove, which a query of the index finds.
+    enum Selection: Sendable {
+        case all
+        /// The entries that leave first, as many as must go until at most so many bytes are left.
+        case oldest(untilSize: Int)
+        case expired(at: TimeInterval)
+        case derived(of: CacheKey)
+        /// The entries stored before a time, among those after a number.
+        case stored(before: TimeInterval, after: Int?)
+    }
+
+    struct Removed: Sendable {
+        var totals = Totals()
+        /// The files that no row names any more.
+        var blobs: [String] = []
+        /// The entries that are left to remove; `nil` if there are none.
+        var rest: Selection?
+    }
+
+    private typealias Leaving = (id: Int, size: Int, blob: String?)
+
+    /// Removes some of the selected entries in one transaction, so that two processes never remove the same entry
+    /// twice.
+    func removeSome(of selection: Selection, limit: Int = 64) throws -> Removed {
+        try transaction { db in
+            var removed = Removed()
+            let leaving = try self.select(selection, limit, &removed.rest, db)
+            var account = Account()
+            for entry in leaving {
+                account.forget(entry.size, entry.blob, .entry)
+                try Self.delete(entry.id, .entry, db)
+            }
+            try account.settle(db)
+            removed.totals = Totals(bytes: -account.change.bytes, entries: -account.change.entries)
+            removed.blobs = account.blobs
+            return removed
+        }
+    }
+
+    private func select(
+        _ selection: Selection, _ limit: Int, _ rest: inout Selection?, _ db: SQLiteConnection
+    ) throws -> [Leaving] {
+        let leaving: [Leaving]
+        switch selection {
+        case .oldest(let size): leaving = try leastUsed(Self.totals(db).bytes - size, limit, db)
+        case .all: leaving = try db.all("SELECT id, size, blob FROM entry LIMIT ?", limit, body: Self.leaving)
+        case .expired(let time):
+            leaving = try db.all(
+                "SELECT id, size, blob FROM entry WHERE expires <= ? LIMIT ?", time, limit, body: Self.leaving)
+        case .derived(let key):
+            let first = key.derivedPrefix
+            // `$` follows `#`, so this key comes right after all keys with the prefix.
+            let end = String(first.dropLast()) + "$"
+            leaving = try db.all(
+                "SELECT id, size, blob FROM entry WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?",
+                Data(first.utf8), Data(end.utf8), limit, body: Self.leaving)
+        case .stored(let time, let last):
+            // A step looks at a limited number of rows, whichever of them it removes.
+            let rows = try db.all(
+                "SELECT id, size, blob, stored FROM entry WHERE id >= ? ORDER BY id LIMIT ?",
+                last.map { $0 &+ 1 } ?? .min, last == .max ? 0 : 4 * limit
+            ) { (try Self.leaving($0), stored: Self.moment($0, 3) ?? 0) }
+            rest = rows.last.map { .stored(before: time, after: $0.0.id) }
+            return rows.filter { $0.stored < time }.map(\.0)
+        }
+        rest = leaving.isEmpty ? nil : selection
+        return leaving
+    }
+
+    private static func leaving(_ row: SQLiteConnection.Row) throws -> Leaving {
+        guard let id = row.integer(0) else { throw Damage() }
+        return (id, try number(row, 1), row.text(2))
+    }
+
+    /// Returns the entries that leave so that `excess` bytes are free, at most `limit` of them, and spares the others
+    /// that were before them in the line.
+    private func leastUsed(_ excess: Int, _ limit: Int, _ db: SQLiteConnection) throws -> [Leaving] {
+        var excess = excess
+        var leaving: [Leaving] = []
+        // So that no transaction takes long, all others leave as if they had not been used.
+        var left = 4_096
+        var turn = try Self.nextTurn(.entry, db)
+        while leaving.isEmpty, excess > 0 {
+            let rows = try db.all("SELECT id, size, blob, uses FROM entry ORDER BY turn LIMIT ?", limit) {
+                (entry: try Self.leaving($0), uses: try Self.number($0, 3))
+            }
+            if rows.isEmpty { break }
+            for row in rows where excess > 0 {
+                if left > 0, let uses = order.spared(UInt8(clamping: row.uses)) {
+                    try db.run("UPDATE entry SET turn = ?, uses = ? WHERE id = ?", turn, Int(uses), row.entry.id)
+                    (turn, left) = (turn + 1, left - 1)
+                } else {
+                    leaving.append(row.entry)
+                    excess -= row.entry.size
+                }
+            }
+        }
+        return leaving
+    }
+
+    // MARK: Partial bodies
+
+    /// Removes the partial bodies that have expired or were stored before a time, then the oldest, until at most so many
+    /// bytes and rows are left.
+    /// - Returns: the files that no row names any more.
+    func removePartials(
+        expiredAt now: TimeInterval, storedBefore limit: TimeInterval = -.infinity, bytes: Int = .max, count: Int = .max
+    ) throws -> [String] {
+        try transaction { db in
+            let rows = try db.all("SELECT id, size, blob, stored, expires FROM partial ORDER BY turn") { row in
+                (
+                    try Self.leaving(row),
+                    isGone: Self.moment(row, 3) ?? 0 < limit || Self.time(row, 4) ?? .infinity <= now
+                )
+            }
+            var (size, left) = (rows.reduce(0) { $0 + $1.0.size }, rows.count)
+            var blobs: [String] = []
+            for (row, isGone) in rows where isGone || size > bytes || left > count {
+                try Self.delete(row.id, .partial, db)
+                if let blob = row.blob { blobs.append(blob) }
+                (size, left) = (size - row.size, left - 1)
+            }
+            return blobs
+        }
+    }
+
+    // MARK: Checks
+
+    /// Returns the problems that SQLite finds in the file; empty if there are none.
+    func integrityProblems() throws -> [String] {
+        try read { db in
+            try db.all("PRAGMA integrity_check(20)") { $0.text(0) ?? "" }.filter { $0 != "ok" }
+        }
+    }
+
+    /// Returns whether the totals match the rows.
+    func isCounted() throws -> Bool {
+        try read { db in
+            try db.first(
+                """
+                SELECT (SELECT count(*) FROM total) = 1 AND NOT EXISTS (
+                    SELECT 1 FROM total, (SELECT ifnull(sum(size), 0) AS size, count(*) AS count FROM entry) AS all_
+                    WHERE total.bytes IS NOT all_.size OR total.entries IS NOT all_.count
+                )
+                """
+            ) { $0.integer(0) } == 1
+        }
+    }
+
+    /// Corrects the totals.
+    func recount() throws {
+        try transaction { db in
+            try db.run(
+                script: """
+                    DELETE FROM total;
+                    INSERT INTO total SELECT ifnull(sum(size), 0), count(*) FROM entry;
+                    """)
+        }
+    }
+
+    /// Returns the boot of the machine in which rows and files have been compared last; `nil` if that is due.
+    func sweptBoot() throws -> String? {
+        try read { try $0.first("SELECT boot FROM swept") { $0.text(0) } }
+    }
+
+    /// Records in which boot rows and files have been compared; `nil` if that is due, for whichever process comes next.
+    func setSwept(_ boot: String?) throws {
+        try transaction { db in
+            try db.run("DELETE FROM swept")
+            if let boot { try db.run("INSERT INTO swept VALUES (?)", boot) }
         }
     }
 }

@@ -1,14 +1,15 @@
 import CXXHash
 import Foundation
 
-// A record is one entry in its form on disk, in a file of its own or in a row of the index:
+// A record is one entry in its stored form, in two parts. In the disk tier the trailer is in a row of the index, and the
+// body in the row or in a file; a tier of the program's own gets them one after the other:
 //
-//     body        the entry's bytes, first, so that other programs can open the file; compressed if the version is 3
-//     metadata    see `encodeTrailer`
-//     footer      32 bytes, little-endian:
+//     body        the entry's bytes; compressed if the version is 3
+//     trailer     metadata: see `encodeTrailer`
+//                 footer, 32 bytes, little-endian:
 //                   0  magic "DIPR"
 //                   4  version of this format, UInt32: 2; 3 for a compressed body; 4 for an encoded record
-//                   8  length of the body on disk, UInt64
+//                   8  length of the stored body, UInt64
 //                  16  length of the metadata, UInt32
 //                  20  compression of the body, UInt32: 1 for gzip (RFC 1952); zero in versions 2 and 4
 //                  24  checksum, UInt64
@@ -123,9 +124,10 @@ struct EntryRecord {
         var isEncoded: Bool { coding == nil }
     }
 
-    /// Returns the layout of a record of `size` bytes, if `tail` holds its last bytes; `nil` otherwise.
-    static func layout(_ tail: UnsafeRawBufferPointer, size: Int) -> Layout? {
-        guard tail.count >= footerSize, size >= footerSize else { return nil }
+    /// Returns the layout of a record, if `tail` holds its last bytes; `nil` otherwise.
+    /// - Parameter size: the size of the record, in bytes; `nil` if it is not known.
+    static func layout(_ tail: UnsafeRawBufferPointer, size: Int?) -> Layout? {
+        guard tail.count >= footerSize else { return nil }
         let footer = tail.count - footerSize
         guard tail.loadLE(UInt32.self, at: footer) == magic,
             let coding = StorageCompression.Coding(rawValue: tail.loadLE(UInt32.self, at: footer + 20))
@@ -135,40 +137,39 @@ struct EntryRecord {
         guard isEncoded || version == (coding == .identity ? plainVersion : compressedVersion) else { return nil }
         let body = tail.loadLE(UInt64.self, at: footer + 8)
         let metadata = Int(tail.loadLE(UInt32.self, at: footer + 16))
-        guard body <= UInt64(size), Int(body) + metadata + footerSize == size else { return nil }
+        guard body <= UInt64(Int.max) / 2, size.map({ Int(body) + metadata + footerSize == $0 }) ?? true else {
+            return nil
+        }
         return Layout(body: Int(body), metadata: metadata, coding: isEncoded ? nil : coding)
     }
 
-    /// Returns whether the checksum of a whole record is right.
-    static func isSound(_ bytes: UnsafeRawBufferPointer, _ layout: Layout) -> Bool {
-        guard let start = bytes.baseAddress else { return false }
-        let covered = layout.metadata + footerSize - 8
-        let bodyHash = dipper_xxh3_seeded(start, layout.body, 0)
-        return dipper_xxh3_seeded(start + layout.body, covered, bodyHash)
-            == bytes.loadLE(UInt64.self, at: bytes.count - 8)
+    /// Returns whether the checksum of a record is right.
+    static func isSound(_ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer) -> Bool {
+        let bodyHash = dipper_xxh3_seeded(body.baseAddress, body.count, 0)
+        return dipper_xxh3_seeded(trailer.baseAddress, trailer.count - 8, bodyHash)
+            == trailer.loadLE(UInt64.self, at: trailer.count - 8)
     }
 
-    /// Decodes a whole record that no codec has encoded, and checks it; returns `nil` if it is not valid.
+    /// Decodes a record that no codec has encoded, and checks it; returns `nil` if it is not valid.
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
-    ///   - takeBody: called with the length of the body after all checks, and returns that many first bytes as `Data`.
-    ///     Not called for a compressed body.
+    ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body.
     static func decode(
-        _ bytes: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now, takeBody: (Int) -> Data
+        _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
+        takeBody: () -> Data
     ) -> EntryRecord? {
-        guard let layout = Self.layout(bytes, size: bytes.count), let coding = layout.coding,
-            isSound(bytes, layout)
+        guard let layout = Self.layout(trailer, size: body.count + trailer.count), layout.body == body.count,
+            let coding = layout.coding, isSound(body, trailer)
         else { return nil }
-        let body = layout.body
-        var reader = RecordReader(UnsafeRawBufferPointer(rebasing: bytes[body..<(body + layout.metadata)]))
+        var reader = RecordReader(UnsafeRawBufferPointer(rebasing: trailer[..<layout.metadata]))
         guard let head = reader.readHead(begun) else { return nil }
         let data: Data
         switch coding {
         case .identity:
-            data = takeBody(body)
+            data = takeBody()
         case .gzip:
             guard let count = reader.readCount(),
-                let whole = Gzip.decompress(UnsafeRawBufferPointer(rebasing: bytes[..<body]), count: count)
+                let whole = Gzip.decompress(body, count: count)
             else { return nil }
             data = whole
         }
@@ -177,10 +178,11 @@ struct EntryRecord {
     }
 
     /// Decodes the metadata of a record that no codec has encoded, without checking the body.
-    static func decodeMetadata(_ bytes: UnsafeRawBufferPointer) -> (
-        key: CacheKey, info: EntryInfo, lifetime: Lifetime
-    )? {
-        var reader = RecordReader(bytes)
+    static func decodeMetadata(
+        _ trailer: UnsafeRawBufferPointer
+    ) -> (key: CacheKey, info: EntryInfo, lifetime: Lifetime)? {
+        guard trailer.count >= footerSize else { return nil }
+        var reader = RecordReader(UnsafeRawBufferPointer(rebasing: trailer[..<(trailer.count - footerSize)]))
         return reader.readHead(StoreHistory.now)
     }
 }

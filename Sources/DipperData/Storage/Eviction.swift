@@ -1,6 +1,6 @@
 import Foundation
 
-/// The job that removes entries which the index selects.
+/// The job that makes room: it removes expired entries, then others in the order of eviction.
 struct Eviction: DiskJob {
     private let selection: EntryIndex.Selection
     private let reason: CacheEvent.Cleaning.Reason
@@ -24,7 +24,7 @@ struct Eviction: DiskJob {
     }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {
-        guard let index = tier.opened.index, let files = tier.opened.files, !files.isReadOnly else { return false }
+        guard let index = tier.opened.index, tier.opened.files?.isReadOnly == false else { return false }
         if !isBegun {
             isBegun = true
             // Recent accesses, once written, keep entries from being among the oldest and may extend their lifetimes.
@@ -35,33 +35,24 @@ struct Eviction: DiskJob {
         var rounds = atOnce == nil ? 1 : 64
         while let time = expiry, rounds > 0 {
             rounds -= 1
-            let removed = try index.removeSome(of: .expired(at: time)) { files.remove($0) }
-            expired.add(removed)
-            if removed.entries == 0 { expiry = nil }
+            let removed = try tier.removeSome(of: .expired(at: time), index)
+            expired.add(removed.totals)
+            if removed.rest == nil { expiry = nil }
         }
         while let size = atOnce, rounds > 0 {
             rounds -= 1
-            let removed = try index.removeSome(of: .oldest(untilSize: size, now: tier.now().timeIntervalSince1970)) {
-                files.remove($0)
-            }
-            cleaned.add(removed)
-            if removed.entries == 0 { atOnce = nil }
+            let removed = try tier.removeSome(of: .oldest(untilSize: size), index)
+            cleaned.add(removed.totals)
+            if removed.rest == nil { atOnce = nil }
         }
         if rounds == 0 { return true }
-        let removed = try index.removeSome(of: selection) { files.remove($0) }
-        cleaned.add(removed)
-        return removed.entries > 0
+        let removed = try tier.removeSome(of: selection, index)
+        cleaned.add(removed.totals)
+        return removed.rest != nil
     }
 
     func tell(_ tier: DiskTier) {
         tier.tell(expired, .expired)
         tier.tell(cleaned, reason)
-    }
-}
-
-extension EntryIndex.Totals {
-    mutating func add(_ other: Self) {
-        bytes += other.bytes
-        entries += other.entries
     }
 }

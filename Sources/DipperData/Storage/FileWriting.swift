@@ -2,34 +2,19 @@ import Foundation
 
 /// Reading and writing of whole files.
 enum FileWriting {
-    /// Writes both parts completely. Returns the error, or `nil` for success.
-    static func write(_ body: Data, _ trailer: [UInt8], to file: Int32, _ name: String) -> FileError? {
-        body.withUnsafeBytes { body in
-            trailer.withUnsafeBytes { trailer -> FileError? in
-                var parts = [
-                    iovec(iov_base: .init(mutating: body.baseAddress), iov_len: body.count),
-                    iovec(iov_base: .init(mutating: trailer.baseAddress), iov_len: trailer.count),
-                ][...]
-                while let first = parts.first {
-                    if first.iov_len == 0 {
-                        parts.removeFirst()
-                        continue
-                    }
-                    var written = parts.withUnsafeBufferPointer { writev(file, $0.baseAddress, Int32($0.count)) }
-                    if written < 0 {
-                        if errno == EINTR { continue }
-                        return FileError("write", name)
-                    }
-                    while written > 0, let part = parts.first {
-                        let taken = min(written, part.iov_len)
-                        parts[parts.startIndex].iov_len -= taken
-                        parts[parts.startIndex].iov_base = part.iov_base.map { $0 + taken }
-                        written -= taken
-                        if taken == part.iov_len { parts.removeFirst() }
-                    }
+    /// Writes all bytes. Returns the error, or `nil` for success.
+    static func write(_ bytes: Data, to file: Int32, _ name: String) -> FileError? {
+        bytes.withUnsafeBytes { bytes in
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let written = Glibc.write(file, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                if written >= 0 {
+                    rest = rest.dropFirst(written)
+                } else if errno != EINTR {
+                    return FileError("write", name)
                 }
-                return nil
             }
+            return nil
         }
     }
 

@@ -146,7 +146,7 @@ final class Folder: Sendable {
 
     private func writeFile(_ name: String, _ contents: [UInt8]) throws(FileError) {
         let file = try createFile(name, O_WRONLY | O_EXCL)
-        var failure = FileWriting.write(Data(), contents, to: file, name)
+        var failure = FileWriting.write(Data(contents), to: file, name)
         if failure == nil, fsync(file) != 0, errno != EINVAL { failure = FileError("fsync", name) }
         if close(file) != 0, failure == nil { failure = FileError("close", name) }
         if let failure {
@@ -195,8 +195,11 @@ final class Folder: Sendable {
     static let temporaryPrefix = ".new."
 
     /// Returns sixteen random hexadecimal digits.
-    static func randomName() -> String {
-        let digits = String(UInt64.random(in: .min ... .max), radix: 16)
+    static func randomName() -> String { name(of: UInt64.random(in: .min ... .max)) }
+
+    /// Returns a number in sixteen hexadecimal digits.
+    static func name(of number: UInt64) -> String {
+        let digits = String(number, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 

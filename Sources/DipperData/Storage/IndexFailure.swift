@@ -1,4 +1,4 @@
-import GRDB
+import CSQLite
 
 /// The kind of a failure of the index.
 enum IndexFailure {
@@ -13,6 +13,9 @@ enum IndexFailure {
     /// The index may be damaged. An integrity check decides; an index that cannot even be opened counts as damaged.
     case suspicion
 
+    // SQLITE_IOERR_SHORT_READ, which Swift does not see.
+    private static let shortRead = SQLITE_IOERR | 2 << 8
+
     init(_ error: any Error) {
         let error = (error as? IndexError)?.cause ?? error
         if error is EntryIndex.Damage {
@@ -23,17 +26,17 @@ enum IndexFailure {
             self = .foreign
             return
         }
-        guard let error = error as? DatabaseError else {
+        guard let error = error as? SQLiteError else {
             self = .machine
             return
         }
-        switch error.resultCode {
-        case .SQLITE_NOTADB, .SQLITE_CORRUPT: self = .damage
-        case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL, .SQLITE_SCHEMA: self = .busy
+        switch error.primaryCode {
+        case SQLITE_NOTADB, SQLITE_CORRUPT: self = .damage
+        case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL, SQLITE_SCHEMA: self = .busy
         // A flipped byte or another program can cause a missing table, a broken constraint or a value of another type.
-        case .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_FORMAT, .SQLITE_INTERNAL: self = .suspicion
+        case SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_FORMAT, SQLITE_INTERNAL: self = .suspicion
         // A short read may mean that the file is damaged. The machine is the cause of all other I/O errors.
-        case .SQLITE_IOERR: self = error.extendedResultCode == .SQLITE_IOERR_SHORT_READ ? .suspicion : .machine
+        case SQLITE_IOERR: self = error.code == Self.shortRead ? .suspicion : .machine
         default: self = .machine
         }
     }

@@ -25,6 +25,15 @@ struct IndexFile: Sendable {
         return try IndexFile(folder, names.compactMap(number(of:)).max() ?? 1, staging)
     }
 
+    /// Returns the path of the current index in a folder that cannot be written; `nil` if there is none, or if it has a
+    /// log, without which it is not complete.
+    static func pathReadingOnly(in folder: Folder) -> String? {
+        guard let name = folder.names().compactMap(number(of:)).max().map(name), folder.file(name) != nil,
+            folder.entry(name + "-wal").map({ $0.st_size == 0 }) ?? true
+        else { return nil }
+        return folder.path + "/" + name
+    }
+
     private init(_ folder: Folder, _ number: Int, _ staging: Folder) throws {
         self.folder = folder
         self.number = number

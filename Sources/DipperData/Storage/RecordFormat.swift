@@ -40,34 +40,47 @@ struct RecordFormat: Sendable {
         return (encoded, record.encodeTrailer(encoded: encoded, by: Self.number(of: codec)))
     }
 
-    /// Decodes a whole record and checks it.
+    /// Decodes a record whose parts follow each other, and checks it.
+    func decode(_ whole: Data, begun: UInt64 = StoreHistory.now) -> Reading {
+        whole.withUnsafeBytes { bytes in
+            guard let layout = EntryRecord.layout(bytes, size: bytes.count) else { return .damaged }
+            return decode(
+                UnsafeRawBufferPointer(rebasing: bytes[..<layout.body]),
+                UnsafeRawBufferPointer(rebasing: bytes[layout.body...]), begun: begun
+            ) { Data(bytes[..<layout.body]) }
+        }
+    }
+
+    /// Decodes a record and checks it.
     /// - Parameters:
     ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
-    ///   - takeBody: called with the length of the body after all checks, and returns that many first bytes as `Data`.
-    ///     Not called for a compressed body and for an encoded record.
+    ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body and for
+    ///     an encoded record.
     func decode(
-        _ bytes: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now, takeBody: (Int) -> Data
+        _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
+        takeBody: () -> Data
     ) -> Reading {
-        guard let layout = EntryRecord.layout(bytes, size: bytes.count) else { return .damaged }
+        guard let layout = EntryRecord.layout(trailer, size: body.count + trailer.count), layout.body == body.count
+        else { return .damaged }
         guard layout.isEncoded else {
-            guard let record = EntryRecord.decode(bytes, begun: begun, takeBody: takeBody) else { return .damaged }
+            guard let record = EntryRecord.decode(body, trailer, begun: begun, takeBody: takeBody) else {
+                return .damaged
+            }
             return .record(record)
         }
-        let end = layout.body + layout.metadata
-        guard EntryRecord.isSound(bytes, layout),
-            let label = RecordLabel(UnsafeRawBufferPointer(rebasing: bytes[layout.body..<end]), isEncoded: true)
+        guard EntryRecord.isSound(body, trailer),
+            let label = RecordLabel(UnsafeRawBufferPointer(rebasing: trailer[..<layout.metadata]))
         else { return .damaged }
         guard let codec, label.codec == Self.number(of: codec) else { return .unreadable(label.key, nil) }
         let whole: Data
         do throws(DipperError) {
-            whole = try codec.decode(Data(UnsafeRawBufferPointer(rebasing: bytes[..<layout.body])))
+            whole = try codec.decode(Data(body))
         } catch {
             return .unreadable(label.key, error)
         }
-        let record: EntryRecord? = whole.withUnsafeBytes { whole in
-            EntryRecord.decode(whole, begun: begun) { Data(UnsafeRawBufferPointer(rebasing: whole[..<$0])) }
+        guard let record = RecordFormat().decode(whole, begun: begun).record, record.key == label.key else {
+            return .unreadable(label.key, .undecodable)
         }
-        guard let record, record.key == label.key else { return .unreadable(label.key, .undecodable) }
         return .record(record)
     }
 

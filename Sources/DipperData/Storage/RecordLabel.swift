@@ -1,17 +1,15 @@
 import Foundation
 
-/// The data of a record that the index keeps of its entry, and the number of the codec that has encoded the record.
+/// The metadata of a record that a codec has encoded: what is in clear of it, and which codec is needed.
 ///
-/// An encoded record has its label in clear in place of the metadata, so that files can be listed without the codec:
-/// codec (UInt64), stored, expires and access extension as in other records, key, URL.
+/// Codec (UInt64), stored, expires and access extension as in other records, key, URL.
 struct RecordLabel {
-    /// The number of the codec; zero if none has encoded the record.
+    /// The number of the codec.
     let codec: UInt64
     let key: CacheKey
-    let url: String
-    /// The time at which the entry was stored, in seconds since 1970.
-    let stored: TimeInterval
-    let lifetime: Lifetime
+    private let url: String
+    private let stored: TimeInterval
+    private let lifetime: Lifetime
 
     init(_ record: EntryRecord, codec: UInt64) {
         self.codec = codec
@@ -22,17 +20,7 @@ struct RecordLabel {
     }
 
     /// Reads the metadata of a record; returns `nil` if it cannot be read.
-    /// - Parameter isEncoded: whether a codec has encoded the record.
-    init?(_ metadata: UnsafeRawBufferPointer, isEncoded: Bool) {
-        guard isEncoded else {
-            guard let head = EntryRecord.decodeMetadata(metadata) else { return nil }
-            self.codec = 0
-            self.key = head.key
-            self.url = head.info.url
-            self.stored = head.info.stored
-            self.lifetime = head.lifetime
-            return
-        }
+    init?(_ metadata: UnsafeRawBufferPointer) {
         var reader = RecordReader(metadata)
         guard let codec = reader.read(UInt64.self), let stored = reader.read(UInt64.self),
             let expires = reader.read(UInt64.self), let added = reader.read(UInt64.self),

@@ -2,13 +2,19 @@ import Foundation
 
 /// The changes that are not yet on disk, by key. Reads look here first. A value; its owner locks it.
 struct StagingArea {
+    /// The place of an entry or a partial body.
+    struct Slot: Hashable {
+        let key: CacheKey
+        var table = EntryIndex.Table.entry
+    }
+
     enum Change {
         case write(EntryRecord)
         case remove
     }
 
     struct Item {
-        let key: CacheKey
+        let slot: Slot
         let number: UInt64
         let change: Change
         var durability = Durability.relaxed
@@ -22,10 +28,10 @@ struct StagingArea {
     struct Outcome {
         /// The numbers of the items that were not carried out.
         var failed: Set<UInt64> = []
-        /// The keys whose earlier version could not be removed from the disk either.
-        var stuck: Set<CacheKey> = []
-        /// The keys of ``StagingArea/hidden`` whose earlier version has been removed since.
-        var freed: Set<CacheKey> = []
+        /// The slots whose earlier version could not be removed from the disk either.
+        var stuck: Set<Slot> = []
+        /// The slots of ``StagingArea/hidden`` whose earlier version has been removed since.
+        var freed: Set<Slot> = []
     }
 
     /// The set of entries that a removal covers.
@@ -34,35 +40,35 @@ struct StagingArea {
         /// The entries derived from an entry; see ``CacheKey/isDerived(of:)``.
         case derived(of: CacheKey)
 
-        func covers(_ key: CacheKey) -> Bool {
+        func covers(_ slot: Slot) -> Bool {
             switch self {
             case .all: true
-            case .derived(let origin): key.isDerived(of: origin)
+            case .derived(let origin): slot.table == .entry && slot.key.isDerived(of: origin)
             }
         }
     }
 
-    private var items: [CacheKey: Item] = [:]
-    private var queue: [(key: CacheKey, place: UInt64)] = []
+    private var items: [Slot: Item] = [:]
+    private var queue: [(slot: Slot, place: UInt64)] = []
     private var head = 0
     private var nextNumber: UInt64 = 0
     /// The estimated memory of all changes that wait or are being carried out, in bytes.
     private(set) var bytes = 0
     /// The removals in progress. Older entries that they cover count as removed, even while they are still on disk.
     private(set) var removals: [Scope] = []
-    /// The keys whose version on disk is out of date and could not be removed.
-    private(set) var hidden: Set<CacheKey> = []
+    /// The slots whose version on disk is out of date and could not be removed.
+    private(set) var hidden: Set<Slot> = []
 
-    /// Returns whether the version on disk no longer counts for the key, whatever is staged.
-    func isHidden(_ key: CacheKey) -> Bool { removals.contains { $0.covers(key) } || hidden.contains(key) }
+    /// Returns whether the version on disk no longer counts, whatever is staged.
+    func isHidden(_ slot: Slot) -> Bool { removals.contains { $0.covers(slot) } || hidden.contains(slot) }
 
-    subscript(key: CacheKey) -> Item? { items[key] }
+    subscript(slot: Slot) -> Item? { items[slot] }
 
     /// Returns whether a change would take more than `limit` bytes together with all other changes. A change alone is
     /// never too large.
-    func isFull(_ limit: Int, for change: Change, of key: CacheKey) -> Bool {
-        let others = bytes - (items[key]?.bytes ?? 0)
-        return others > 0 && others + Self.bytes(change, key) > limit
+    func isFull(_ limit: Int, for change: Change, of slot: Slot) -> Bool {
+        let others = bytes - (items[slot]?.bytes ?? 0)
+        return others > 0 && others + Self.bytes(change, slot.key) > limit
     }
 
     /// Adds a change, which replaces the one that waits for its key. Callers that wait for a replaced write wait for
@@ -70,13 +76,13 @@ struct StagingArea {
     /// - Returns: the replaced change, which the caller releases outside its lock. Its `whenDone` contains the
     ///   callbacks to be told that their entry will not be on disk.
     mutating func add(
-        _ change: Change, for key: CacheKey, _ durability: Durability = .relaxed,
+        _ change: Change, for slot: Slot, _ durability: Durability = .relaxed,
         whenDone: (@Sendable (Bool) -> Void)? = nil
     ) -> Item? {
         nextNumber += 1
-        var item = Item(key: key, number: nextNumber, change: change, durability: durability)
+        var item = Item(slot: slot, number: nextNumber, change: change, durability: durability)
         if let whenDone { item.whenDone = [whenDone] }
-        var replaced = items[key]
+        var replaced = items[slot]
         if case .write = change, let old = replaced {
             if old.durability == .durable { item.durability = .durable }
             item.whenDone = old.whenDone + item.whenDone
@@ -84,25 +90,24 @@ struct StagingArea {
         }
         // A key has one place, however often it changes before its turn.
         item.place = replaced?.place ?? nextNumber
-        if replaced?.place == nil { queue.append((key, nextNumber)) }
-        items[key] = item
+        if replaced?.place == nil { queue.append((slot, nextNumber)) }
+        items[slot] = item
         bytes += item.bytes - (replaced?.bytes ?? 0)
         return replaced
     }
 
-    /// Adds a callback to the staged write of a key. The write becomes durable if the caller wants that.
-    /// - Returns: `false` if no write of the key waits or is being carried out.
-    mutating func join(_ key: CacheKey, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void) -> Bool
-    {
-        guard let item = items[key], case .write = item.change else { return false }
+    /// Adds a callback to a staged write. The write becomes durable if the caller wants that.
+    /// - Returns: `false` if no write waits or is being carried out.
+    mutating func join(_ slot: Slot, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void) -> Bool {
+        guard let item = items[slot], case .write = item.change else { return false }
         if durability == .durable, item.durability != .durable, item.place == nil {
             // A write that has begun cannot become durable any more, so the record is written once more.
-            let replaced = add(item.change, for: key, .durable, whenDone: whenDone)
+            let replaced = add(item.change, for: slot, .durable, whenDone: whenDone)
             assert(replaced?.whenDone.isEmpty != false)
             return true
         }
-        if durability == .durable { items[key]?.durability = .durable }
-        items[key]?.whenDone.append(whenDone)
+        if durability == .durable { items[slot]?.durability = .durable }
+        items[slot]?.whenDone.append(whenDone)
         return true
     }
 
@@ -115,8 +120,8 @@ struct StagingArea {
         while head < queue.count, batch.count < count, size < limit {
             let next = queue[head]
             head += 1
-            guard let item = items[next.key], item.place == next.place else { continue }
-            items[next.key]?.place = nil
+            guard let item = items[next.slot], item.place == next.place else { continue }
+            items[next.slot]?.place = nil
             batch.append(item)
             size += item.bytes
         }
@@ -133,9 +138,9 @@ struct StagingArea {
         hidden.subtract(outcome.freed)
         return batch.compactMap { item in
             let isDone = !outcome.failed.contains(item.number)
-            if outcome.stuck.contains(item.key) { hidden.insert(item.key) } else { hidden.remove(item.key) }
-            guard let present = items[item.key], present.number == item.number else { return nil }
-            items[item.key] = nil
+            if outcome.stuck.contains(item.slot) { hidden.insert(item.slot) } else { hidden.remove(item.slot) }
+            guard let present = items[item.slot], present.number == item.number else { return nil }
+            items[item.slot] = nil
             bytes -= item.bytes
             return (present, isDone)
         }
@@ -150,9 +155,9 @@ struct StagingArea {
 
     /// Removes the staged changes that a removal covers.
     mutating func drop(_ scope: Scope) -> [Item] {
-        let dropped = items.values.filter { scope.covers($0.key) }
+        let dropped = items.values.filter { scope.covers($0.slot) }
         for item in dropped {
-            items[item.key] = nil
+            items[item.slot] = nil
             bytes -= item.bytes
         }
         if items.isEmpty {
@@ -160,6 +165,13 @@ struct StagingArea {
             head = 0
         }
         return dropped
+    }
+
+    /// Removes a staged change, as if it had not been asked for.
+    mutating func drop(_ slot: Slot) -> Item? {
+        guard let item = items.removeValue(forKey: slot) else { return nil }
+        bytes -= item.bytes
+        return item
     }
 
     mutating func endRemoving(_ scope: Scope) {
@@ -172,7 +184,7 @@ struct StagingArea {
         let old = items.values.filter { item in
             if case .write(let record) = item.change { record.value.info.stored < limit } else { false }
         }
-        return old.compactMap { add(.remove, for: $0.key) }
+        return old.compactMap { add(.remove, for: $0.slot) }
     }
 
     fileprivate static func bytes(_ change: Change, _ key: CacheKey) -> Int {
@@ -185,5 +197,5 @@ struct StagingArea {
 
 extension StagingArea.Item {
     /// An estimate of the memory that the change takes while it waits, in bytes.
-    var bytes: Int { StagingArea.bytes(change, key) }
+    var bytes: Int { StagingArea.bytes(change, slot.key) }
 }

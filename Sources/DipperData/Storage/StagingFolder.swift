@@ -1,15 +1,15 @@
 import Foundation
 
-/// A folder under `staging` in which one store writes files before they are renamed into place.
+/// The folder `staging/ID` of one open store, whose name is the identifier of the store.
 ///
 /// The store holds a lock on `staging/ID/.lock` while it is open; the kernel releases the lock of a process that ends.
-/// Opening a store removes the folders whose locks are released, so that no half-written file outlives its writer. The
-/// lock is on a file because network file systems lock nothing else.
+/// Files in `blobs` that a store has written and no row names are being written as long as its lock is held, and are
+/// left over from then on. The lock is on a file because network file systems lock nothing else.
 final class StagingFolder: Sendable {
-    /// The folder in which files are written.
+    /// The folder, in which files are written before they get their names elsewhere.
     let folder: Folder
+    let name: String
     private let all: Folder
-    private let name: String
     private let lock: Int32
     private static let lockName = ".lock"
 
@@ -57,57 +57,44 @@ final class StagingFolder: Sendable {
         close(lock)
     }
 
-    /// Writes a record that will have this name in another folder.
-    func write(_ name: String, body: Data, trailer: [UInt8], _ durability: Durability) throws(FileError) {
-        let name = Self.stagedName(name)
-        let file = try folder.createFile(name, O_WRONLY | O_TRUNC)
-        var failure = FileWriting.write(body, trailer, to: file, name)
-        if failure == nil, durability == .durable, fdatasync(file) != 0 { failure = FileError("fdatasync", name) }
-        if close(file) != 0, failure == nil { failure = FileError("close", name) }
-        if let failure {
-            folder.remove(name)
-            throw failure
-        }
+    /// Returns whether another store with this identifier is open.
+    func isOpen(_ other: some StringProtocol) -> Bool {
+        guard let folder = try? all.folder(String(other)) else { return false }
+        return Self.whileLocked(folder) {} == nil
     }
 
-    /// Moves a written record to its folder.
-    func place(_ name: String, in other: Folder) throws(FileError) {
-        try folder.rename(Self.stagedName(name), to: other, name)
+    /// Returns the identifiers of stores that ended without closing: their processes were killed, or the power failed.
+    func abandoned() -> [String] {
+        all.names().filter { $0 != name && Folder.isRandomName($0) && !isOpen($0) }
     }
 
-    /// Removes a written record.
-    func discard(_ name: String) { folder.remove(Self.stagedName(name)) }
-
-    /// Returns the name of a record while it is staged: the SHA-256 of a name that a custom rule made. A half-written
-    /// file can be recognised by its name alone, and a custom name could be any program's.
-    private static func stagedName(_ name: String) -> String {
-        KeyDigest.isDigest(name) ? name : KeyDigest.sha256(CacheKey(verbatim: name))
-    }
-
-    /// Removes the folders of stores that ended without closing. Returns `true` if there were any.
-    func removeAbandoned() -> Bool {
-        var found = false
-        for other in all.names() where other != name && Folder.isRandomName(other) {
+    /// Removes the folders of stores that ended without closing.
+    func remove(_ abandoned: [String]) {
+        for other in abandoned {
             guard let folder = try? all.folder(other) else { continue }
-            let lock = openat(folder.descriptor, Self.lockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
-            if lock < 0, errno != ENOENT { continue }
-            defer { if lock >= 0 { close(lock) } }
-            if lock >= 0, flock(lock, LOCK_EX | LOCK_NB) != 0 { continue }
-            Self.empty(folder)
-            if lock >= 0 {
+            // A store that is only just opening finds that its lock is gone, and takes another identifier.
+            Self.whileLocked(folder) {
+                Self.empty(folder)
                 folder.remove(Self.lockName)
-                found = true
             }
-            // The folder stays if another program has put files there.
-            if all.removeFolder(other) { found = true }
+            // The folder stays if it is locked, or if another program has put files there.
+            all.removeFolder(other)
         }
-        return found
+    }
+
+    /// Runs a closure while this process holds the lock of a folder, if the folder has one.
+    /// - Returns: `nil`, and the closure does not run, if a store holds the lock.
+    @discardableResult
+    private static func whileLocked(_ folder: Folder, _ body: () -> Void) -> Void? {
+        let lock = openat(folder.descriptor, lockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
+        if lock < 0, errno != ENOENT { return nil }
+        defer { if lock >= 0 { close(lock) } }
+        guard lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0 else { return nil }
+        return body()
     }
 
     /// Removes the files with names that a store gives them here.
     private static func empty(_ folder: Folder) {
-        for name in folder.names() where KeyDigest.isDigest(name) || Folder.isTemporary(name) {
-            folder.remove(name)
-        }
+        for name in folder.names() where Folder.isTemporary(name) { folder.remove(name) }
     }
 }

@@ -4,8 +4,7 @@ package struct StoreProblem: Sendable, Hashable {
     package let description: String
     /// Whether the cache refuses to use the folder, whatever it could do there.
     package let isRefusal: Bool
-    /// Whether the files of existing entries can be read although nothing can be written. Small entries, which have no
-    /// file, cannot be read then.
+    /// Whether existing entries can be read although nothing can be written.
     package let isReadable: Bool
 
     init(_ description: String, isRefusal: Bool = false, isReadable: Bool = false) {

@@ -109,9 +109,7 @@ final class TierStack: Sendable {
         let begun = StoreHistory.now
         for number in tiers.indices {
             guard let data = await data(named: name, from: number), data.count <= options.recordLimit else { continue }
-            let record = data.withUnsafeBytes { bytes in
-                options.format.decode(bytes, begun: begun) { data.prefix($0).withUnsafeBytes { Data($0) } }.record
-            }
+            let record = options.format.decode(data, begun: begun).record
             // The tier may have been cleared, or the record removed, meanwhile.
             let hiddenBefore = state.withLock { state -> TimeInterval in
                 if case .remove = state.members[number].changes[name] { return .infinity }

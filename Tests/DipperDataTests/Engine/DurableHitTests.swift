@@ -28,7 +28,7 @@ struct DurableHitTests {
     }
 
     /// The number of times that the entry's file has been flushed.
-    private var flushes: Int { Int(flush_log_count("/" + request.cacheKey.digest)) }
+    private var flushes: Int { Int(flush_log_count("-" + request.cacheKey.digest)) }
 
     @Test("bytes that wait to be written, in memory or not, are waited for and flushed", arguments: [true, false])
     func waiting(isInMemory: Bool) async throws {

@@ -23,7 +23,6 @@ public final class ListLoader: Sendable {
         var arrangement: ListArrangement
         var displays: [ObjectIdentifier: Attached] = [:]
         var isArranging = false
-        var awaitsRest = false
     }
 
     private struct Attached {
@@ -34,7 +33,7 @@ public final class ListLoader: Sendable {
     private let plan: Mutex<Plan>
     private let calls: ListCalls
     private let time: TimeSource
-    private let timers: TimerQueue
+    private let alarm: Alarm
 
     /// Creates a loader for a list without visible rows.
     ///
@@ -58,11 +57,11 @@ public final class ListLoader: Sendable {
         plan = Mutex(Plan(arrangement: .init(window: ListWindow(count: count, options), requests: requests)))
         calls = ListCalls(cache, maxPrefetches: options.maxPrefetches)
         time = TimeSource(clock)
-        timers = TimerQueue(time)
+        alarm = Alarm(time)
     }
 
     deinit {
-        timers.end()
+        alarm.cancel()
         calls.end()
     }
 
@@ -126,25 +125,18 @@ public final class ListLoader: Sendable {
     }
 
     private func awaitRest() {
-        let now = time.now()
-        let wait = plan.withLock { plan -> Duration? in
-            guard !plan.awaitsRest, let rest = plan.arrangement.window.restsAt else { return nil }
-            plan.awaitsRest = true
-            return rest - now
-        }
-        guard let wait else { return }
-        timers.schedule(after: wait) { [weak self] in self?.restIfDue() }
+        guard let rest = plan.withLock({ $0.arrangement.window.restsAt }) else { return }
+        alarm.set(at: rest) { [weak self] in self?.restIfDue() }
     }
 
     private func restIfDue() {
         let now = time.now()
         let isDue = plan.withLock { plan in
-            plan.awaitsRest = false
             guard let rest = plan.arrangement.window.restsAt, rest <= now else { return false }
             plan.arrangement.window.rest()
             return true
         }
-        guard isDue else { return awaitRest() }
+        guard isDue else { return }
         arrange()
         bindings().first?.onQueue { [weak self] in self?.moveDisplays() }
     }

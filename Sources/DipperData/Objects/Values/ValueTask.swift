@@ -103,19 +103,23 @@ public final class ValueTask<Value: Sendable>: FetchTask {
 
     /// The state of the task now.
     public var state: DataTask.State {
-        switch feed.outcome {
-        case .success: return .finished
-        case .failure(let error): return .failed(error)
-        case nil: break
-        }
+        if let outcome = feed.outcome { return Self.state(outcome) }
         guard case .fetching(let bytes)? = call.load()?.stage else {
-            return feed.outcome.map { _ in state } ?? .waiting
+            // The task may have ended meanwhile.
+            return feed.outcome.map(Self.state) ?? .waiting
         }
         switch bytes.state {
         case .transferring: return .transferring
         case .paused: return .paused
         case .parked: return .parked
         case .waiting, .finished, .failed: return .waiting
+        }
+    }
+
+    private static func state(_ outcome: Result<ValueResponse<Value>, DipperError>) -> DataTask.State {
+        switch outcome {
+        case .success: .finished
+        case .failure(let error): .failed(error)
         }
     }
 

@@ -1,0 +1,80 @@
+import DipperData
+import Dispatch
+import Synchronization
+
+/// A timer on an injected clock, which calls a closure once, at the time that was set last.
+final class Alarm: Sendable {
+    private struct State {
+        /// The number of the latest setting.
+        var number = 0
+        /// Keeps the clock from waking this alarm.
+        var cancel: (@Sendable () -> Void)?
+    }
+
+    private let time: TimeSource
+    private let thread: SeparateThread
+    private let state = Mutex(State())
+
+    /// - Parameter thread: calls the closures, if the clock is one of the system's.
+    init(_ time: TimeSource, on thread: SeparateThread = SeparateThread()) {
+        self.time = time
+        self.thread = thread
+    }
+
+    /// Calls a closure at a time, in place of the closure that was set before.
+    func set(at due: Duration, _ body: @escaping @Sendable () -> Void) {
+        let number = begin()
+        let cancel = time.wake(at: due, on: thread) { [weak self] in self?.ring(number, due, body) }
+        let unneeded = state.withLock { $0.number == number ? exchange(&$0.cancel, with: cancel) : cancel }
+        unneeded?()
+    }
+
+    /// Calls no closure any more, until another one is set.
+    func cancel() { _ = begin() }
+
+    private func begin() -> Int {
+        let (number, old) = state.withLock { state in
+            state.number += 1
+            return (state.number, exchange(&state.cancel, with: nil))
+        }
+        old?()
+        return number
+    }
+
+    private func ring(_ number: Int, _ due: Duration, _ body: @escaping @Sendable () -> Void) {
+        guard state.withLock({ $0.number == number }) else { return }
+        if time.now() < due { set(at: due, body) } else { body() }
+    }
+}
+
+extension TimeSource {
+    /// The longest wait of a timer of Dispatch. These timers stand still while the computer sleeps, but
+    /// `ContinuousClock` goes on.
+    private static let longestWait: Duration = .seconds(60)
+
+    /// Calls a closure once, at a time or earlier: a long wait is given up after a minute, and the caller waits again.
+    /// - Parameter thread: calls the closure, if this is a clock of the system. Code of the program's own that follows
+    ///   from the closure runs elsewhere, so that it does not hold up other timers.
+    /// - Returns: a closure that keeps it from being called.
+    fileprivate func wake(
+        at due: Duration, on thread: SeparateThread, _ body: @escaping @Sendable () -> Void
+    ) -> @Sendable () -> Void {
+        guard isReal else {
+            let task = Task.detached { [sleep] in
+                try? await sleep(due)
+                if !Task.isCancelled { thread.carryOut(body) }
+            }
+            return { task.cancel() }
+        }
+        let wait = min(max(due - now(), .zero), Self.longestWait)
+        // Any thread may cancel a timer of Dispatch; only its Swift type does not say so.
+        nonisolated(unsafe) let timer = DispatchSource.makeTimerSource(queue: thread.queue)
+        timer.setEventHandler {
+            timer.cancel()
+            thread.carryOut(body)
+        }
+        timer.schedule(deadline: .now() + wait / .seconds(1))
+        timer.activate()
+        return { timer.cancel() }
+    }
+}

@@ -1,0 +1,282 @@
+import CSQLite
+import Foundation
+import Synchronization
+
+/// An error of SQLite.
+struct SQLiteError: Error, CustomStringConvertible {
+    /// The extended result code.
+    let code: Int32
+    let message: String
+
+    init(code: Int32, _ message: String? = nil) {
+        self.code = code
+        self.message = message ?? String(cString: sqlite3_errstr(code))
+    }
+
+    static let cannotOpen = SQLITE_CANTOPEN
+
+    /// The result code without its extension.
+    var primaryCode: Int32 { code & 0xff }
+    var description: String { "SQLite error \(code): \(message)" }
+}
+
+/// A value that SQLite stores.
+protocol SQLiteValue {
+    /// Binds the value to a parameter of a statement, which copies it.
+    func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32
+}
+
+// SQLite copies the value of a parameter that is bound with this destructor.
+nonisolated(unsafe) private let copying = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+extension Int: SQLiteValue {
+    func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32 {
+        sqlite3_bind_int64(statement, parameter, Int64(self))
+    }
+}
+
+extension Double: SQLiteValue {
+    func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32 {
+        sqlite3_bind_double(statement, parameter, self)
+    }
+}
+
+extension String: SQLiteValue {
+    func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32 {
+        sqlite3_bind_text(statement, parameter, self, Int32(clamping: utf8.count), copying)
+    }
+}
+
+extension Data: SQLiteValue {
+    func bind(to statement: OpaquePointer, _ parameter: Int32) -> Int32 {
+        // No bytes would be bound as NULL.
+        if isEmpty { return sqlite3_bind_zeroblob(statement, parameter, 0) }
+        return withUnsafeBytes { sqlite3_bind_blob64(statement, parameter, $0.baseAddress, UInt64($0.count), copying) }
+    }
+}
+
+/// One connection to an SQLite database. It belongs to one thread at a time.
+// Unchecked: SQLitePool lends a connection to one thread at a time.
+final class SQLiteConnection: @unchecked Sendable {
+    /// The present row of a statement. Each value is `nil` if its column holds a value of another kind.
+    struct Row {
+        fileprivate let statement: OpaquePointer
+
+        private func holds(_ kind: Int32, _ column: Int32) -> Bool { sqlite3_column_type(statement, column) == kind }
+
+        func isNull(_ column: Int32) -> Bool { holds(SQLITE_NULL, column) }
+
+        func integer(_ column: Int32) -> Int? {
+            holds(SQLITE_INTEGER, column) ? Int(sqlite3_column_int64(statement, column)) : nil
+        }
+
+        /// A number with or without a fraction.
+        func real(_ column: Int32) -> Double? {
+            holds(SQLITE_FLOAT, column) || holds(SQLITE_INTEGER, column)
+                ? sqlite3_column_double(statement, column) : nil
+        }
+
+        func text(_ column: Int32) -> String? {
+            holds(SQLITE_TEXT, column) ? String(decoding: bytes(column), as: UTF8.self) : nil
+        }
+
+        func blob(_ column: Int32) -> Data? { holds(SQLITE_BLOB, column) ? Data(bytes(column)) : nil }
+
+        /// Text, or the bytes of text.
+        func textOrBytes(_ column: Int32) -> String? {
+            holds(SQLITE_BLOB, column) ? String(decoding: bytes(column), as: UTF8.self) : text(column)
+        }
+
+        /// The bytes of text or of a blob, which are there until the next row.
+        private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
+            // Asked for before their number, which belongs to the form that was asked for last.
+            let start = sqlite3_column_blob(statement, column)
+            return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, column)))
+        }
+    }
+
+    private let database: OpaquePointer
+    /// The statements that have been prepared, by their SQL.
+    private var statements: [String: OpaquePointer] = [:]
+
+    /// Opens a database, which exists or is in memory.
+    /// - Parameter patience: how long to wait for another process that holds the database, in milliseconds.
+    convenience init(_ path: String, patience: Int32) throws(SQLiteError) {
+        try self.init(name: path, SQLITE_OPEN_READWRITE)
+        setPatience(patience)
+    }
+
+    /// Opens a database to read it, of which neither file nor folder can be written, and which nobody changes.
+    convenience init(unchanging path: String) throws(SQLiteError) {
+        let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? path
+        try self.init(name: "file:\(escaped)?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI)
+    }
+
+    private init(name: String, _ flags: Int32) throws(SQLiteError) {
+        var database: OpaquePointer?
+        let code = sqlite3_open_v2(name, &database, flags | SQLITE_OPEN_NOMUTEX, nil)
+        guard code == SQLITE_OK, let database else {
+            let error = SQLiteError(code: code)
+            sqlite3_close_v2(database)
+            throw error
+        }
+        self.database = database
+        sqlite3_extended_result_codes(database, 1)
+    }
+
+    deinit {
+        for statement in statements.values { sqlite3_finalize(statement) }
+        sqlite3_close_v2(database)
+    }
+
+    func setPatience(_ milliseconds: Int32) { sqlite3_busy_timeout(database, milliseconds) }
+
+    /// The number of rows that the last statement has changed.
+    var changes: Int { Int(sqlite3_changes(database)) }
+
+    /// Runs statements without parameters.
+    func run(script: String) throws(SQLiteError) {
+        try check(sqlite3_exec(database, script, nil, nil, nil))
+    }
+
+    /// Runs a statement. It is prepared once for each connection, so it must be one of a few.
+    func run(_ sql: String, _ values: (any SQLiteValue)?...) throws(SQLiteError) {
+        let statement = try bound(sql, values)
+        defer { reset(statement) }
+        while try step(statement) {}
+    }
+
+    /// Returns what a closure makes of the first row; `nil` if there is none.
+    func first<Result>(
+        _ sql: String, _ values: (any SQLiteValue)?..., body: (Row) throws -> Result?
+    ) throws -> Result? {
+        let statement = try bound(sql, values)
+        defer { reset(statement) }
+        return try step(statement) ? body(Row(statement: statement)) : nil
+    }
+
+    /// Returns what a closure makes of each row.
+    func all<Result>(_ sql: String, _ values: (any SQLiteValue)?..., body: (Row) throws -> Result) throws -> [Result] {
+        let statement = try bound(sql, values)
+        defer { reset(statement) }
+        var results: [Result] = []
+        while try step(statement) { results.append(try body(Row(statement: statement))) }
+        return results
+    }
+
+    /// Runs a transaction that no other connection interrupts. It is undone if the closure throws.
+    func transaction<Result>(_ body: () throws -> Result) throws -> Result {
+        try run("BEGIN IMMEDIATE")
+        do {
+            let result = try body()
+            try run("COMMIT")
+            return result
+        } catch {
+            // SQLite may have undone it already.
+            if sqlite3_get_autocommit(database) == 0 { try? run("ROLLBACK") }
+            throw error
+        }
+    }
+
+    /// Moves the log into the database as far as nobody reads it, and empties it.
+    func checkpoint() throws(SQLiteError) {
+        try check(sqlite3_wal_checkpoint_v2(database, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil))
+    }
+
+    private func bound(_ sql: String, _ values: [(any SQLiteValue)?]) throws(SQLiteError) -> OpaquePointer {
+        let statement = try prepared(sql)
+        for (index, value) in values.enumerated() {
+            let parameter = Int32(index + 1)
+            try check(value?.bind(to: statement, parameter) ?? sqlite3_bind_null(statement, parameter))
+        }
+        return statement
+    }
+
+    private func prepared(_ sql: String) throws(SQLiteError) -> OpaquePointer {
+        if let statement = statements[sql] { return statement }
+        var statement: OpaquePointer?
+        try check(sqlite3_prepare_v3(database, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil))
+        guard let statement else { throw SQLiteError(code: SQLITE_MISUSE, "no statement") }
+        statements[sql] = statement
+        return statement
+    }
+
+    /// - Returns: whether there is a row.
+    private func step(_ statement: OpaquePointer) throws(SQLiteError) -> Bool {
+        switch sqlite3_step(statement) {
+        case SQLITE_ROW: return true
+        case SQLITE_DONE: return false
+        case let code: throw error(code)
+        }
+    }
+
+    private func reset(_ statement: OpaquePointer) {
+        sqlite3_reset(statement)
+        sqlite3_clear_bindings(statement)
+    }
+
+    private func check(_ code: Int32) throws(SQLiteError) { if code != SQLITE_OK { throw error(code) } }
+
+    private func error(_ code: Int32) -> SQLiteError {
+        SQLiteError(code: code, String(cString: sqlite3_errmsg(database)))
+    }
+}
+
+/// The connections of one process to a database with a log: one that writes, and a few that read beside it.
+// Unchecked: the writer is used under its lock.
+final class SQLitePool: @unchecked Sendable {
+    private struct Connections {
+        var free: [SQLiteConnection] = []
+        var isClosed = false
+    }
+
+    private static let mostReaders = 4
+
+    private let open: @Sendable () throws -> SQLiteConnection
+    private var writer: SQLiteConnection?
+    private let writing = NSLock()
+    private let readers = Mutex(Connections())
+    private let permits = DispatchSemaphore(value: mostReaders)
+
+    /// - Parameters:
+    ///   - writer: the connection that writes; `nil` if nothing can be written.
+    ///   - open: opens a connection that reads.
+    init(writer: SQLiteConnection?, reader open: @escaping @Sendable () throws -> SQLiteConnection) {
+        self.writer = writer
+        self.open = open
+    }
+
+    func write<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
+        try writing.withLock {
+            guard let writer else { throw SQLiteError(code: SQLITE_MISUSE, "closed") }
+            return try body(writer)
+        }
+    }
+
+    func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
+        permits.wait()
+        defer { permits.signal() }
+        let connection = try take()
+        defer { readers.withLock { $0.free.append(connection) } }
+        return try body(connection)
+    }
+
+    private func take() throws -> SQLiteConnection {
+        let (free, isClosed) = readers.withLock { ($0.free.popLast(), $0.isClosed) }
+        if isClosed { throw SQLiteError(code: SQLITE_MISUSE, "closed") }
+        return try free ?? open()
+    }
+
+    /// Closes all connections, once the reads and the write in progress have ended. Later ones fail.
+    func close() {
+        for _ in 0..<Self.mostReaders { permits.wait() }
+        let free = readers.withLock { readers in
+            readers.isClosed = true
+            return exchange(&readers.free, with: [])
+        }
+        _ = consume free
+        for _ in 0..<Self.mostReaders { permits.signal() }
+        // The last connection to close tidies up the log.
+        writing.withLock { writer = nil }
+    }
+}
