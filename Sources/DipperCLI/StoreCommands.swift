@@ -182,8 +182,8 @@ struct VerifyCommand: AsyncParsableCommand {
         } else {
             tell("\(report.sound) entries are sound, \(ByteCount.describe(report.bytes))")
             if report.unreadable > 0 { tell("\(report.unreadable) entries need a codec and have been left alone") }
-            if report.unfinished > 0 { tell("\(report.unfinished) unfinished writes were removed") }
-            if report.unlisted > 0 { tell("\(report.unlisted) entries were listed again") }
+            if report.unfinished > 0 { tell("\(report.unfinished) entries without their bytes were removed") }
+            if report.unlisted > 0 { tell("\(report.unlisted) files of unfinished writes were removed") }
             if report.damaged > 0 { tell("\(report.damaged) damaged entries were removed") }
             for problem in report.indexProblems { tell("index: \(problem)") }
         }

@@ -370,12 +370,11 @@ extension DataCache {
     /// Returns the file of an entry; `nil` if there is no entry, for small entries, which have no file, for compressed
     /// ones, and for those that a ``RecordCodec`` has encoded.
     ///
-    /// The file begins with the entry's bytes and ends with a short trailer of the cache, which picture and document
-    /// viewers ignore. Its name ends with an extension if ``FileNaming/sha256(extension:)`` adds one.
+    /// The file holds the entry's bytes and nothing else. Its name ends with an extension if
+    /// ``FileNaming/sha256(extension:)`` adds one. It is never changed, and is removed when the entry is replaced or
+    /// removed: a program that has opened it can read on, and one that keeps its path should ask again.
     ///
-    /// The trailer contains the key, the URL and the answer's header fields; it does not contain values of request
-    /// header fields, passwords or cookies. Only the user can read the file. To share the bytes, write
-    /// ``data(for:)-(CacheKey)`` to a file of your own.
+    /// Only the user can read the file. To share the bytes, write ``data(for:)-(CacheKey)`` to a file of your own.
     ///
     /// ```swift
     /// if let file = cache.file(for: CacheKey(url)) { print(file.path) }

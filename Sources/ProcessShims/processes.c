@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int describe(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes, const int files[3]) {
@@ -62,6 +64,12 @@ int dipper_memory_file(void) { return memfd_create("dipper-video", MFD_CLOEXEC);
 void *dipper_remap(void *start, size_t length, size_t wanted) {
     void *moved = mremap(start, length, wanted, MREMAP_MAYMOVE);
     return moved == MAP_FAILED ? NULL : moved;
+}
+
+int dipper_open_below(int folder, const char *path) {
+    struct open_how how = {
+        .flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
 }
 
 int dipper_rename_unless_taken(int folder, const char *name, int new_folder, const char *new_name) {

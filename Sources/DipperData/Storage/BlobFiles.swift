@@ -70,8 +70,7 @@ final class BlobFiles: Sendable {
     /// it over.
     func read(_ name: String) throws(FileError) -> FileBytes? {
         try faults?.check(.read, name)
-        guard let shard = try folder(of: name) else { return nil }
-        return try FileWriting.read(name, in: shard)
+        return try FileWriting.read("\(BlobName.shard(name))/\(name)", in: blobs)
     }
 
     /// Returns the size of a file in bytes; `nil` if there is none.
@@ -153,8 +152,9 @@ final class BlobFiles: Sendable {
     /// Returns the path of a file.
     func location(_ name: String) -> String { "\(blobs.path)/\(BlobName.shard(name))/\(name)" }
 
-    // A name from a damaged index might lead elsewhere.
     private func folder(of name: String) throws(FileError) -> Folder? {
-        BlobName(name) == nil ? nil : try blobs.folder(BlobName.shard(name))
+        // A name from a damaged index might lead elsewhere.
+        guard let name = BlobName(name) else { return nil }
+        return try blobs.folder(name.shard)
     }
 }

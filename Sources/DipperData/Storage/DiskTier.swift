@@ -47,8 +47,9 @@ final class DiskTier: Sendable {
         var folder: String
         /// The largest total size of all entries, in bytes; `nil` for no limit.
         var sizeLimit: Int?
-        /// The size of the largest record that is kept in the index, in bytes.
-        var inlineLimit = 2_048
+        /// The size of the largest record whose body is kept in the index, in bytes. Up to 16 KB a row is read as fast as
+        /// a row and a file, and half of that is written three times as fast.
+        var inlineLimit = 8 << 10
         /// The number of bytes that may wait to be written before prefetching pauses. At twice as many, nothing is
         /// started. At four times as many, new entries are not kept on disk, and their earlier versions are removed.
         var stagingLimit = 8 << 20

@@ -1,5 +1,12 @@
 import Foundation
 
+// Why SQLite and not LMDB, of which both were measured on one machine with 20,000 rows: LMDB reads a row of 500 bytes in
+// 0.9 µs where SQLite takes 6.5 and a plain file 8, and writes it in 4 µs where SQLite takes 20. But a process that is
+// stopped while it writes to LMDB stops the others' writes for good, because its lock has no time limit; without a flush
+// for each commit LMDB may be damaged by a power cut, where SQLite loses the latest commits at most; and a read error, or
+// a file that somebody has cut short, ends the program by a signal, because LMDB maps the file. For the last reason
+// SQLite does not map it either.
+
 /// The SQLite index of the disk tier. It says what is stored: a file of a body counts only as the body of a row.
 ///
 /// Reads and transactions throw ``IndexError``, which contains ``SQLiteError`` or ``Damage``.
@@ -134,10 +141,13 @@ final class EntryIndex: Sendable {
     private static func create(_ db: SQLiteConnection, _ boot: String) throws {
         // Another process may have created the tables first.
         if try db.first("SELECT 1 FROM sqlite_master WHERE name = 'entry'", body: { _ in true }) == true { return }
-        // The body comes last, so that reading the other columns does not touch its pages.
+        // Rows are in the order in which they are written, so that a batch fills pages one after the other: four times as
+        // fast as in the order of their ids. The body comes last, so that reading the other columns does not touch its
+        // pages.
         let columns = """
             (
-                id INTEGER PRIMARY KEY,
+                place INTEGER PRIMARY KEY,
+                id INTEGER NOT NULL UNIQUE,
                 key BLOB NOT NULL,
                 url BLOB,
                 size INTEGER NOT NULL,

@@ -61,13 +61,18 @@ final class Folder: Sendable {
 
     // MARK: Files
 
-    /// Opens a file for reading; returns `nil` if there is no regular file of the user with that name. The caller
-    /// closes the descriptor.
+    /// Opens a file for reading, in this folder or a subfolder; returns `nil` if there is no regular file of the user
+    /// with that name. The caller closes the descriptor.
     func openFile(_ name: String) throws(FileError) -> (descriptor: Int32, size: Int)? {
         // Opening or reading a file that is not a regular one could block forever.
-        let file = openat(descriptor, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        var file = dipper_open_below(descriptor, name)
+        if file < 0, errno == ENOSYS || errno == EPERM {
+            let parts = name.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+            if parts.count == 2 { return try folder(parts[0])?.openFile(parts[1]) }
+            file = openat(descriptor, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        }
         guard file >= 0 else {
-            if errno == ENOENT || errno == ELOOP { return nil }
+            if [ENOENT, ELOOP, ENOTDIR, EXDEV].contains(errno) { return nil }
             throw FileError("open", path + "/" + name)
         }
         var status = stat()

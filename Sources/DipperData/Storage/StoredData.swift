@@ -110,7 +110,7 @@ public struct CachedEntry: Sendable, Hashable {
     /// The URL from which the bytes were fetched, after all redirects, without user and fragment; `provider:` for the
     /// bytes of a provider. Empty for entries that the caller added under a key.
     public let url: String
-    /// The size of the entry on disk in bytes, including the few bytes that the cache adds.
+    /// The size of the entry on disk in bytes, including its metadata.
     public let size: Int
     /// The time at which the entry was stored.
     public let stored: Date
@@ -120,7 +120,8 @@ public struct CachedEntry: Sendable, Hashable {
     public let expires: Date?
 }
 
-/// The rule for the file names of entries.
+/// The rule for the file names of entries. A file's name ends with what the rule says; before that the cache puts digits
+/// and dashes, so that no name is used twice.
 ///
 /// ```swift
 /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
@@ -129,7 +130,7 @@ public struct CachedEntry: Sendable, Hashable {
 public struct FileNaming: Sendable {
     let name: @Sendable (CacheKey) -> String
 
-    /// The rule that names a file with the key's SHA-256.
+    /// The rule that names a file after the key's SHA-256.
     public static let sha256 = FileNaming(name: KeyDigest.sha256)
     /// Returns the rule that names a file with the key's SHA-256, followed by a dot and an extension if there is one,
     /// for files that other programs open. Entries that are too small for a file of their own have no file name; see

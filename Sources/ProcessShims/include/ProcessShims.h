@@ -29,6 +29,10 @@ int dipper_memory_file(void);
    mapping stays as it was. */
 void *dipper_remap(void *start, size_t length, size_t wanted);
 
+/* Opens a file for reading whose path begins in a folder, leads through no link and does not leave the folder. Fails
+   with ENOSYS or EPERM if the kernel, or what stands before it, does not know this call (openat2). */
+int dipper_open_below(int folder, const char *path);
+
 /* Renames a file; fails with EEXIST if the new name is taken, with EINVAL or ENOSYS if the file system can only replace
    files. */
 int dipper_rename_unless_taken(int folder, const char *name, int new_folder, const char *new_name);
