@@ -138,11 +138,9 @@ struct DamageTests {
     @Test("no flipped bit and no truncation of an open cache's file is taken for whole, and the entry is gone")
     func openFile() async throws {
         let test = TestCache.onDisk(TemporaryFolder())
-        let body = DiskBytes.of(3_000, "a")
+        let body = DiskBytes.of(9_000, "a")
         try await test.cache.addDataAndWait(body, for: "a")
-        let length = try Data(contentsOf: #require(test.cache.file(for: "a"))).count
-        let places = Array(stride(from: 0, to: 3_000, by: 211)) + Array(stride(from: 3_000, to: length, by: 7))
-        for place in places {
+        for place in stride(from: 0, to: 9_000, by: 211) {
             for isCut in [true, false] {
                 let file = try #require(test.cache.file(for: "a"))
                 var bytes = try Data(contentsOf: file)
@@ -151,11 +149,9 @@ struct DamageTests {
                 try handle.write(contentsOf: bytes)
                 try handle.truncate(atOffset: UInt64(bytes.count))
                 try handle.close()
-                // Bytes that follow the body are not all needed.
-                let read = test.cache.data(for: "a")
-                #expect(read == nil || place >= 3_000 && read == body, "\(place)")
+                #expect(test.cache.data(for: "a") == nil, "\(place)")
                 await test.cache.synchronize()
-                if read == nil { #expect(test.cache.diskCount == 0 && test.cache.diskSize == 0) }
+                #expect(test.cache.diskCount == 0 && test.cache.diskSize == 0)
                 try await test.cache.addDataAndWait(body, for: "a")
                 #expect(test.cache.data(for: "a") == body, "fetched again, it is kept again")
             }
@@ -165,7 +161,7 @@ struct DamageTests {
     @Test("verifying finds the damaged entries, removes them, and says how many there were")
     func verify() async throws {
         let test = TestCache.onDisk(TemporaryFolder())
-        try await test.cache.keep(["a": 5_000, "b": 5_000, "c": 5_000, "small": 100])
+        try await test.cache.keep(["a": 9_000, "b": 9_000, "c": 9_000, "small": 100])
         var report = await test.cache.verify()
         #expect(report.isSound && report.sound == 4 && report.bytes == test.cache.diskSize)
         for key: CacheKey in ["a", "c"] { try #require(test.cache.file(for: key)).damage(at: 2_000) }

@@ -37,7 +37,7 @@ struct FolderSafetyTests {
         }
         let (folder, other) = (TemporaryFolder(), TemporaryFolder())
         try other.place("kept", at: "precious")
-        symlink(other.path, folder.path + "/staging")
+        symlink(other.path, folder.path + "/stores")
         let before = other.inventory
         try await expectRefusal(folder)
         #expect(other.inventory == before)

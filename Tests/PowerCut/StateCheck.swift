@@ -127,7 +127,7 @@ struct StateCheck {
     private func strayFiles() -> [String] {
         let cache = folder.appendingPathComponent("cache")
         return (FileManager.default.subpaths(atPath: cache.path) ?? []).filter { path in
-            path.hasPrefix("staging/") || path.hasPrefix("index-") || path.hasPrefix(".")
+            path.hasPrefix("stores/") || path.hasPrefix("index-") || path.hasPrefix(".")
         }.sorted().map { "\($0) is left" }
     }
 }

@@ -22,13 +22,13 @@ struct FolderFiles {
             if path.hasPrefix("index"), path.hasSuffix(".sqlite") || path.hasSuffix("-wal") {
                 indexFiles.append(folder.path + "/" + path)
             }
-            guard path.hasPrefix("blobs/") || path.hasPrefix("staging/") else { continue }
+            guard path.hasPrefix("blobs/") else { continue }
             if path.hasSuffix("-partial") {
                 partials += 1
                 continue
             }
             recordBytes += Int(status.st_size)
-            if path.hasPrefix("blobs/") { records.append(folder.path + "/" + path) }
+            records.append(folder.path + "/" + path)
         }
     }
 }

@@ -32,7 +32,7 @@ struct Orders: Codable {
     static let longestBody = 30_000
 
     /// The most by which a folder may exceed its limit, in bytes: entries that running processes are writing, with
-    /// their overhead, and staging folders of killed processes that have not been removed yet.
+    /// their overhead, and those of killed processes that have not been removed yet.
     static func staged(by processes: Int) -> Int { 2 * processes * strands * (longestBody + 1_024) }
 
     static func configuration(_ mode: Mode, _ folder: URL) -> DataCache.Configuration {

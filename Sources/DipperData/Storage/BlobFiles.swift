@@ -19,7 +19,7 @@ struct BlobName {
         let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, Folder.isRandomName(parts[0]), Folder.isRandomName(parts[1]),
             let id = UInt64(parts[0], radix: 16), (1...16).contains(parts[2].utf8.count),
-            UInt64(parts[2], radix: 16) != nil, KeyDigest.isPlainFileName(String(parts[3]))
+            Folder.isHexadecimal(parts[2]), KeyDigest.isPlainFileName(String(parts[3]))
         else { return nil }
         (self.text, self.id, store) = (text, Int(Int64(bitPattern: id)), parts[1])
     }
@@ -36,8 +36,8 @@ final class BlobFiles: Sendable {
     private let root: Folder
     private let blobs: Folder
     private let faults: (any DiskFaults)?
-    /// The folder of this store; `nil` if nothing can be written.
-    let staging: StagingFolder?
+    /// The lock of this store; `nil` if nothing can be written.
+    let lock: StoreLock?
     private let written = Atomic<UInt64>(0)
     /// Whether the root folder has been flushed to the device. Once is enough, because `blobs` is created when the
     /// store is opened.
@@ -50,7 +50,7 @@ final class BlobFiles: Sendable {
         self.root = root
         self.faults = faults
         blobs = try root.makeFolder("blobs")
-        staging = try StagingFolder(in: root.makeFolder("staging"))
+        lock = try StoreLock(in: root.makeFolder("stores"))
     }
 
     /// Opens an existing store that cannot be written. Every write fails.
@@ -59,24 +59,29 @@ final class BlobFiles: Sendable {
         self.faults = faults
         guard let blobs = try root.folder("blobs") else { throw FileError("open", root.path + "/blobs", ENOENT) }
         self.blobs = blobs
-        staging = nil
+        lock = nil
     }
 
-    var isReadOnly: Bool { staging == nil }
+    var isReadOnly: Bool { lock == nil }
+
+    /// Whether files can still be found where they are written.
+    var isThere: Bool { blobs.status.st_nlink > 0 && lock?.isThere != false }
 
     // MARK: Single files
 
     /// Returns the bytes of a file; `nil` if there is no such file. The memory is from `malloc`, and the caller takes
     /// it over.
-    func read(_ name: String) throws(FileError) -> FileBytes? {
+    /// - Parameter size: the size that the file has, in bytes. No more is read of a longer one.
+    func read(_ name: String, size: Int) throws(FileError) -> FileBytes? {
         try faults?.check(.read, name)
-        return try FileWriting.read("\(BlobName.shard(name))/\(name)", in: blobs)
+        return try FileWriting.read("\(BlobName.shard(name))/\(name)", in: blobs, atMost: size + 1)
     }
 
     /// Returns the size of a file in bytes; `nil` if there is none.
-    func size(of name: String) -> Int? {
-        guard let shard = try? folder(of: name) else { return nil }
-        return shard.file(name).map { Int($0.st_size) }
+    func size(of name: String) throws(FileError) -> Int? {
+        guard let (file, size) = try blobs.openFile("\(BlobName.shard(name))/\(name)") else { return nil }
+        close(file)
+        return size
     }
 
     /// Writes a body to a new file. A durable one is on the device, with its name, when this returns.
@@ -87,11 +92,11 @@ final class BlobFiles: Sendable {
     func write(_ body: Data, _ id: Int, _ name: String, _ durability: Durability) throws(FileError) -> String {
         try faults?.check(.write, name)
         if durability == .durable { try faults?.check(.flush, name) }
-        guard let staging else { throw FileError("write", name, EROFS) }
+        guard let lock else { throw FileError("write", name, EROFS) }
         let number = written.add(1, ordering: .relaxed).newValue
-        let blob = BlobName(id: id, store: staging.name, number: number, name)
+        let blob = BlobName(id: id, store: lock.id, number: number, name)
         let shard = try blobs.makeFolder(blob.shard)
-        let file = try shard.createFile(blob.text, O_WRONLY | O_EXCL)
+        let file = try shard.createFile(blob.text)
         var failure = FileWriting.write(body, to: file, blob.text)
         if failure == nil, durability == .durable, fdatasync(file) != 0 { failure = FileError("fdatasync", name) }
         if close(file) != 0, failure == nil { failure = FileError("close", name) }
@@ -141,12 +146,14 @@ final class BlobFiles: Sendable {
     // MARK: Listing
 
     /// Returns the names of the existing two-character folders.
-    func shards() -> [String] { blobs.names().filter { $0.utf8.count == 2 && $0 != ".." } }
+    func shards() throws(FileError) -> [String] {
+        try blobs.listing().filter { $0.utf8.count == 2 && Folder.isHexadecimal($0) }
+    }
 
-    /// Returns the files in a folder that stores can have made.
-    func names(inShard shard: String) -> [BlobName] {
-        guard let folder = try? blobs.folder(shard) else { return [] }
-        return folder.names().compactMap { BlobName($0) }.filter { $0.shard == shard }
+    /// Returns the names in one of these folders.
+    func names(inShard shard: String) throws(FileError) -> [String] {
+        guard blobs.entry(shard).map({ $0.st_mode & S_IFMT == S_IFDIR }) == true else { return [] }
+        return try blobs.folder(shard)?.listing() ?? []
     }
 
     /// Returns the path of a file.

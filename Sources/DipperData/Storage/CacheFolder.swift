@@ -25,7 +25,7 @@ enum CacheFolder {
                 throw FolderRefusal(path, .notEmpty)
             }
             do throws(FileError) {
-                try folder.makeFile(markerName, markerText, beside: folder)
+                try folder.makeFile(markerName, markerText)
                 // Killed processes left these files, or processes that are about to find the folder marked.
                 for name in names { folder.remove(name) }
             } catch {

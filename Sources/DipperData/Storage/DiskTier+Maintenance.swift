@@ -12,8 +12,8 @@ public struct StoreReport: Sendable, Hashable {
     public var unfinished = 0
     /// The number of files that belonged to no entry, which interrupted writes left. The cache has removed them.
     public var unlisted = 0
-    /// The number of entries that another ``RecordCodec`` has encoded, or that the configured codec refuses. They are
-    /// not damaged, and the cache leaves them alone.
+    /// The number of entries that another ``RecordCodec`` has encoded, that the configured codec refuses, or whose files
+    /// the system does not read. The cache leaves them alone.
     public var unreadable = 0
     /// The problems of the index: those that SQLite found, or the error that prevented the check.
     public var indexProblems: [String] = []
@@ -74,7 +74,7 @@ extension DiskTier {
         let opened = opened
         guard info(of: key) != nil, let content = try? opened.index?.content(EntryIndex.id(of: key)),
             let blob = content.blob, let files = opened.files,
-            content.trailer.withUnsafeBytes({ EntryRecord.layout($0, size: nil) })?.coding == .identity
+            content.layout?.coding == .identity
         else { return nil }
         return URL(fileURLWithPath: files.location(blob))
     }

@@ -34,12 +34,12 @@ extension DiskTier {
                 new.files = try BlobFiles(root: folder, faults: options.faults)
             } catch {
                 complain("the folder cannot be written: nothing is kept on disk", error)
-                openReadingOnly(folder, &new)
+                if [EROFS, EACCES, EPERM].contains(error.code) { openReadingOnly(folder, &new) }
                 new.problem = StoreProblem("\(error)", isReadable: new.index != nil)
             }
-            guard let staging = new.files?.staging else { return new }
-            new.abandoned = staging.abandoned()
-            try openIndex(in: folder, staging.folder, isWaiting, &new)
+            guard let lock = new.files?.lock else { return new }
+            new.abandoned = lock.abandoned()
+            try openIndex(in: folder, isWaiting, &new)
         } catch let refusal as FolderRefusal {
             return Opened(problem: StoreProblem("\(refusal)", isRefusal: true))
         } catch let error where IndexFailure(error) == .busy {
@@ -58,9 +58,9 @@ extension DiskTier {
     }
 
     private func openIndex(
-        in folder: Folder, _ staging: Folder, _ isWaiting: Bool, _ new: inout Opened
+        in folder: Folder, _ isWaiting: Bool, _ new: inout Opened
     ) throws {
-        let file = try IndexFile.current(in: folder, staging)
+        let file = try IndexFile.current(in: folder)
         do {
             (new.index, new.indexFile) = (try index(file, isWaiting), file)
             return
@@ -68,7 +68,7 @@ extension DiskTier {
             guard [.damage, .suspicion].contains(IndexFailure(error)) else { throw error }
             logger.warning("the index cannot be read and is set aside", metadata: ["error": "\(error)"])
         }
-        let next = try file.next(staging)
+        let next = try file.next()
         new.isIndexNew = true
         (new.index, new.indexFile) = (try index(next, isWaiting), next)
     }
@@ -92,16 +92,14 @@ extension DiskTier {
         }
         writer.run {
             // After an earlier error the index may have been replaced already.
-            guard self.opened.index === failed, let file = self.opened.indexFile,
-                let staging = self.opened.files?.staging
-            else { return }
+            guard self.opened.index === failed, let file = self.opened.indexFile else { return }
             // Another process may have made the next index already.
             if file.isCurrent {
                 guard failure == .damage || !self.isSound(failed) else {
                     return self.complain("the index fails", error)
                 }
                 self.logger.warning("the index is damaged and is made anew", metadata: ["error": "\(error)"])
-                _ = try? file.next(staging.folder)
+                _ = try? file.next()
             }
             failed.close()
             self.reopen()
@@ -130,12 +128,12 @@ extension DiskTier {
     /// without closing, if the index is new, and if an earlier comparison was not finished.
     private func sweepIfDue() {
         let opened = opened
-        guard let index = opened.index, let staging = opened.files?.staging else { return }
+        guard let index = opened.index, let lock = opened.files?.lock else { return }
         do {
-            if !opened.abandoned.isEmpty || index.isNew { try index.setSwept(nil) }
+            if !opened.abandoned.isEmpty || index.isNew { try index.requestSweep() }
             // From now on the index remembers.
-            staging.remove(opened.abandoned)
-            if try index.sweptBoot() != options.boot { start(Sweep(index, isNoted: true), .background) }
+            lock.remove(opened.abandoned)
+            if let sweep = try index.dueSweep(boot: options.boot) { start(Sweep(index, sweep), .background) }
         } catch {
             indexFailed(error)
         }

@@ -9,14 +9,21 @@ extension DiskTier {
         let opened = opened
         guard opened.files?.isReadOnly == false else { return false }
         do {
-            guard let blobs = try opened.index?.remove(id, from: table, ifStill: content) else { return false }
-            remove(blobs)
-            logger.warning("an entry was damaged and has been removed")
-            return true
+            let isRemoved = try remove(id, table, ifStill: content)
+            if isRemoved { complain("an entry was damaged and has been removed", nil) }
+            return isRemoved
         } catch {
             indexFailed(error)
             return false
         }
+    }
+
+    /// Removes a row that still is as it was read, with its file.
+    /// - Returns: whether there was such a row.
+    func remove(_ id: Int, _ table: EntryIndex.Table, ifStill content: EntryIndex.Content) throws -> Bool {
+        guard let blobs = try opened.index?.remove(id, from: table, ifStill: content) else { return false }
+        remove(blobs)
+        return true
     }
 
     /// Removes some of the selected entries, with their files.
@@ -28,7 +35,7 @@ extension DiskTier {
     }
 
     /// Removes expired entries, then others in the order of eviction, if the entries exceed the size limit. Removes
-    /// the excess at once, up to 4,096 entries in one step, then continues in the background, a few entries at a time,
+    /// the excess at once, for up to ten milliseconds, then continues in the background, a few entries at a time,
     /// until a tenth of the limit is free.
     func keepLimit() {
         let opened = opened
@@ -59,6 +66,7 @@ extension DiskTier {
         let time = now().timeIntervalSince1970
         start(Eviction(.expired(at: time), .expired)) { job in
             job.tell(self)
+            if self.opened.files?.isReadOnly != false { return }
             do {
                 self.remove(try self.opened.index?.removePartials(expiredAt: time) ?? [])
             } catch {

@@ -130,31 +130,26 @@ extension DiskTier {
 
     /// Removes everything: at once for readers, on disk in the background.
     func clear() {
-        remove(.all, Removal(.all, .cleared)) { job in
-            if !job.isDone { self.hideAll() }
-            job.tell(self)
-        }
+        remove(.all)
     }
 
     /// Removes the entries derived from an entry: at once for readers, on disk in the background. See
     /// ``CacheKey/isDerived(of:)``.
     func removeDerived(of key: CacheKey) {
-        remove(.derived(of: key), Removal(.derived(of: key), .cleared)) { _ in }
+        remove(.derived(of: key))
     }
 
-    private func remove(
-        _ scope: StagingArea.Scope, _ job: Removal, whenDone: @escaping @Sendable (Removal) -> Void
-    ) {
+    private func remove(_ scope: StagingArea.Scope) {
         let (dropped, backlog, isClosed) = staged.withLock { staged in
             // After the store has been shut down, no job would end the removal.
             if staged.isClosed { return (staged.area.drop(scope), nil as BacklogNotice?, true) }
             return (staged.area.beginRemoving(scope), staged.updateBacklog(limit: backlogLimit), false)
         }
         if !isClosed {
-            start(job) { job in
-                whenDone(job)
+            start(Removal(scope)) { job in
+                job.tell(self)
                 self.staged.withLock { staged in
-                    staged.area.endRemoving(scope)
+                    staged.area.endRemoving(scope, isDone: job.isDone)
                     staged.isWriting = true
                 }
                 self.writeStaged()
@@ -174,7 +169,7 @@ extension DiskTier {
         }
         for item in replaced { for tell in item.whenDone { tell(false) } }
         removeExpiredLater()
-        start(Removal(.stored(before: limit, after: nil), .flushed)) { $0.tell(self) }
+        start(Removal(storedBefore: limit)) { $0.tell(self) }
     }
 
     // MARK: Writer thread

@@ -10,7 +10,10 @@ extension DiskTier {
         reopenIfLost()
         waitForIndex()
         var outcome = StagingArea.Outcome()
-        guard let files = opened.files, !files.isReadOnly else { return gaveUp(batch) }
+        guard let files = opened.files, !files.isReadOnly, opened.index != nil, removeLeft() else {
+            return gaveUp(batch)
+        }
+        let hidden = Set(hidden.prefix(512))
         var changes = hidden.map { EntryIndex.Change.remove(EntryIndex.id(of: $0.key), from: $0.table) }
         var written: [String] = []
         let time = now().timeIntervalSince1970
@@ -44,7 +47,7 @@ extension DiskTier {
         let durability: Durability = batch.contains { $0.durability == .durable } ? .durable : .relaxed
         var unneeded: [String] = []
         guard attempt({ unneeded = try $0.write(durability, changes) }) else {
-            files.remove(written)
+            remove(written)
             return gaveUp(batch)
         }
         outcome.freed = hidden
@@ -76,10 +79,26 @@ extension DiskTier {
     func remove(_ blobs: [String]) {
         guard let files = opened.files, !files.remove(blobs) else { return }
         do {
-            try opened.index?.setSwept(nil)
+            try opened.index?.requestSweep()
         } catch {
             indexFailed(error)
         }
+    }
+
+    /// Removes what earlier removals could not.
+    private func removeLeft() -> Bool {
+        for scope in staged.withLock({ $0.area.left }) {
+            var job = Removal(scope)
+            do {
+                while try job.step(self) {}
+            } catch {
+                indexFailed(error)
+            }
+            guard job.isDone else { return false }
+            job.tell(self)
+            staged.withLock { $0.area.endRemoving(scope, isDone: true) }
+        }
+        return true
     }
 
     private func keepPartialLimit() {
@@ -101,7 +120,7 @@ extension DiskTier {
     /// Returns whether readers could find something on disk.
     private func isFound(_ slot: StagingArea.Slot) -> Bool {
         // An index that cannot be read now may be read later.
-        guard let index = opened.index else { return opened.isIndexHeld }
+        guard let index = opened.index else { return opened.problem?.isRefusal != true }
         do {
             return try index.content(EntryIndex.id(of: slot.key), in: slot.table) != nil
         } catch {
@@ -180,7 +199,11 @@ extension DiskTier {
         let accesses = accesses.withLock { exchange(&$0, with: [:]) }
         guard !accesses.isEmpty, opened.files?.isReadOnly == false else { return }
         do {
-            try opened.index?.touch(accesses)
+            var rest = accesses[...]
+            while !rest.isEmpty {
+                try opened.index?.touch(rest.prefix(128))
+                rest = rest.dropFirst(128)
+            }
         } catch {
             indexFailed(error)
         }

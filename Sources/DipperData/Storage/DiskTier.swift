@@ -13,7 +13,7 @@ import Synchronization
 //                        at any size. Table `swept` has the boot of the machine in which rows and files were compared.
 //     index-2.sqlite     replaces an index that was damaged, and so on; the highest number counts (IndexFile.swift).
 //     blobs/ab/NAME      the body of one row, as it came, compressed, or as a `RecordCodec` has made it.
-//     staging/ID/        says with a lock that the store ID is open (StagingFolder.swift).
+//     stores/ID.lock     says with a lock that the store ID is open (StoreLock.swift).
 //
 // All files belong to one user and are for that user alone: folders have mode 0700, files 0600, SQLite's included. The
 // cache follows no symbolic link in the folder, and neither reads nor removes files with names that it cannot have
@@ -104,15 +104,15 @@ final class DiskTier: Sendable {
         var isClosed = false
 
         /// Whether the folder and the index at the path are still the open ones.
-        var isPresent: Bool { index != nil && indexFile?.isCurrent ?? (files?.isReadOnly == true) }
+        var isPresent: Bool {
+            index != nil && files?.isThere == true && indexFile?.isCurrent ?? (files?.isReadOnly == true)
+        }
     }
 
     private struct State {
         var opened = Opened()
         var sizeLimit: Int?
         var lastComplaint: TimeInterval = -.infinity
-        /// The time before which stored entries do not count: they were cleared but could not be removed.
-        var clearedBefore: TimeInterval = -.infinity
     }
 
     init(
@@ -159,12 +159,14 @@ final class DiskTier: Sendable {
         }
         let id = EntryIndex.id(of: key)
         let opened = opened
-        guard let content = content(id, .entry, opened) else { return nil }
-        let layout = content.trailer.withUnsafeBytes { EntryRecord.layout($0, size: nil) }
+        let row = lookUp(id, .entry, opened) { content in
+            try content.blob.map { try opened.files?.size(of: $0) != nil } ?? true ? content : nil
+        }
+        guard let content = row?.found else { return nil }
         var found: (key: CacheKey, info: EntryInfo, lifetime: Lifetime)?
-        if layout?.isEncoded == true {
+        if content.layout?.isEncoded == true {
             found = stored(id, key).map { ($0.record.key, $0.record.value.info, $0.record.lifetime) }
-        } else if content.blob.map({ opened.files?.size(of: $0) != nil }) ?? true {
+        } else {
             found = content.trailer.withUnsafeBytes { EntryRecord.decodeMetadata($0) }
         }
         guard let found, found.key == key, !isGone(found.info.stored),
@@ -184,12 +186,10 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Returns whether an entry on disk with this time of storage has been flushed or cleared.
-    private func isGone(_ stored: TimeInterval) -> Bool {
-        stored < history.storedBefore || stored < state.withLock { $0.clearedBefore }
-    }
+    /// Returns whether an entry on disk with this time of storage has been flushed.
+    private func isGone(_ stored: TimeInterval) -> Bool { stored < history.storedBefore }
 
-    /// Returns the rows whose entries count: those that have not been removed, flushed or cleared.
+    /// Returns the rows whose entries count: those that have not been removed or flushed.
     /// - Parameter removals: the removals that were in progress before the rows were read. They may have ended since.
     func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
         let rows = rows.filter { !isGone($0.stored) }
@@ -205,45 +205,40 @@ final class DiskTier: Sendable {
         }
     }
 
-    private func content(_ id: Int, _ table: EntryIndex.Table, _ opened: Opened) -> EntryIndex.Content? {
+    /// Looks at a row. If its file is gone, the row has been replaced or removed since it was read, and is read once more.
+    /// - Parameter find: returns what is found; `nil` if the file is gone.
+    private func lookUp<Found>(
+        _ id: Int, _ table: EntryIndex.Table, _ opened: Opened, _ find: (EntryIndex.Content) throws -> Found?
+    ) -> (content: EntryIndex.Content, found: Found?)? {
+        var missing: String?
         do {
-            return try opened.index?.content(id, in: table)
+            while let content = try opened.index?.content(id, in: table) {
+                let found = try find(content)
+                if found != nil || missing == content.blob { return (content, found) }
+                missing = content.blob
+            }
+        } catch let error as FileError {
+            complain("a file cannot be read", error)
         } catch {
             indexFailed(error)
-            return nil
         }
+        return nil
     }
 
     /// Reads the record of a row, and when it expires as far as the index knows. Removes a damaged row; one that cannot
     /// be decoded stays until it is replaced.
-    func stored(
+    private func stored(
         _ id: Int, _ key: CacheKey, _ table: EntryIndex.Table = .entry
     ) -> (record: EntryRecord, expires: TimeInterval)? {
         let begun = StoreHistory.now
         let opened = opened
-        var missing: String?
-        while let content = content(id, table, opened) {
-            let reading: RecordFormat.Reading?
-            do {
-                reading = try read(content, opened, begun)
-            } catch {
-                complain("a file cannot be read", error)
-                return nil
-            }
-            switch reading {
-            case .record(let record):
-                // Another key may share the number.
-                return record.key == key ? (record, content.expires) : nil
-            case .unreadable(_, let error):
-                if let error { complain("an entry cannot be decoded and counts as absent", error) }
-                return nil
-            case nil where missing != content.blob:
-                // The row has been replaced or removed since it was read.
-                missing = content.blob
-            case .damaged, nil:
-                writer.run { self.removeDamaged(id, table, content) }
-                return nil
-            }
+        guard let (content, reading) = lookUp(id, table, opened, { try read($0, opened, begun) }) else { return nil }
+        switch reading {
+        // Another key may share the number.
+        case .record(let record): return record.key == key ? (record, content.expires) : nil
+        case .unreadable(_, let error):
+            if let error { complain("an entry cannot be decoded and counts as absent", error) }
+        case .damaged, nil: writer.run { self.removeDamaged(id, table, content) }
         }
         return nil
     }
@@ -254,11 +249,12 @@ final class DiskTier: Sendable {
     ) throws(FileError) -> RecordFormat.Reading? {
         let format = options.format
         if let body = content.body {
-            return body.withUnsafeBytes { body in
-                content.trailer.withUnsafeBytes { format.decode(body, $0, begun: begun) { Data(body) } }
+            return body.withUnsafeBytes { bytes in
+                content.trailer.withUnsafeBytes { format.decode(bytes, $0, begun: begun) { body } }
             }
         }
-        guard let blob = content.blob, let file = try opened.files?.read(blob) else { return nil }
+        guard let layout = content.layout else { return .damaged }
+        guard let blob = content.blob, let file = try opened.files?.read(blob, size: layout.body) else { return nil }
         let bytes = UnsafeRawBufferPointer(start: file.bytes, count: file.count)
         var isTaken = false
         defer { if !isTaken { free(file.bytes) } }
@@ -330,7 +326,7 @@ final class DiskTier: Sendable {
         writer.run {
             self.writeAccesses()
             self.opened.index?.close()
-            // Releases the staging folder and its lock.
+            // Releases the lock of the store.
             self.replaceOpened(Opened(isClosed: true))
         }
         await writer.shutdown()
@@ -354,12 +350,6 @@ final class DiskTier: Sendable {
             state.withLock { $0.sizeLimit = newValue.map { max(0, $0) } }
             writer.run { self.keepLimit() }
         }
-    }
-
-    /// Hides the present entries from readers, because they could not be removed.
-    func hideAll() {
-        let end = now().timeIntervalSince1970.nextUp
-        state.withLock { $0.clearedBefore = max($0.clearedBefore, end) }
     }
 
     /// Logs a warning at most once a minute, because a full disk fails every write. Other messages have the level

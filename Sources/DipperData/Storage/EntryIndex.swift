@@ -53,6 +53,9 @@ final class EntryIndex: Sendable {
         var body: Data?
         /// The time at which the entry expires, with the accesses that have been recorded: infinite for never.
         var expires: TimeInterval
+
+        /// The layout of the record; `nil` if the trailer is damaged.
+        var layout: EntryRecord.Layout? { trailer.withUnsafeBytes { EntryRecord.layout($0, size: nil) } }
     }
 
     enum Change: Sendable {
@@ -70,8 +73,7 @@ final class EntryIndex: Sendable {
     private static let version = 4
 
     private let pool: SQLitePool
-    /// The rule that decides which entries leave first.
-    let order: EvictionOrder
+    private let order: EvictionOrder
     /// Whether the database was empty when this call opened it.
     let isNew: Bool
     private let faults: (any DiskFaults)?
@@ -102,21 +104,25 @@ final class EntryIndex: Sendable {
             throw SQLiteError(code: SQLiteError.cannotOpen, "the index cannot have a log")
         }
         // A power cut may lose the latest entries, never the database; nothing is flushed per entry.
-        try db.run(script: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; \(Self.cacheSize)")
+        try db.run(
+            script:
+                "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA secure_delete = ON; \(Self.cacheSize)"
+        )
         isNew = version == nil
         if isNew { try db.transaction { try Self.create(db, boot) } }
         db.setPatience(Self.patience)
         pool = SQLitePool(writer: db) {
-            let reader = try SQLiteConnection(path, patience: Self.patience)
+            // With a log, readers wait for others only in rare moments.
+            let reader = try SQLiteConnection(path, patience: 50)
             try reader.run(script: "PRAGMA query_only = 1; \(Self.cacheSize)")
             return reader
         }
     }
 
-    /// Opens an index in a folder that cannot be written, and that no process writes to.
+    /// Opens an index in a folder that cannot be written.
     init(readingOnly path: String) throws {
         (order, faults, isNew) = (.leastRecentlyUsed, nil, false)
-        let open = { @Sendable in try SQLiteConnection(unchanging: path) }
+        let open = { @Sendable in try SQLiteConnection(readingOnly: path) }
         guard try Self.version(open()) == Self.version else { throw ForeignDatabase() }
         pool = SQLitePool(writer: nil, reader: open)
     }
@@ -173,9 +179,10 @@ final class EntryIndex: Sendable {
                 CREATE TABLE partial \(columns);
                 CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL);
                 INSERT INTO total VALUES (0, 0);
-                CREATE TABLE swept (boot TEXT NOT NULL);
+                CREATE INDEX partial_by_turn ON partial (turn);
+                CREATE TABLE swept (boot TEXT NOT NULL, due INTEGER NOT NULL);
                 """)
-        try db.run("INSERT INTO swept VALUES (?)", boot)
+        try db.run("INSERT INTO swept VALUES (?, 0)", boot)
     }
 
     /// Returns whether tables and indexes are as they were created.
@@ -435,17 +442,17 @@ final class EntryIndex: Sendable {
 
     /// The place at the end of the line, behind entries of the same time, and of later times if the clock was set back.
     private static func nextTurn(_ table: Table, _ db: SQLiteConnection) throws -> Int {
-        try db.first("SELECT max(turn) FROM \(table.rawValue)") { ($0.integer(0) ?? 0) + 1 } ?? 1
+        try db.first("SELECT max(turn) FROM \(table.rawValue)") { ($0.integer(0) ?? 0) &+ 1 } ?? 1
     }
 
     /// Records accesses, each with the number of the row.
-    func touch(_ accesses: [Int: Access]) throws {
+    func touch(_ accesses: Slice<[Int: Access]>) throws {
         try transaction { db in
             for (id, access) in accesses {
                 try db.run(
                     """
                     UPDATE entry SET accessed = max(accessed, ?1), turn = max(turn, ?2), uses = min(uses + ?3, 255),
-                        expires = CASE WHEN extension IS NULL THEN expires
+                        expires = CASE WHEN extension IS NULL OR ?1 < accessed THEN expires
                             WHEN extension < 0 THEN -extension ELSE ?1 + extension END
                     WHERE id = ?4
                     """, access.time, Self.turn(access.time), access.count, id)
@@ -499,7 +506,10 @@ final class EntryIndex: Sendable {
     ) throws -> [Leaving] {
         let leaving: [Leaving]
         switch selection {
-        case .oldest(let size): leaving = try leastUsed(Self.totals(db).bytes - size, limit, db)
+        case .oldest(let size):
+            let (leaving, isOver) = try leastUsed(Self.totals(db).bytes - size, limit, db)
+            rest = isOver ? nil : selection
+            return leaving
         case .all: leaving = try db.all("SELECT id, size, blob FROM entry LIMIT ?", limit, body: Self.leaving)
         case .expired(let time):
             leaving = try db.all(
@@ -529,30 +539,29 @@ final class EntryIndex: Sendable {
         return (id, try number(row, 1), row.text(2))
     }
 
-    /// Returns the entries that leave so that `excess` bytes are free, at most `limit` of them, and spares the others
-    /// that were before them in the line.
-    private func leastUsed(_ excess: Int, _ limit: Int, _ db: SQLiteConnection) throws -> [Leaving] {
+    /// Returns those of the first `limit` entries in the line that leave so that `excess` bytes are free, and spares the
+    /// others. Says whether no more must leave.
+    private func leastUsed(
+        _ excess: Int, _ limit: Int, _ db: SQLiteConnection
+    ) throws -> (leaving: [Leaving], isOver: Bool) {
         var excess = excess
         var leaving: [Leaving] = []
-        // So that no transaction takes long, all others leave as if they had not been used.
-        var left = 4_096
         var turn = try Self.nextTurn(.entry, db)
-        while leaving.isEmpty, excess > 0 {
-            let rows = try db.all("SELECT id, size, blob, uses FROM entry ORDER BY turn LIMIT ?", limit) {
-                (entry: try Self.leaving($0), uses: try Self.number($0, 3))
-            }
-            if rows.isEmpty { break }
-            for row in rows where excess > 0 {
-                if left > 0, let uses = order.spared(UInt8(clamping: row.uses)) {
-                    try db.run("UPDATE entry SET turn = ?, uses = ? WHERE id = ?", turn, Int(uses), row.entry.id)
-                    (turn, left) = (turn + 1, left - 1)
-                } else {
-                    leaving.append(row.entry)
-                    excess -= row.entry.size
-                }
+        let rows = try db.all("SELECT id, size, blob, uses FROM entry ORDER BY turn LIMIT ?", limit) {
+            (entry: try Self.leaving($0), uses: try Self.number($0, 3))
+        }
+        // Too much and nothing there: the totals have been damaged.
+        if rows.isEmpty, excess > 0 { try db.run(script: Self.recount) }
+        for row in rows where excess > 0 {
+            if let uses = order.spared(UInt8(clamping: row.uses)) {
+                try db.run("UPDATE entry SET turn = ?, uses = ? WHERE id = ?", turn, Int(uses), row.entry.id)
+                turn &+= 1
+            } else {
+                leaving.append(row.entry)
+                excess -= row.entry.size
             }
         }
-        return leaving
+        return (leaving, isOver: excess <= 0 || rows.isEmpty)
     }
 
     // MARK: Partial bodies
@@ -607,26 +616,44 @@ final class EntryIndex: Sendable {
     /// Corrects the totals.
     func recount() throws {
         try transaction { db in
-            try db.run(
-                script: """
-                    DELETE FROM total;
-                    INSERT INTO total SELECT ifnull(sum(size), 0), count(*) FROM entry;
-                    """)
+            try db.run(script: Self.recount)
         }
     }
 
-    /// Returns the boot of the machine in which rows and files have been compared last; `nil` if that is due.
-    func sweptBoot() throws -> String? {
-        try read { try $0.first("SELECT boot FROM swept") { $0.text(0) } }
+    private static let recount = """
+        DELETE FROM total; INSERT INTO total SELECT ifnull(sum(size), 0), count(*) FROM entry
+        """
+
+    /// A request to compare rows and files.
+    struct SweepRequest: Sendable {
+        fileprivate let boot: String
+        fileprivate let number: Int
     }
 
-    /// Records in which boot rows and files have been compared; `nil` if that is due, for whichever process comes next.
-    func setSwept(_ boot: String?) throws {
-        try transaction { db in
-            try db.run("DELETE FROM swept")
-            if let boot { try db.run("INSERT INTO swept VALUES (?)", boot) }
+    /// Returns the request that is to be answered; `nil` if rows and files have been compared in this boot of the
+    /// machine, and nobody has asked for it since.
+    func dueSweep(boot: String) throws -> SweepRequest? {
+        try read { db in
+            try db.first("SELECT boot, due FROM swept") { row in
+                row.text(0) == boot ? nil : SweepRequest(boot: boot, number: row.integer(1) ?? 0)
+            }
         }
     }
+
+    /// Has rows and files compared, by this process or the next one to open the store.
+    func requestSweep() throws {
+        try transaction { try $0.run("UPDATE swept SET boot = '', due = due + 1") }
+    }
+
+    /// Notes that rows and files have been compared, unless somebody has asked for it again since.
+    func answer(_ request: SweepRequest) throws {
+        try transaction {
+            try $0.run("UPDATE swept SET boot = ? WHERE due = ?", request.boot, request.number)
+        }
+    }
+
+    /// Moves the log into the database, so that removed bytes are no longer in it, unless another process reads it.
+    func emptyLog() throws { try pool.write { try $0.checkpoint() } }
 }
 
 /// An error of an index, with the index that threw it, which may have been replaced meanwhile.

@@ -19,7 +19,7 @@ import Foundation
 // footer, length or checksum counts as absent.
 //
 // Records of versions 2 and 3 may exist in one folder. `DataCache.Configuration.compression` decides which one is
-// written; both are always read. For a program that knows only version 2, records of version 3 are absent.
+// written; both are always read.
 //
 // Version 4 contains a whole record of version 2 or 3 that a `RecordCodec` has encoded, in place of the body. Its
 // metadata is the label: what the index has in clear of every entry, and which codec is needed (RecordLabel.swift).
@@ -93,7 +93,7 @@ struct EntryRecord {
     ///   - encoded: the encoded record, which takes the place of the body.
     ///   - codec: the number of the codec; see ``RecordLabel``.
     func encodeTrailer(encoded: Data, by codec: UInt64) -> [UInt8] {
-        var bytes = RecordLabel(self, codec: codec).encoded()
+        var bytes = RecordLabel(key, codec: codec).encoded()
         Self.appendFooter(to: &bytes, body: encoded, version: Self.encodedVersion, .identity)
         return bytes
     }

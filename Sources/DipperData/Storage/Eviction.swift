@@ -9,6 +9,8 @@ struct Eviction: DiskJob {
     /// The time as of which the job first removes expired entries; `nil` if that is done or not wanted.
     private var expiry: TimeInterval?
     private let isFirstExpired: Bool
+    /// The time after which a step ends that removes more than once.
+    private static let longestStep = Duration.milliseconds(10)
     private var isBegun = false
     private var cleaned = EntryIndex.Totals()
     private var expired = EntryIndex.Totals()
@@ -31,21 +33,19 @@ struct Eviction: DiskJob {
             tier.writeAccesses()
             if isFirstExpired { expiry = tier.now().timeIntervalSince1970 }
         }
-        // The number of times that this step removes up to 64 entries.
-        var rounds = atOnce == nil ? 1 : 64
-        while let time = expiry, rounds > 0 {
-            rounds -= 1
+        let end = ContinuousClock.now + Self.longestStep
+        while let time = expiry {
             let removed = try tier.removeSome(of: .expired(at: time), index)
             expired.add(removed.totals)
             if removed.rest == nil { expiry = nil }
+            if .now > end { return true }
         }
-        while let size = atOnce, rounds > 0 {
-            rounds -= 1
+        while let size = atOnce {
             let removed = try tier.removeSome(of: .oldest(untilSize: size), index)
             cleaned.add(removed.totals)
             if removed.rest == nil { atOnce = nil }
+            if .now > end { return true }
         }
-        if rounds == 0 { return true }
         let removed = try tier.removeSome(of: selection, index)
         cleaned.add(removed.totals)
         return removed.rest != nil

@@ -20,9 +20,10 @@ enum FileWriting {
 
     /// Returns the bytes of a file; `nil` if there is no such file. The memory is from `malloc`, and the caller takes
     /// it over.
-    static func read(_ name: String, in folder: Folder) throws(FileError) -> FileBytes? {
-        guard let (file, size) = try folder.openFile(name) else { return nil }
+    static func read(_ name: String, in folder: Folder, atMost limit: Int) throws(FileError) -> FileBytes? {
+        guard let (file, whole) = try folder.openFile(name) else { return nil }
         defer { close(file) }
+        let size = min(whole, limit)
         guard let bytes = malloc(max(size, 1)) else { throw FileError("malloc", name) }
         var count = 0
         while count < size {

@@ -83,11 +83,10 @@ final class Folder: Sendable {
         return (file, Int(status.st_size))
     }
 
-    /// Opens a file for writing. Creates it, for its owner alone, if there is none. The caller closes the descriptor.
-    /// - Parameter flags: `O_WRONLY`, with `O_TRUNC` or `O_EXCL` so that the file is empty.
-    func createFile(_ name: String, _ flags: Int32) throws(FileError) -> Int32 {
+    /// Creates a file, for its owner alone, and opens it for writing. The caller closes the descriptor.
+    func createFile(_ name: String) throws(FileError) -> Int32 {
         // mutant FolderSafety: `EC, 0o600)` => `EC, 0o666)`
-        let file = openat(descriptor, name, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        let file = openat(descriptor, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw FileError("create", path + "/" + name) }
         return file
     }
@@ -112,35 +111,36 @@ final class Folder: Sendable {
     @discardableResult
     func remove(_ name: String) -> Bool { unlinkat(descriptor, name, 0) == 0 }
 
-    func rename(_ name: String, to other: Folder, _ newName: String) throws(FileError) {
-        guard renameat(descriptor, name, other.descriptor, newName) == 0 else {
-            throw FileError("rename", other.path + "/" + newName)
-        }
-    }
-
     /// Renames a file unless the new name is taken.
     /// - Returns: `false` if the new name is taken.
     /// - Throws: `FileError`, with `EINVAL` or `ENOSYS` if the file system can only replace files.
-    func rename(_ name: String, to other: Folder, unlessTaken newName: String) throws(FileError) -> Bool {
-        if dipper_rename_unless_taken(descriptor, name, other.descriptor, newName) == 0 { return true }
-        guard errno == EEXIST else { throw FileError("rename", other.path + "/" + newName) }
+    private func rename(_ name: String, unlessTaken newName: String) throws(FileError) -> Bool {
+        if dipper_rename_unless_taken(descriptor, name, descriptor, newName) == 0 { return true }
+        guard errno == EEXIST else { throw FileError("rename", path + "/" + newName) }
         return false
+    }
+
+    /// Creates an empty file, for its owner alone, without opening it. Has no effect if the name is taken.
+    func makeEmptyFile(_ name: String) throws(FileError) {
+        guard mknodat(descriptor, name, S_IFREG | 0o600, 0) == 0 || errno == EEXIST else {
+            throw FileError("mknod", path + "/" + name)
+        }
+        try flush()
     }
 
     /// Creates a file with its contents, on the device when this returns. Has no effect if the name is taken. The whole
     /// file appears in one step, except on file systems that have no hard links and can only replace files.
-    /// - Parameter beside: the folder in which the file is written first.
-    func makeFile(_ name: String, _ contents: [UInt8], beside: Folder) throws(FileError) {
+    func makeFile(_ name: String, _ contents: [UInt8]) throws(FileError) {
         let temporary = "\(Self.temporaryPrefix)\(Self.randomName())"
-        try beside.writeFile(temporary, contents)
-        defer { beside.remove(temporary) }
-        if linkat(beside.descriptor, temporary, descriptor, name, 0) != 0, errno != EEXIST {
+        try writeFile(temporary, contents)
+        defer { remove(temporary) }
+        if linkat(descriptor, temporary, descriptor, name, 0) != 0, errno != EEXIST {
             // Some file systems have no hard links.
             guard errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK else {
                 throw FileError("link", path + "/" + name)
             }
             do throws(FileError) {
-                _ = try beside.rename(temporary, to: self, unlessTaken: name)
+                _ = try rename(temporary, unlessTaken: name)
             } catch {
                 guard error.code == EINVAL || error.code == ENOSYS else { throw error }
                 if entry(name) == nil { try writeFile(name, contents) }
@@ -150,7 +150,7 @@ final class Folder: Sendable {
     }
 
     private func writeFile(_ name: String, _ contents: [UInt8]) throws(FileError) {
-        let file = try createFile(name, O_WRONLY | O_EXCL)
+        let file = try createFile(name)
         var failure = FileWriting.write(Data(contents), to: file, name)
         if failure == nil, fsync(file) != 0, errno != EINVAL { failure = FileError("fsync", name) }
         if close(file) != 0, failure == nil { failure = FileError("close", name) }
@@ -208,8 +208,12 @@ final class Folder: Sendable {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
+    static func isHexadecimal(_ text: some StringProtocol) -> Bool {
+        text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
+
     static func isRandomName(_ name: some StringProtocol) -> Bool {
-        name.utf8.count == 16 && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+        name.utf8.count == 16 && isHexadecimal(name)
     }
 
     static func isTemporary(_ name: String) -> Bool {

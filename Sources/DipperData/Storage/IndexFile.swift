@@ -18,11 +18,11 @@ struct IndexFile: Sendable {
 
     /// Returns the current index file. Creates one, for its owner alone, if there is none.
     /// - Throws: `FolderRefusal` for a link and for a file of another user, or `FileError`.
-    static func current(in folder: Folder, _ staging: Folder) throws -> IndexFile {
+    static func current(in folder: Folder) throws -> IndexFile {
         let names = try folder.listing()
         // A process that was killed while it marked the folder left this file.
         for name in names where CacheFolder.isUnfinishedMarker(name, in: folder) { folder.remove(name) }
-        return try IndexFile(folder, names.compactMap(number(of:)).max() ?? 1, staging)
+        return try IndexFile(folder, names.compactMap(number(of:)).max() ?? 1)
     }
 
     /// Returns the path of the current index in a folder that cannot be written; `nil` if there is none, or if it has a
@@ -34,11 +34,11 @@ struct IndexFile: Sendable {
         return folder.path + "/" + name
     }
 
-    private init(_ folder: Folder, _ number: Int, _ staging: Folder) throws {
+    private init(_ folder: Folder, _ number: Int) throws {
         self.folder = folder
         self.number = number
         let name = Self.name(number)
-        if folder.entry(name) == nil { try folder.makeFile(name, [], beside: staging) }
+        if folder.entry(name) == nil { try folder.makeEmptyFile(name) }
         for name in [name] + Self.companions.map({ name + $0 }) where folder.entry(name) != nil {
             guard folder.file(name) != nil else { throw FolderRefusal(folder.path, .notOwnFile(name)) }
         }
@@ -55,8 +55,8 @@ struct IndexFile: Sendable {
 
     /// Returns the file that replaces this damaged one; creates it unless another process has done so. The damaged file
     /// stays for inspection until the next one is damaged or the cache is cleared.
-    func next(_ staging: Folder) throws -> IndexFile {
-        let next = try IndexFile(folder, number + 1, staging)
+    func next() throws -> IndexFile {
+        let next = try IndexFile(folder, number + 1)
         try removeOlder(than: number)
         return next
     }
@@ -75,7 +75,7 @@ struct IndexFile: Sendable {
     private static func number(of name: String) -> Int? {
         if name == Self.name(1) { return 1 }
         guard name.hasPrefix("index-"), name.hasSuffix(".sqlite"),
-            let number = Int(name.dropFirst(6).dropLast(7)), number > 1, Self.name(number) == name
+            let number = Int(name.dropFirst(6).dropLast(7)), (2..<1_000_000).contains(number), Self.name(number) == name
         else { return nil }
         return number
     }

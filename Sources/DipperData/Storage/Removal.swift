@@ -1,26 +1,37 @@
+import Foundation
+
 /// The job that removes the entries which the index selects, with the partial bodies that go with them.
 struct Removal: DiskJob {
     private var selection: EntryIndex.Selection
-    private let reason: CacheEvent.Cleaning.Reason
+    /// The reason that the program's listeners are told; `nil` if they are not told.
+    private let reason: CacheEvent.Cleaning.Reason?
     private var isBegun = false
     private var sweep: Sweep?
     private var cleaned = EntryIndex.Totals()
     /// Whether everything that was selected has been removed.
     private(set) var isDone = false
 
-    init(_ selection: EntryIndex.Selection, _ reason: CacheEvent.Cleaning.Reason) {
-        self.selection = selection
-        self.reason = reason
+    init(_ scope: StagingArea.Scope) {
+        switch scope {
+        case .all: (selection, reason) = (.all, .cleared)
+        case .derived(let key): (selection, reason) = (.derived(of: key), nil)
+        }
     }
+
+    init(storedBefore limit: TimeInterval) { (selection, reason) = (.stored(before: limit, after: nil), .flushed) }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {
         guard let index = tier.opened.index, tier.opened.files?.isReadOnly == false else { return false }
         if !isBegun {
-            isBegun = true
             try begin(tier, index)
+            isBegun = true
         }
         if let isUnfinished = try sweep?.step(tier) {
-            isDone = !isUnfinished
+            if !isUnfinished {
+                // Another process may be reading the log.
+                try? index.emptyLog()
+                isDone = true
+            }
             return isUnfinished
         }
         if case .stored(let limit, let last) = selection {
@@ -54,5 +65,5 @@ struct Removal: DiskJob {
         }
     }
 
-    func tell(_ tier: DiskTier) { tier.tell(cleaned, reason) }
+    func tell(_ tier: DiskTier) { if let reason { tier.tell(cleaned, reason) } }
 }

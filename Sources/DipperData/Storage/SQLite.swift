@@ -106,10 +106,17 @@ final class SQLiteConnection: @unchecked Sendable {
         setPatience(patience)
     }
 
-    /// Opens a database to read it, of which neither file nor folder can be written, and which nobody changes.
-    convenience init(unchanging path: String) throws(SQLiteError) {
-        let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? path
-        try self.init(name: "file:\(escaped)?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI)
+    /// Opens a database of which neither file nor folder can be written.
+    convenience init(readingOnly path: String) throws {
+        do {
+            // With the log of a process that writes it elsewhere.
+            try self.init(name: path, SQLITE_OPEN_READONLY)
+            _ = try first("SELECT 1 FROM sqlite_master") { _ in true }
+        } catch {
+            // Without a log SQLite opens it only as one that nobody changes.
+            let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? path
+            try self.init(name: "file:\(escaped)?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI)
+        }
     }
 
     private init(name: String, _ flags: Int32) throws(SQLiteError) {
@@ -256,27 +263,21 @@ final class SQLitePool: @unchecked Sendable {
     func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
         permits.wait()
         defer { permits.signal() }
-        let connection = try take()
-        defer { readers.withLock { $0.free.append(connection) } }
+        let (free, isClosed) = readers.withLock { ($0.free.popLast(), $0.isClosed) }
+        if isClosed { throw SQLiteError(code: SQLITE_MISUSE, "closed") }
+        let connection = try free ?? open()
+        defer { readers.withLock { if !$0.isClosed { $0.free.append(connection) } } }
         return try body(connection)
     }
 
-    private func take() throws -> SQLiteConnection {
-        let (free, isClosed) = readers.withLock { ($0.free.popLast(), $0.isClosed) }
-        if isClosed { throw SQLiteError(code: SQLITE_MISUSE, "closed") }
-        return try free ?? open()
-    }
-
-    /// Closes all connections, once the reads and the write in progress have ended. Later ones fail.
+    /// Closes the connections, those that are in use when they are given back. Later reads and writes fail. The last
+    /// connection to close tidies up the log.
     func close() {
-        for _ in 0..<Self.mostReaders { permits.wait() }
         let free = readers.withLock { readers in
             readers.isClosed = true
             return exchange(&readers.free, with: [])
         }
         _ = consume free
-        for _ in 0..<Self.mostReaders { permits.signal() }
-        // The last connection to close tidies up the log.
         writing.withLock { writer = nil }
     }
 }

@@ -56,11 +56,14 @@ struct StagingArea {
     private(set) var bytes = 0
     /// The removals in progress. Older entries that they cover count as removed, even while they are still on disk.
     private(set) var removals: [Scope] = []
+    /// The removals that could not be carried out, and must be before anything is written. What they cover counts as
+    /// removed, too.
+    private(set) var left: Set<Scope> = []
     /// The slots whose version on disk is out of date and could not be removed.
     private(set) var hidden: Set<Slot> = []
 
     /// Returns whether the version on disk no longer counts, whatever is staged.
-    func isHidden(_ slot: Slot) -> Bool { removals.contains { $0.covers(slot) } || hidden.contains(slot) }
+    func isHidden(_ slot: Slot) -> Bool { (removals + left).contains { $0.covers(slot) } || hidden.contains(slot) }
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
@@ -147,7 +150,7 @@ struct StagingArea {
     }
 
     /// Removes the staged changes that a removal covers. Entries on disk that it covers do not count until
-    /// ``endRemoving(_:)``.
+    /// ``endRemoving(_:isDone:)``.
     mutating func beginRemoving(_ scope: Scope) -> [Item] {
         removals.append(scope)
         return drop(scope)
@@ -174,8 +177,9 @@ struct StagingArea {
         return item
     }
 
-    mutating func endRemoving(_ scope: Scope) {
+    mutating func endRemoving(_ scope: Scope, isDone: Bool) {
         if let index = removals.firstIndex(of: scope) { removals.remove(at: index) }
+        if isDone { left.remove(scope) } else { left.insert(scope) }
     }
 
     /// Replaces staged writes of entries that were stored before `limit` by removals of their keys.

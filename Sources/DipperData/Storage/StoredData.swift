@@ -146,8 +146,8 @@ public struct FileNaming: Sendable {
     /// The rule that names a file with the key's MD5.
     public static let md5 = FileNaming(name: KeyDigest.md5)
 
-    /// Returns a rule of the caller's own. The key's SHA-256 replaces a name that cannot be a plain file name. Of two
-    /// keys with the same name, the later entry replaces the earlier one; the cache never returns one for the other.
+    /// Returns a rule of the caller's own. The key's SHA-256 replaces a name that cannot be a plain file name. Two
+    /// keys may have the same name; the cache never returns one for the other.
     ///
     /// ```swift
     /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)

@@ -52,12 +52,18 @@ struct Verification: DiskJob {
 
     private mutating func check(_ row: EntryIndex.Row, _ tier: DiskTier, _ index: EntryIndex) throws {
         // Another process may have replaced or removed the entry.
-        guard let content = try index.content(row.id), content.trailer == row.trailer,
-            let reading = try? tier.read(content, tier.opened)
-        else { return }
+        guard let content = try index.content(row.id), content.trailer == row.trailer else { return }
+        let found: RecordFormat.Reading?
+        do throws(FileError) {
+            found = try tier.read(content, tier.opened)
+        } catch {
+            report.unreadable += 1
+            return
+        }
+        guard let reading = found else { return }
         guard reading.key?.string == row.key else {
-            let isRemoved = tier.removeDamaged(row.id, .entry, content)
-            if isRemoved || tier.opened.files?.isReadOnly == true { report.damaged += 1 }
+            let isReadOnly = tier.opened.files?.isReadOnly == true
+            if try isReadOnly || tier.remove(row.id, .entry, ifStill: content) { report.damaged += 1 }
             return
         }
         if case .unreadable = reading {

@@ -61,11 +61,11 @@ struct FlushTests {
         // Where nothing can be flushed, whatever is flushed would fail.
         let failing = flush_log_fail(folder.url.lastPathComponent)
         defer { flush_log_mend(failing) }
-        for number in 0..<10 {
+        for number in 0..<20 {
             let request = DataRequest(url("\(folder.url.lastPathComponent)/\(number)"))
             try await cache.addDataAndWait(Data(count: number * 1_000), for: request)
             #expect(cache.data(for: request)?.count == number * 1_000)
-            if number > 3 { #expect(try flushes(of: request) == 0) }
+            if number > 8 { #expect(try flushes(of: request) == 0) }
         }
     }
 }

@@ -6,13 +6,6 @@ enum KeyDigest {
     @Sendable static func sha1(_ key: CacheKey) -> String { MessageDigest.sha1.hex(key.string) }
     @Sendable static func md5(_ key: CacheKey) -> String { MessageDigest.md5.hex(key.string) }
 
-    /// Returns whether a file name consists of a digest, with or without an extension.
-    static func isDigest(_ name: String) -> Bool {
-        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-        guard let digest = parts.first, [32, 40, 64].contains(digest.utf8.count), parts.count <= 2 else { return false }
-        return digest.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
-    }
-
     /// Returns whether a name consists of at most 200 letters, digits, `-`, `_`, and dots, but no dot at the start.
     /// Such a name cannot leave its folder, is not hidden, and has no meaning to a shell.
     static func isPlainFileName(_ name: String) -> Bool {

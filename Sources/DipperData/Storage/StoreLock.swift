@@ -1,0 +1,78 @@
+import Foundation
+
+/// The lock `stores/ID.lock` of one open store, whose name has the identifier of the store.
+///
+/// The store holds the lock while it is open; the kernel releases the lock of a process that ends. Files in `blobs` that
+/// a store has written and no row names are being written as long as its lock is held, and are left over from then on.
+final class StoreLock: Sendable {
+    /// The identifier of the store, which no other store has or will have.
+    let id: String
+    private let all: Folder
+    private let file: Int32
+    private static let end = ".lock"
+
+    /// Creates a lock with a random identifier and takes it.
+    /// - Throws: `FileError` if the folder cannot be written, or if its file system has no locks.
+    init(in all: Folder) throws(FileError) {
+        for _ in 0..<100 {
+            let id = Folder.randomName()
+            let file = try all.createFile(id + Self.end)
+            let isLocked = flock(file, LOCK_EX | LOCK_NB) == 0
+            if !isLocked, errno != EWOULDBLOCK {
+                let error = FileError("flock", all.path + "/" + id + Self.end)
+                close(file)
+                all.remove(id + Self.end)
+                throw error
+            }
+            // Until it is taken, another store that cleans up may take the lock for abandoned and remove it.
+            var status = stat()
+            if isLocked, fstat(file, &status) == 0, status.st_nlink > 0 {
+                (self.id, self.all, self.file) = (id, all, file)
+                return
+            }
+            close(file)
+        }
+        throw FileError("claim", all.path, EAGAIN)
+    }
+
+    deinit {
+        all.remove(id + Self.end)
+        close(file)
+    }
+
+    /// Whether the lock is still where other stores look for it.
+    var isThere: Bool { all.entry(id + Self.end) != nil && all.status.st_nlink > 0 }
+
+    /// Returns whether another store is open, as far as can be told.
+    func isOpen(_ other: some StringProtocol) -> Bool { whileLocked(other) {} }
+
+    /// Returns the identifiers of stores that ended without closing: their processes were killed, or the power failed.
+    func abandoned() -> [String] {
+        all.names().compactMap { name in
+            guard name.hasSuffix(Self.end), case let other = name.dropLast(Self.end.count),
+                Folder.isRandomName(other), other != id, !isOpen(other)
+            else { return nil }
+            return String(other)
+        }
+    }
+
+    /// Removes the locks of stores that ended without closing.
+    func remove(_ abandoned: [String]) {
+        for other in abandoned {
+            // A store that is only just opening finds that its lock is gone, and takes another identifier.
+            whileLocked(other) { all.remove(other + Self.end) }
+        }
+    }
+
+    /// Runs a closure while this process holds the lock of another store.
+    /// - Returns: whether the store is open, or nothing is known; then the closure does not run.
+    @discardableResult
+    private func whileLocked(_ other: some StringProtocol, _ body: () -> Void) -> Bool {
+        let lock = openat(all.descriptor, "\(other)\(Self.end)", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        if lock < 0 { return errno != ENOENT }
+        defer { close(lock) }
+        guard flock(lock, LOCK_EX | LOCK_NB) == 0 else { return true }
+        body()
+        return false
+    }
+}
