@@ -231,6 +231,18 @@ int mkdirat(int base, const char *path, mode_t mode) {
     return unlocked(result, error);
 }
 
+int mknodat(int base, const char *path, mode_t mode, dev_t device) {
+    if (!atomic_load(&is_recording)) return (int)syscall(SYS_mknodat, base, path, mode, device);
+    pthread_mutex_lock(&lock);
+    int result = (int)syscall(SYS_mknodat, base, path, mode, device), error = errno;
+    const char *name;
+    struct stat status;
+    uint64_t folder = folder_of(base, path, &name);
+    if (result == 0 && folder && fstatat(base, path, &status, 0) == 0)
+        add_name(WRITE_LOG_CREATE, remember(&status), folder, name);
+    return unlocked(result, error);
+}
+
 int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
 
 int unlinkat(int base, const char *path, int flags) {
