@@ -211,6 +211,17 @@ extension ImageCache {
         memory.removeExpired(storedBefore: limit)
     }
 
+    /// Removes expired pictures and files now; readers do not see them in any case. The cache also removes them by
+    /// itself, about a minute after they have expired. Returns at once; the files are deleted in the background.
+    ///
+    /// ```swift
+    /// cache.removeExpired()
+    /// ```
+    public func removeExpired() {
+        memory.removeExpired(storedBefore: -.infinity)
+        data.removeExpired()
+    }
+
     /// Removes all pictures and files.
     ///
     /// Readers no longer see them when this method returns; the files are deleted in the background. The method also

@@ -42,7 +42,7 @@ extension DataCache {
     package func makeObjectTier(limit: Int, count: Int?) -> ObjectTier {
         ObjectTier(
             limit: limit, count: count, order: configuration.evictionOrder, history: store.history,
-            now: configuration.now, pressure: pressure
+            now: configuration.now, expiries: store.expiries, pressure: pressure
         ) { [events = engine.events] in events.cleaned($0) }
     }
 

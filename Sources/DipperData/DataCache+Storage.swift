@@ -220,8 +220,8 @@ extension DataCache {
         values.load()?.removeAll(storedBefore: limit)
     }
 
-    /// Removes expired entries to make room; readers do not see them in any case. Returns at once; the files are
-    /// deleted in the background.
+    /// Removes expired entries now; readers do not see them in any case. The cache also removes them by itself, about a
+    /// minute after they have expired. Returns at once; the files are deleted in the background.
     ///
     /// ```swift
     /// cache.removeExpired()

@@ -50,7 +50,8 @@ public final class DataCache: Sendable {
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
         defaults = Call.Defaults(configuration)
-        let backlog = BacklogRelay()
+        let relay = EngineRelay()
+        let expiries = ExpiryWatch { expires in relay.post { $0.expires(at: expires) } }
         let time = TimeSource(configuration.clock)
         let log = EventLog(configuration.logger, configuration.redaction)
         let events = EventHub(name: configuration.name, time: time, sinks: [log] + configuration.eventSinks)
@@ -59,14 +60,16 @@ public final class DataCache: Sendable {
             DiskTier(
                 DiskTier.Options(configuration, folder: directory),
                 logger: configuration.logger.category("cache"), history: history, now: configuration.now,
-                onBacklog: backlog.send, events: events)
+                expiries: expiries, onBacklog: { notice in relay.post { $0.storageBacklogged(notice) } }, events: events
+            )
         }
         store = DataStore(
             memory: MemoryTier(
                 limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
                 order: configuration.evictionOrder, history: history, now: configuration.now,
-                onCleaned: events.cleaned),
+                expiries: expiries, onCleaned: events.cleaned),
             disk: disk, tiers: TierStack(configuration, history, time), history: history,
+            expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
         let loop = EventLoop(name: JoinableThread.name(configuration.name, "loop"))
         engine = Engine(
@@ -78,7 +81,7 @@ public final class DataCache: Sendable {
                 inFlightLimit: configuration.inFlightLimit),
             events: events)
         valueSource = ObjectSource(engine, defaults, watchesBytes: true)
-        backlog.connect(engine)
+        relay.connect(engine)
         pressure = PressureRelay(configuration.memoryPressure, on: loop, onChange: events.pressed)
         followsPressure = pressure.follow { [weak memory = store.memory] in memory?.setPressure($0) }
     }

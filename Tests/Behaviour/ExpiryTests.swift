@@ -1,3 +1,4 @@
+import Dipper
 import DipperData
 import DipperTesting
 import Foundation
@@ -38,6 +39,48 @@ struct ExpiryTests {
             #expect(test.cache.cachedSource(for: a) == lives.later, "\(isRead)")
             await test.cache.shutdown()
         }
+    }
+
+    @Test("what has expired leaves memory and disk by itself, once a minute has passed since it was asked for")
+    func cleaned() async throws {
+        let record = EventRecord()
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            $0.data.eventSinks.append(record)
+            $0.data.memoryLimit = 1 << 20
+        }
+        let (data, cache) = (test.cache.data, test.cache)
+        @Sendable func cleaned(_ events: [CacheEvent]) -> Int {
+            events.reduce(0) {
+                if case .cleaned(let cleaning) = $1.kind, cleaning.reason == .expired {
+                    $0 + cleaning.entries
+                } else {
+                    $0
+                }
+            }
+        }
+        func keep(_ name: String, for seconds: TimeInterval) async throws {
+            let requests = [name, name + ".png"].map {
+                DataRequest(url($0)).with(\.memoryExpiration, .seconds(seconds))
+                    .with(\.diskExpiration, .seconds(seconds))
+            }
+            try await data.addDataAndWait(Data(count: 9_000), for: requests[0])
+            try cache.addImage(.sample(), for: ImageRequest(requests[1]))
+            await cache.idle()
+        }
+        try await keep("brief", for: 10)
+        try await keep("long", for: 1_000)
+        try await data.addDataAndWait(Data(count: 100), for: "for ever")
+        #expect(data.diskCount == 5)
+        for (seconds, gone) in [(60, 5), (940, 10)] {
+            try await test.clock.waitForSleepers(1)
+            test.date.advance(by: TimeInterval(seconds))
+            test.clock.advance(by: .seconds(seconds))
+            try await record.wait { cleaned($0) >= gone }
+            #expect(cleaned(record.events) == gone)
+        }
+        await data.synchronize()
+        #expect(data.diskCount == 1 && data.memoryCount == 1 && cache.memoryCount == 0)
+        await cache.shutdown()
     }
 
     @Test("where nobody says how long, memory holds what is read from disk no longer than the disk")

@@ -141,9 +141,8 @@ package final class FastReservation: Sendable {
     }
 }
 
-/// A relay that passes notices of the disk tier's backlog on to the engine. The engine owns the disk tier and is
-/// created after it.
-final class BacklogRelay: Sendable {
+/// A relay that passes notices of the tiers on to the engine. The engine owns the tiers and is created after them.
+final class EngineRelay: Sendable {
     private final class Target: Sendable {
         weak let engine: Engine?
 
@@ -154,7 +153,7 @@ final class BacklogRelay: Sendable {
 
     func connect(_ engine: Engine) { _ = target.storeIfNil(Target(engine)) }
 
-    func send(_ notice: BacklogNotice) { target.load()?.engine?.post { $0.storageBacklogged(notice) } }
+    func post(_ notice: @escaping @Sendable (isolated Engine) -> Void) { target.load()?.engine?.post(notice) }
 }
 
 /// A value that numbered notices set. Notices may overtake one another: the one with the highest number holds.

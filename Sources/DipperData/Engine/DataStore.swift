@@ -8,6 +8,7 @@ final class DataStore: Sendable {
     let disk: DiskTier?
     let tiers: TierStack?
     let history: StoreHistory
+    let expiries: ExpiryWatch
     let readers: Workers?
     /// Runs what the readers would, where there is no disk tier.
     private let thread = SeparateThread()
@@ -18,12 +19,14 @@ final class DataStore: Sendable {
 
     init(
         memory: MemoryTier<StoredData>, disk: DiskTier?, tiers: TierStack? = nil, history: StoreHistory,
+        expiries: ExpiryWatch,
         defaults: StoreDefaults, now: @escaping @Sendable () -> Date
     ) {
         self.memory = memory
         self.disk = disk
         self.tiers = tiers
         self.history = history
+        self.expiries = expiries
         self.defaults = defaults
         self.now = now
         readers = disk.map { Workers(name: JoinableThread.name($0.options.name, "read"), threads: 2) }

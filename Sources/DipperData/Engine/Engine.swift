@@ -56,6 +56,10 @@ actor Engine: LoopClient {
     var timers = Timers()
     /// The timer of the longest pause of slowQueue.
     private var pause: TimerID = 0
+    /// The next cleaning of the tiers, and when it is due.
+    private var cleaning: (timer: TimerID, due: Duration)?
+    /// The shortest time from one cleaning of the tiers to the next.
+    private static let cleaningInterval = Duration.seconds(60)
     private var sleeper: Task<Void, Never>?
     /// The time of the next turn, on the loop's thread.
     private nonisolated(unsafe) var nextTurn: ContinuousClock.Instant?
@@ -240,6 +244,9 @@ actor Engine: LoopClient {
             var actions: [Queues.Action] = []
             queues.pauseElapsed(number, into: &actions)
             carryOut(actions)
+        case .cleaning:
+            cleaning = nil
+            workers.async { [store] in store.expiries.clean() }
         case .timeout(let waiter): watch(waiter)
         case .patience(let waiter):
             if waiter.wait.fetch?.place == .parked { end(waiter, .failed) }
@@ -247,6 +254,17 @@ actor Engine: LoopClient {
             if let progress = fetch.progress { report(news, of: fetch, progress, isAgain: true) }
         case .grace(let fetch, let number, let received): watchUnreachable(fetch, since: (number, received))
         }
+    }
+
+    /// Has the tiers cleaned once something expires, at a time in seconds since 1970, or soon after.
+    func expires(at expires: TimeInterval) {
+        let wait = Duration.seconds(min(expires - now().timeIntervalSince1970, 1e9))
+        let due = time.now() + max(wait, Self.cleaningInterval)
+        if let cleaning {
+            guard due < cleaning.due else { return }
+            timers.cancel(cleaning.timer)
+        }
+        cleaning = (timers.add(at: due, .cleaning), due)
     }
 
     /// Returns when the loop is to wake up for the next timer. A clock that is not the system's wakes it itself.

@@ -11,6 +11,8 @@ extension Engine {
             case backOff(Fetch)
             /// The end of the longest pause of slowQueue.
             case pause(UInt64)
+            /// Something has expired.
+            case cleaning
             /// The time of a call is up when that much has been spent on its fetch.
             case timeout(DataTask)
             /// A call has waited long enough for the network.

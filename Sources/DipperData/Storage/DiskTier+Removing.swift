@@ -67,6 +67,7 @@ extension DiskTier {
         start(Eviction(.expired(at: time), .expired)) { job in
             job.tell(self)
             if self.opened.files?.isReadOnly != false { return }
+            self.noteExpiries()
             do {
                 self.remove(try self.opened.index?.removePartials(expiredAt: time) ?? [])
             } catch {

@@ -40,6 +40,7 @@ extension DiskTier {
         by job: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
     ) {
         let permit = Permit(record.value.info, claim, isLatest: isLatest)
+        noteExpiries(record.lifetime.expires)
         stage(
             .write(record), for: .init(key: record.key), durability,
             whenDone: events?.beginWrite(record.key, record.value.data.count, of: job, whenDone) ?? whenDone

@@ -74,6 +74,7 @@ final class DiskTier: Sendable {
     let logger: Logger
     let history: StoreHistory
     let now: @Sendable () -> Date
+    private let expiries: ExpiryWatch
     let writer: Workers
     private let state: Mutex<State>
     let accesses = Mutex<[Int: EntryIndex.Access]>([:])
@@ -116,9 +117,9 @@ final class DiskTier: Sendable {
     }
 
     init(
-        _ options: Options, logger: Logger, history: StoreHistory = StoreHistory(), now: @escaping @Sendable () -> Date,
-        onBacklog: @escaping @Sendable (BacklogNotice) -> Void = { _ in },
-        events: EventHub? = nil
+        _ options: Options, logger: Logger, history: StoreHistory, now: @escaping @Sendable () -> Date,
+        expiries: ExpiryWatch,
+        onBacklog: @escaping @Sendable (BacklogNotice) -> Void, events: EventHub?
     ) {
         var options = options
         options.stagingLimit = min(max(1, options.stagingLimit), 1 << 40)
@@ -127,10 +128,18 @@ final class DiskTier: Sendable {
         self.logger = logger
         self.history = history
         self.now = now
+        self.expiries = expiries
         self.onBacklog = onBacklog
         self.events = events
         state = Mutex(State(sizeLimit: options.sizeLimit.map { max(0, $0) }))
         reopen(isWaiting: false)
+        expiries.add { [weak self] in self?.removeExpiredLater() }
+        writer.run { self.noteExpiries() }
+    }
+
+    /// Takes note of when the next entry expires.
+    func noteExpiries(_ expires: TimeInterval? = nil) {
+        if let next = expires ?? (try? opened.index?.firstExpiration()) ?? nil { expiries.note(next) }
     }
 
     // MARK: Reads

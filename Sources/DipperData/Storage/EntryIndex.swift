@@ -252,6 +252,13 @@ final class EntryIndex: Sendable {
         }
     }
 
+    /// Returns the time at which the next entry expires; `nil` if none does.
+    func firstExpiration() throws -> TimeInterval? {
+        try read {
+            try $0.first("SELECT expires FROM entry WHERE expires IS NOT NULL ORDER BY expires LIMIT 1") { $0.real(0) }
+        }
+    }
+
     func row(_ id: Int) throws -> Row? {
         try read { try $0.first("SELECT \(Self.columns) FROM entry WHERE id = ?", id, body: Self.row) }
     }

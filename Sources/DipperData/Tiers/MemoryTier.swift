@@ -44,17 +44,19 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let history: StoreHistory
     private let derived = DerivedKeys()
     private let now: @Sendable () -> Date
+    private let expiries: ExpiryWatch
     private let onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
 
     /// - Parameters:
     ///   - order: the rule that decides which entries leave first.
     ///   - history: the removals that entries with a permit must respect.
     ///   - now: the clock by which lifetimes are measured.
+    ///   - expiries: is told when entries expire.
     ///   - onCleaned: called with the number and size of entries that were removed without being named, and the reason,
     ///     on the thread that caused the removal.
     init(
-        limits: Limits, order: EvictionOrder = .leastRecentlyUsed, history: StoreHistory = StoreHistory(),
-        now: @escaping @Sendable () -> Date, onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)? = nil
+        limits: Limits, order: EvictionOrder, history: StoreHistory, now: @escaping @Sendable () -> Date,
+        expiries: ExpiryWatch, onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
     ) {
         self.history = history
         self.onCleaned = onCleaned
@@ -62,6 +64,8 @@ final class MemoryTier<Value: Sendable>: Sendable {
         self.now = now
         self.order = order
         shards = (0..<Self.shardCount).map { _ in MemoryShard(order) }
+        self.expiries = expiries
+        expiries.add { [weak self] in self?.removeExpired() }
     }
 
     var totalCost: Int { cost.load(ordering: .relaxed) }
@@ -127,6 +131,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         cost.add(entryCost, ordering: .relaxed)
         count.add(1, ordering: .relaxed)
         if let replaced { account(removed: replaced) }
+        expiries.note(lifetime.expires)
         enforceLimits(.overLimit)
     }
 
@@ -155,7 +160,13 @@ final class MemoryTier<Value: Sendable>: Sendable {
     /// Removes expired entries, and entries stored before `limit`, in seconds since 1970.
     func removeExpired(storedBefore limit: TimeInterval = -.infinity) {
         let now = now().timeIntervalSince1970
-        var removed = removeAll { _, lifetime, stored in lifetime.isExpired(at: now) || stored < limit }
+        var next = TimeInterval.infinity
+        var removed = removeAll { _, lifetime, stored in
+            if lifetime.isExpired(at: now) || stored < limit { return true }
+            next = min(next, lifetime.expires)
+            return false
+        }
+        expiries.note(next)
         let expired = removed.partition { $0.lifetime.isExpired(at: now) }
         tell(removed[expired...], .expired)
         tell(removed[..<expired], .flushed)

@@ -23,11 +23,12 @@ package final class ObjectTier: Sendable {
     /// - Parameter limit: the largest total cost, in bytes.
     init(
         limit: Int, count: Int?, order: EvictionOrder, history: StoreHistory,
-        now: @escaping @Sendable () -> Date, pressure: PressureRelay,
+        now: @escaping @Sendable () -> Date, expiries: ExpiryWatch, pressure: PressureRelay,
         onCleaned: (@Sendable (CacheEvent.Cleaning) -> Void)?
     ) {
         memory = MemoryTier(
-            limits: .init(cost: limit, count: count), order: order, history: history, now: now, onCleaned: onCleaned)
+            limits: .init(cost: limit, count: count), order: order, history: history, now: now,
+            expiries: expiries, onCleaned: onCleaned)
         following = pressure.follow { [weak memory] in memory?.setPressure($0) }
     }
 
