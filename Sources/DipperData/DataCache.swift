@@ -82,6 +82,7 @@ public final class DataCache: Sendable {
             events: events)
         valueSource = ObjectSource(engine, defaults, watchesBytes: true)
         relay.connect(engine)
+        expiries.tell()
         pressure = PressureRelay(configuration.memoryPressure, on: loop, onChange: events.pressed)
         followsPressure = pressure.follow { [weak memory = store.memory] in memory?.setPressure($0) }
     }

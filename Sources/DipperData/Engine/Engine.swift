@@ -258,7 +258,9 @@ actor Engine: LoopClient {
 
     /// Has the tiers cleaned once something expires, at a time in seconds since 1970, or soon after.
     func expires(at expires: TimeInterval) {
-        let wait = Duration.seconds(min(expires - now().timeIntervalSince1970, 1e9))
+        if isClosed { return }
+        // The clock may be set before the time comes.
+        let wait = Duration.seconds(min(expires - now().timeIntervalSince1970, 3_600))
         let due = time.now() + max(wait, Self.cleaningInterval)
         if let cleaning {
             guard due < cleaning.due else { return }
@@ -270,7 +272,7 @@ actor Engine: LoopClient {
     /// Returns when the loop is to wake up for the next timer. A clock that is not the system's wakes it itself.
     private func sleep() -> ContinuousClock.Instant? {
         guard let due = timers.first else { return nil }
-        if time.isReal { return .now + min(max(due - time.now(), .zero), .seconds(60)) }
+        if time.isReal { return .now + min(max(due - time.now(), .zero), .seconds(due == cleaning?.due ? 3_600 : 60)) }
         guard due != sleepsUntil else { return nil }
         sleeper?.cancel()
         sleepsUntil = due

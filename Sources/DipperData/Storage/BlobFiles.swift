@@ -74,12 +74,13 @@ final class BlobFiles: Sendable {
     /// - Parameter size: the size that the file has, in bytes. No more is read of a longer one.
     func read(_ name: String, size: Int) throws(FileError) -> FileBytes? {
         try faults?.check(.read, name)
-        return try FileWriting.read("\(BlobName.shard(name))/\(name)", in: blobs, atMost: size + 1)
+        guard let path = Self.path(name) else { return nil }
+        return try FileWriting.read(path, in: blobs, atMost: size + 1)
     }
 
     /// Returns the size of a file in bytes; `nil` if there is none.
     func size(of name: String) throws(FileError) -> Int? {
-        guard let (file, size) = try blobs.openFile("\(BlobName.shard(name))/\(name)") else { return nil }
+        guard let path = Self.path(name), let (file, size) = try blobs.openFile(path) else { return nil }
         close(file)
         return size
     }
@@ -158,6 +159,12 @@ final class BlobFiles: Sendable {
 
     /// Returns the path of a file.
     func location(_ name: String) -> String { "\(blobs.path)/\(BlobName.shard(name))/\(name)" }
+
+    /// Returns the path of a file in `blobs`; `nil` for a name from a damaged index that might lead elsewhere.
+    private static func path(_ name: String) -> String? {
+        name.utf8.contains(UInt8(ascii: "/")) || name.hasPrefix(".") || name.utf8.count > 255
+            ? nil : "\(BlobName.shard(name))/\(name)"
+    }
 
     private func folder(of name: String) throws(FileError) -> Folder? {
         // A name from a damaged index might lead elsewhere.

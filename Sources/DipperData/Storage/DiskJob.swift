@@ -69,10 +69,15 @@ extension DiskTier {
             reopen()
             if opened.isIndexHeld { return (job, attempts + 1) }
         }
+        let begun = ContinuousClock.now
         do {
             return try job.step(self) ? (job, 0) : (job, nil)
         } catch {
-            if IndexFailure(error) == .busy, attempts < Self.mostAttempts { return (job, attempts + 1) }
+            if IndexFailure(error) == .busy, attempts < Self.mostAttempts {
+                // Reads wait for less.
+                Thread.sleep(forTimeInterval: max(0, 2 - (.now - begun) / .seconds(1)))
+                return (job, attempts + 1)
+            }
             indexFailed(error)
             return (job, nil)
         }

@@ -13,7 +13,12 @@ extension DiskTier {
             logger.error("the cache keeps nothing on disk: \(problem.description)")
         }
         replaceOpened(new)
-        if new.index != nil { writer.run { self.sweepIfDue() } }
+        if new.index != nil {
+            writer.run {
+                self.sweepIfDue()
+                self.noteExpiries()
+            }
+        }
         if new.isIndexHeld, !old.isIndexHeld { openIndexLater() }
     }
 
@@ -34,7 +39,7 @@ extension DiskTier {
                 new.files = try BlobFiles(root: folder, faults: options.faults)
             } catch {
                 complain("the folder cannot be written: nothing is kept on disk", error)
-                if [EROFS, EACCES, EPERM].contains(error.code) { openReadingOnly(folder, &new) }
+                if [EROFS, EACCES, EPERM, ENOSPC, EDQUOT].contains(error.code) { openReadingOnly(folder, &new) }
                 new.problem = StoreProblem("\(error)", isReadable: new.index != nil)
             }
             guard let lock = new.files?.lock else { return new }

@@ -40,7 +40,6 @@ extension DiskTier {
         by job: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
     ) {
         let permit = Permit(record.value.info, claim, isLatest: isLatest)
-        noteExpiries(record.lifetime.expires)
         stage(
             .write(record), for: .init(key: record.key), durability,
             whenDone: events?.beginWrite(record.key, record.value.data.count, of: job, whenDone) ?? whenDone
@@ -141,6 +140,7 @@ extension DiskTier {
     }
 
     private func remove(_ scope: StagingArea.Scope) {
+        let time = now().timeIntervalSince1970.nextUp
         let (dropped, backlog, isClosed) = staged.withLock { staged in
             // After the store has been shut down, no job would end the removal.
             if staged.isClosed { return (staged.area.drop(scope), nil as BacklogNotice?, true) }
@@ -150,7 +150,7 @@ extension DiskTier {
             start(Removal(scope)) { job in
                 job.tell(self)
                 self.staged.withLock { staged in
-                    staged.area.endRemoving(scope, isDone: job.isDone)
+                    staged.area.endRemoving(scope, isDone: job.isDone, begun: time)
                     staged.isWriting = true
                 }
                 self.writeStaged()

@@ -51,6 +51,7 @@ extension DiskTier {
             return gaveUp(batch)
         }
         outcome.freed = hidden
+        for case .put(let row, _, .entry) in changes { noteExpiry(row.lifetime.expires) }
         remove(unneeded)
         if hasPartials { keepPartialLimit() }
         keepLimit()
@@ -86,17 +87,13 @@ extension DiskTier {
     }
 
     /// Removes what earlier removals could not.
-    private func removeLeft() -> Bool {
-        for scope in staged.withLock({ $0.area.left }) {
-            var job = Removal(scope)
-            do {
-                while try job.step(self) {}
-            } catch {
-                indexFailed(error)
-            }
-            guard job.isDone else { return false }
+    func removeLeft() -> Bool {
+        for (scope, time) in staged.withLock({ $0.area.left }) {
+            // What others have stored since stays.
+            var job = scope == .all ? Removal(storedBefore: time, .cleared) : Removal(scope)
+            guard attempt({ _ in while try job.step(self) {} }), job.isDone else { return false }
             job.tell(self)
-            staged.withLock { $0.area.endRemoving(scope, isDone: true) }
+            staged.withLock { $0.area.endRemoving(scope, isDone: true, begun: time) }
         }
         return true
     }
@@ -204,6 +201,7 @@ extension DiskTier {
                 try opened.index?.touch(rest.prefix(128))
                 rest = rest.dropFirst(128)
             }
+            noteExpiries()
         } catch {
             indexFailed(error)
         }

@@ -134,12 +134,13 @@ final class DiskTier: Sendable {
         state = Mutex(State(sizeLimit: options.sizeLimit.map { max(0, $0) }))
         reopen(isWaiting: false)
         expiries.add { [weak self] in self?.removeExpiredLater() }
-        writer.run { self.noteExpiries() }
     }
 
+    func noteExpiry(_ expires: TimeInterval) { expiries.note(expires) }
+
     /// Takes note of when the next entry expires.
-    func noteExpiries(_ expires: TimeInterval? = nil) {
-        if let next = expires ?? (try? opened.index?.firstExpiration()) ?? nil { expiries.note(next) }
+    func noteExpiries() {
+        if let next = try? opened.index?.firstExpiration() { expiries.note(next) }
     }
 
     // MARK: Reads
@@ -148,9 +149,13 @@ final class DiskTier: Sendable {
     /// with a wrong checksum is removed.
     func entry(for key: CacheKey) -> EntryRecord? {
         let time = now().timeIntervalSince1970
-        if let staged = staged(key) { return staged.record.flatMap { $0.lifetime.isExpired(at: time) ? nil : $0 } }
+        let goneBefore: TimeInterval
+        switch verdict(.init(key: key)) {
+        case .decided(let record): return record.flatMap { $0.lifetime.isExpired(at: time) ? nil : $0 }
+        case .undecided(let time): goneBefore = time
+        }
         let id = EntryIndex.id(of: key)
-        guard let (record, expires) = stored(id, key), !isGone(record.value.info.stored),
+        guard let (record, expires) = stored(id, key), record.value.info.stored >= goneBefore,
             expires > time || wasExtended(id, record.lifetime, time)
         else { return nil }
         noteAccess(id, time)
@@ -163,8 +168,10 @@ final class DiskTier: Sendable {
     /// count as an access.
     func info(of key: CacheKey) -> EntryInfo? {
         let time = now().timeIntervalSince1970
-        if let staged = staged(key) {
-            return staged.record.flatMap { $0.lifetime.isExpired(at: time) ? nil : $0.value.info }
+        let goneBefore: TimeInterval
+        switch verdict(.init(key: key)) {
+        case .decided(let record): return record.flatMap { $0.lifetime.isExpired(at: time) ? nil : $0.value.info }
+        case .undecided(let time): goneBefore = time
         }
         let id = EntryIndex.id(of: key)
         let opened = opened
@@ -178,37 +185,44 @@ final class DiskTier: Sendable {
         } else {
             found = content.trailer.withUnsafeBytes { EntryRecord.decodeMetadata($0) }
         }
-        guard let found, found.key == key, !isGone(found.info.stored),
+        guard let found, found.key == key, found.info.stored >= goneBefore,
             content.expires > time || wasExtended(id, found.lifetime, time)
         else { return nil }
         return found.info
     }
 
-    /// Returns what is staged for a key: a record, or `nil` for a removal; `nil` if the index decides.
-    private func staged(_ key: CacheKey, in table: EntryIndex.Table = .entry) -> (record: EntryRecord?, Void)? {
-        let slot = StagingArea.Slot(key: key, table: table)
-        let (item, isHidden) = staged.withLock { ($0.area[slot], $0.area.isHidden(slot)) }
-        switch item?.change {
-        case .write(let record): return (record, ())
-        case .remove: return (nil, ())
-        case nil: return isHidden ? (nil, ()) : nil
-        }
+    /// What staged changes say about a key.
+    private enum Verdict {
+        /// The record that is being written; `nil` if the entry is being removed.
+        case decided(EntryRecord?)
+        /// The index decides. What was stored before a time is gone.
+        case undecided(TimeInterval)
     }
 
-    /// Returns whether an entry on disk with this time of storage has been flushed.
-    private func isGone(_ stored: TimeInterval) -> Bool { stored < history.storedBefore }
+    private func verdict(_ slot: StagingArea.Slot) -> Verdict {
+        let (item, isHidden, goneBefore) = staged.withLock { staged in
+            (staged.area[slot], staged.area.isHidden(slot), staged.area.goneBefore(slot))
+        }
+        switch item?.change {
+        case .write(let record): return .decided(record)
+        case .remove: return .decided(nil)
+        case nil: return isHidden ? .decided(nil) : .undecided(max(goneBefore, history.storedBefore))
+        }
+    }
 
     /// Returns the rows whose entries count: those that have not been removed or flushed.
     /// - Parameter removals: the removals that were in progress before the rows were read. They may have ended since.
     func present(_ rows: [EntryIndex.Row], _ removals: [StagingArea.Scope] = []) -> [EntryIndex.Row] {
-        let rows = rows.filter { !isGone($0.stored) }
+        let flushed = history.storedBefore
         return staged.withLock { staged in
             rows.filter { row in
                 let slot = StagingArea.Slot(key: CacheKey(verbatim: row.key))
                 switch staged.area[slot]?.change {
                 case .remove: return false
                 case .write: return true
-                case nil: return !staged.area.isHidden(slot) && !removals.contains { $0.covers(slot) }
+                case nil:
+                    return row.stored >= max(flushed, staged.area.goneBefore(slot)) && !staged.area.isHidden(slot)
+                        && !removals.contains { $0.covers(slot) }
                 }
             }
         }
@@ -313,15 +327,14 @@ final class DiskTier: Sendable {
 
     /// Returns the partial body of a key, if it can still be continued.
     func partial(of key: CacheKey) -> PartialBody? {
-        let record =
-            if let staged = staged(key, in: .partial) {
-                staged.record
-            } else {
-                stored(EntryIndex.id(of: key), key, .partial)?.record
-            }
-        guard let record, !record.lifetime.isExpired(at: now().timeIntervalSince1970),
-            !isGone(record.value.info.stored)
-        else { return nil }
+        let record: EntryRecord?
+        switch verdict(.init(key: key, table: .partial)) {
+        case .decided(let staged): record = staged
+        case .undecided(let goneBefore):
+            record = stored(EntryIndex.id(of: key), key, .partial)?.record
+            if let record, record.value.info.stored < goneBefore { return nil }
+        }
+        guard let record, !record.lifetime.isExpired(at: now().timeIntervalSince1970) else { return nil }
         return PartialBody(
             TransferResponse(headers: record.value.info.headers, body: record.value.data), of: record.value.info.url)
     }
@@ -333,6 +346,7 @@ final class DiskTier: Sendable {
         staged.withLock { $0.isClosed = true }
         await synchronize()
         writer.run {
+            if self.opened.files?.isReadOnly == false { _ = self.removeLeft() }
             self.writeAccesses()
             self.opened.index?.close()
             // Releases the lock of the store.

@@ -649,7 +649,7 @@ final class EntryIndex: Sendable {
 
     /// Has rows and files compared, by this process or the next one to open the store.
     func requestSweep() throws {
-        try transaction { try $0.run("UPDATE swept SET boot = '', due = due + 1") }
+        try transaction { try $0.run("UPDATE swept SET boot = 'due', due = due + 1") }
     }
 
     /// Notes that rows and files have been compared, unless somebody has asked for it again since.

@@ -22,7 +22,7 @@ import Foundation
 // written; both are always read.
 //
 // Version 4 contains a whole record of version 2 or 3 that a `RecordCodec` has encoded, in place of the body. Its
-// metadata is the label: what the index has in clear of every entry, and which codec is needed (RecordLabel.swift).
+// metadata is the label: the key, and which codec is needed (RecordLabel.swift).
 // Without the codec the checksum and the label can be read, and nothing else.
 //
 // Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64

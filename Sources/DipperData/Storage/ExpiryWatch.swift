@@ -25,6 +25,12 @@ final class ExpiryWatch: Sendable {
         }
     }
 
+    /// Tells the listener again, which may not have been there.
+    func tell() {
+        let expires = TimeInterval(bitPattern: earliest.load(ordering: .acquiring))
+        if expires < .infinity { onChange(expires) }
+    }
+
     /// Adds a closure that removes what has expired from a tier, and then notes when the rest of it expires.
     func add(_ cleaner: @escaping @Sendable () -> Void) { cleaners.withLock { $0.append(cleaner) } }
 

@@ -1,8 +1,8 @@
 import Foundation
 import ProcessShims
 
-/// A folder of the user, held by its descriptor. Files and subfolders in it are reached from the descriptor, one name
-/// at a time. No symbolic link is followed. Files of other users count as absent; opening another user's folder throws.
+/// A folder of the user, held by its descriptor. Files and subfolders in it are reached from the descriptor. No symbolic
+/// link is followed. Files of other users count as absent; opening another user's folder throws.
 final class Folder: Sendable {
     let descriptor: Int32
     /// The path of the folder, for messages and for SQLite, which opens files by their paths.
@@ -55,10 +55,6 @@ final class Folder: Sendable {
         return folder
     }
 
-    /// Removes a subfolder if it is empty. Returns `true` if it was removed.
-    @discardableResult
-    func removeFolder(_ name: String) -> Bool { unlinkat(descriptor, name, AT_REMOVEDIR) == 0 }
-
     // MARK: Files
 
     /// Opens a file for reading, in this folder or a subfolder; returns `nil` if there is no regular file of the user
@@ -69,6 +65,7 @@ final class Folder: Sendable {
         if file < 0, errno == ENOSYS || errno == EPERM {
             let parts = name.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
             if parts.count == 2 { return try folder(parts[0])?.openFile(parts[1]) }
+            guard parts.count == 1 else { return nil }
             file = openat(descriptor, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         }
         guard file >= 0 else {

@@ -18,23 +18,20 @@ struct Removal: DiskJob {
         }
     }
 
-    init(storedBefore limit: TimeInterval) { (selection, reason) = (.stored(before: limit, after: nil), .flushed) }
+    init(storedBefore limit: TimeInterval, _ reason: CacheEvent.Cleaning.Reason = .flushed) {
+        selection = .stored(before: limit, after: nil)
+        self.reason = reason
+    }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {
+        if !isBegun { tier.reopenIfLost() }
         guard let index = tier.opened.index, tier.opened.files?.isReadOnly == false else { return false }
         if !isBegun {
             try begin(tier, index)
             isBegun = true
         }
-        if let isUnfinished = try sweep?.step(tier) {
-            if !isUnfinished {
-                // Another process may be reading the log.
-                try? index.emptyLog()
-                isDone = true
-            }
-            return isUnfinished
-        }
-        if case .stored(let limit, let last) = selection {
+        if isDone { return try sweepOn(tier, index) }
+        if case .stored(let limit, let last) = selection, reason == .flushed {
             // If the clock has been set back since, what is stored now stays.
             selection = .stored(before: min(limit, tier.history.storedBefore), after: last)
         }
@@ -44,13 +41,19 @@ struct Removal: DiskJob {
             selection = rest
             return true
         }
-        guard case .all = selection else {
-            isDone = true
-            return false
-        }
+        isDone = true
+        guard case .all = selection else { return false }
         // Nothing is left over after a clearing, not even what an interrupted write left.
         sweep = Sweep(index, isForFiles: true)
         return true
+    }
+
+    private mutating func sweepOn(_ tier: DiskTier, _ index: EntryIndex) throws -> Bool {
+        if try sweep?.step(tier) == true { return true }
+        if sweep?.isIncomplete == true { try index.requestSweep() }
+        // Another process may be reading the log.
+        try? index.emptyLog()
+        return false
     }
 
     private func begin(_ tier: DiskTier, _ index: EntryIndex) throws {

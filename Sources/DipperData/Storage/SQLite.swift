@@ -111,8 +111,9 @@ final class SQLiteConnection: @unchecked Sendable {
         do {
             // With the log of a process that writes it elsewhere.
             try self.init(name: path, SQLITE_OPEN_READONLY)
+            setPatience(50)
             _ = try first("SELECT 1 FROM sqlite_master") { _ in true }
-        } catch {
+        } catch let error as SQLiteError where error.primaryCode == SQLITE_CANTOPEN {
             // Without a log SQLite opens it only as one that nobody changes.
             let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? path
             try self.init(name: "file:\(escaped)?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI)

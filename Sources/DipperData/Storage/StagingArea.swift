@@ -56,14 +56,19 @@ struct StagingArea {
     private(set) var bytes = 0
     /// The removals in progress. Older entries that they cover count as removed, even while they are still on disk.
     private(set) var removals: [Scope] = []
-    /// The removals that could not be carried out, and must be before anything is written. What they cover counts as
-    /// removed, too.
-    private(set) var left: Set<Scope> = []
+    /// The removals that could not be carried out, and must be before anything is written, with the times at which they
+    /// began. What they cover and was stored earlier counts as removed, too.
+    private(set) var left: [Scope: TimeInterval] = [:]
     /// The slots whose version on disk is out of date and could not be removed.
     private(set) var hidden: Set<Slot> = []
 
     /// Returns whether the version on disk no longer counts, whatever is staged.
-    func isHidden(_ slot: Slot) -> Bool { (removals + left).contains { $0.covers(slot) } || hidden.contains(slot) }
+    func isHidden(_ slot: Slot) -> Bool { removals.contains { $0.covers(slot) } || hidden.contains(slot) }
+
+    /// Returns the time before which a stored version on disk no longer counts.
+    func goneBefore(_ slot: Slot) -> TimeInterval {
+        left.isEmpty ? -.infinity : left.filter { $0.key.covers(slot) }.values.max() ?? -.infinity
+    }
 
     subscript(slot: Slot) -> Item? { items[slot] }
 
@@ -139,6 +144,13 @@ struct StagingArea {
     /// were replaced or removed meanwhile.
     mutating func finish(_ batch: [Item], _ outcome: Outcome) -> [(item: Item, isDone: Bool)] {
         hidden.subtract(outcome.freed)
+        defer {
+            // So many are not remembered one by one.
+            if hidden.count > 4_096 {
+                hidden = []
+                left[.all] = .infinity
+            }
+        }
         return batch.compactMap { item in
             let isDone = !outcome.failed.contains(item.number)
             if outcome.stuck.contains(item.slot) { hidden.insert(item.slot) } else { hidden.remove(item.slot) }
@@ -150,7 +162,7 @@ struct StagingArea {
     }
 
     /// Removes the staged changes that a removal covers. Entries on disk that it covers do not count until
-    /// ``endRemoving(_:isDone:)``.
+    /// ``endRemoving(_:isDone:begun:)``.
     mutating func beginRemoving(_ scope: Scope) -> [Item] {
         removals.append(scope)
         return drop(scope)
@@ -177,9 +189,13 @@ struct StagingArea {
         return item
     }
 
-    mutating func endRemoving(_ scope: Scope, isDone: Bool) {
+    mutating func endRemoving(_ scope: Scope, isDone: Bool, begun time: TimeInterval) {
         if let index = removals.firstIndex(of: scope) { removals.remove(at: index) }
-        if isDone { left.remove(scope) } else { left.insert(scope) }
+        if !isDone {
+            left[scope] = max(time, left[scope] ?? time)
+        } else if let earlier = left[scope], earlier <= time {
+            left[scope] = nil
+        }
     }
 
     /// Replaces staged writes of entries that were stored before `limit` by removals of their keys.

@@ -30,6 +30,7 @@ final class StoreLock: Sendable {
                 (self.id, self.all, self.file) = (id, all, file)
                 return
             }
+            all.remove(id + Self.end)
             close(file)
         }
         throw FileError("claim", all.path, EAGAIN)

@@ -12,6 +12,8 @@ struct Sweep: DiskJob {
     private var stores: [Substring: Bool] = [:]
     private var table: EntryIndex.Table? = .entry
     private var last: Int?
+    /// Whether something could not be looked at or removed.
+    private(set) var isIncomplete = false
 
     /// The number of files that no row named.
     private(set) var unlisted = 0
@@ -28,15 +30,17 @@ struct Sweep: DiskJob {
     }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {
-        guard tier.opened.index === index, let files = tier.opened.files, let lock = files.lock,
-            !(request != nil && tier.isClosed)
-        else { return false }
-        if shards == nil { shards = try files.shards() }
+        guard tier.opened.index === index, tier.opened.isPresent, let files = tier.opened.files,
+            let lock = files.lock, !(request != nil && tier.isClosed)
+        else {
+            isIncomplete = true
+            return false
+        }
+        if shards == nil { shards = look { () throws(FileError) in try files.shards() } ?? [] }
         if !names.isEmpty {
             try compare(files, lock)
-        } else if let shard = shards?.last {
-            names = try files.names(inShard: shard)
-            shards?.removeLast()
+        } else if let shard = shards?.popLast() {
+            names = look { () throws(FileError) in try files.names(inShard: shard) } ?? []
         } else if let table, !isForFiles {
             try compareRows(of: table, files, tier)
         } else {
@@ -52,15 +56,28 @@ struct Sweep: DiskJob {
             // The row of an open store's file may be about to come; of a closed one, no row comes after this question.
             let isOpen = stores[name.store] ?? (name.store != lock.id && lock.isOpen(name.store))
             stores[name.store] = isOpen
-            if !isOpen, try !index.names(name.text, name.id), files.remove([name.text]) { unlisted += 1 }
+            if try index.names(name.text, name.id) { continue }
+            if isOpen || !files.remove([name.text]) { isIncomplete = true } else { unlisted += 1 }
         }
         names.removeLast(some.count)
+    }
+
+    /// Returns what is found on disk; `nil` if that fails.
+    private mutating func look<Found>(_ body: () throws(FileError) -> Found) -> Found? {
+        do throws(FileError) {
+            return try body()
+        } catch {
+            isIncomplete = true
+            return nil
+        }
     }
 
     private mutating func compareRows(of table: EntryIndex.Table, _ files: BlobFiles, _ tier: DiskTier) throws {
         let rows = try index.rows(in: table, after: last, limit: 128)
         for row in rows {
-            guard let blob = row.blob, try files.size(of: blob) != row.size - row.trailer.count else { continue }
+            guard let blob = row.blob, let size = look({ () throws(FileError) in try files.size(of: blob) }),
+                size != row.size - row.trailer.count
+            else { continue }
             let content = EntryIndex.Content(blob: blob, trailer: row.trailer, expires: .infinity)
             if try tier.remove(row.id, table, ifStill: content), table == .entry { unfinished += 1 }
         }
@@ -69,8 +86,7 @@ struct Sweep: DiskJob {
     }
 
     private func end(_ request: EntryIndex.SweepRequest, _ tier: DiskTier) throws {
-        // The files of open stores have not been looked at.
-        if !stores.values.contains(true) { try index.answer(request) }
+        if !isIncomplete { try index.answer(request) }
         tier.logger.info("files and index have been compared")
         tier.keepLimit()
     }

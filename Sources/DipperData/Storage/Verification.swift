@@ -22,7 +22,10 @@ struct Verification: DiskJob {
             return false
         }
         do {
-            if sweep == nil { sweep = Sweep(index) }
+            if sweep == nil {
+                tier.reopenIfLost()
+                sweep = tier.opened.index.map { Sweep($0) }
+            }
             if let isUnfinished = try sweep?.step(tier), isUnfinished { return true }
             return try checkRows(tier, index)
         } catch {

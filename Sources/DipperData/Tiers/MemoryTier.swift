@@ -131,7 +131,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         cost.add(entryCost, ordering: .relaxed)
         count.add(1, ordering: .relaxed)
         if let replaced { account(removed: replaced) }
-        expiries.note(lifetime.expires)
+        expiries.note(min(lifetime.expires, lifetime.expires(accessedAt: now)))
         enforceLimits(.overLimit)
     }
 
@@ -163,7 +163,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         var next = TimeInterval.infinity
         var removed = removeAll { _, lifetime, stored in
             if lifetime.isExpired(at: now) || stored < limit { return true }
-            next = min(next, lifetime.expires)
+            next = min(next, lifetime.expires, lifetime.expires(accessedAt: now))
             return false
         }
         expiries.note(next)
