@@ -191,7 +191,7 @@ final class DiskTier: Sendable {
         return found.info
     }
 
-    /// What staged changes say about a key.
+    /// The verdict of staged changes on a key.
     private enum Verdict {
         /// The record that is being written; `nil` if the entry is being removed.
         case decided(EntryRecord?)
