@@ -21,7 +21,7 @@ extension DataCache {
 
     /// Returns the queue on which the closures of a request's call run.
     package func callbackQueue(of request: DataRequest) -> CallbackQueue {
-        request.callbackQueue ?? defaults.callbackQueue
+        defaults.callbackQueue(of: request)
     }
 
     /// Returns the error that every call with this request ends with; `nil` if calls can be made.

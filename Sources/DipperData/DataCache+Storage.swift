@@ -285,13 +285,13 @@ extension DataCache {
     /// await cache.idle()              // all of them are on disk, or have failed
     /// ```
     public func idle() async {
+        var begun: Int
         repeat {
             await engine.becomeIdle()
             await store.synchronize()
-            await withCheckedContinuation { continuation in
-                defaults.callbackQueue.perform { continuation.resume() }
-            }
-        } while !isIdle
+            begun = await defaults.pending.settled()
+            // Idle, if no closure ran meanwhile that could have made another call.
+        } while !isIdle || defaults.pending.begun != begun
     }
 
     /// Whether all calls have ended.

@@ -38,6 +38,30 @@ struct IdleTests {
         await test.cache.shutdown()
     }
 
+    @Test("waits for closures on a request's own queue, and for hits that they ask for")
+    func ownQueue() async throws {
+        let test = TestCache()
+        test.transport.script(url("a"), [.text("a")])
+        _ = try await test.cache.getData(url("a")).value
+        let held = Box<[@Sendable () -> Void]>([])
+        let request = DataRequest(url("a")).with(\.callbackQueue, .custom { work in held.update { $0.append(work) } })
+        let called = Box(0)
+        test.cache.getData(request) { _ in
+            called.increment()
+            test.cache.getData(request) { _ in called.increment() }
+        }
+        for number in 0..<2 {
+            await #expect(throws: WaitTimeout.self) { try await test.cache.idle(within: .milliseconds(20)) }
+            #expect(called.value == number)
+            let works = held.value
+            held.update { $0 = [] }
+            for work in works { work() }
+        }
+        await test.cache.idle()
+        #expect(called.value == 2)
+        await test.cache.shutdown()
+    }
+
     @Test("of an image cache waits until pictures are made and their closures called")
     func pictures() async throws {
         let test = TestImageCache(decoder: CountingDecoder(isHeld: true))

@@ -217,7 +217,7 @@ public final class ImageTask: FetchTask {
         if feed.news.add(hook, on: callbackQueue, { self.flush() }) { flush() }
     }
 
-    private func flush() { feed.news.flush() }
+    private func flush() { feed.news.flush(on: callbackQueue) }
 
     // MARK: Events
 

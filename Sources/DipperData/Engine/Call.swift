@@ -18,6 +18,7 @@ final class Call: Sendable {
         let retryPolicy: RetryPolicy
         let timeout: Duration?
         let callbackQueue: CallbackQueue
+        let pending = PendingWork()
 
         init(
             cachePolicy: DataRequest.CachePolicy, freshness: FreshnessPolicy, retryPolicy: RetryPolicy,
@@ -27,7 +28,16 @@ final class Call: Sendable {
             self.freshness = freshness
             self.retryPolicy = retryPolicy
             self.timeout = timeout
-            self.callbackQueue = callbackQueue
+            var queue = callbackQueue
+            queue.pending = pending
+            self.callbackQueue = queue
+        }
+
+        /// Returns the queue on which the closures of a request's call run.
+        func callbackQueue(of request: DataRequest) -> CallbackQueue {
+            guard var queue = request.callbackQueue else { return callbackQueue }
+            queue.pending = pending
+            return queue
         }
     }
 
@@ -55,7 +65,9 @@ final class Call: Sendable {
     var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }
     var retryPolicy: RetryPolicy { request.retryPolicy ?? defaults.retryPolicy }
     var timeout: Duration? { request.timeout ?? defaults.timeout }
-    var callbackQueue: CallbackQueue { request.callbackQueue ?? defaults.callbackQueue }
+    var callbackQueue: CallbackQueue { defaults.callbackQueue(of: request) }
+    /// Where the cache counts what it has not told yet.
+    var pending: PendingWork { defaults.pending }
 
     /// Whether the network may answer.
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }

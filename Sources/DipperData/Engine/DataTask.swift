@@ -332,7 +332,7 @@ public final class DataTask: FetchTask {
     }
 
     /// Calls the hooks that have news to hear, one after the other, without holding a lock.
-    func flush() { feed.flush() }
+    func flush() { feed.flush(on: call.callbackQueue) }
 }
 
 extension DataTask.Event: TaskEvent {

@@ -70,8 +70,11 @@ extension Engine {
         whenOnDisk wait: (@escaping @Sendable (_ isOnDisk: Bool) -> Void) -> Void
     ) {
         guard task.request.waitsForDiskWrite, case .success = result else { return finish(task, result) }
+        let pending = task.call.pending
+        pending.begin()
         wait { isOnDisk in
             self.finish(task, isOnDisk || !task.call.mustBeDurable ? result : .failure(.notWritten))
+            pending.end()
         }
     }
 

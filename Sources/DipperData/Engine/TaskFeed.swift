@@ -111,6 +111,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     @inline(__always)
     private func deliver(on queue: CallbackQueue, _ flush: @escaping @Sendable () -> Void) -> Bool {
         guard log.withLock({ $0.claimDelivery() }) else { return false }
+        queue.pending?.begin()
         switch queue.kind {
         case .inPlace: return true
         case .dispatch(let queue): Afterwards.wake(on: queue, flush)
@@ -120,8 +121,10 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     }
 
     /// Calls the hooks that have news to hear, one after the other, without holding a lock.
-    package func flush() {
+    /// - Parameter queue: the queue on which the news was to be delivered.
+    package func flush(on queue: CallbackQueue) {
         while let call = log.withLock({ $0.nextCall() }) { call() }
+        queue.pending?.end()
     }
 }
 

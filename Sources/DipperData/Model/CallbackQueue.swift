@@ -11,10 +11,17 @@ public struct CallbackQueue: Sendable {
     }
 
     package let kind: Kind
+    /// Where the cache whose closures these are counts them.
+    package var pending: PendingWork?
 
     package var isInPlace: Bool { if case .inPlace = kind { true } else { false } }
 
     package func perform(_ work: @escaping @Sendable () -> Void) {
+        pending?.begin()
+        let work: @Sendable () -> Void = { [pending] in
+            work()
+            pending?.end()
+        }
         switch kind {
         case .inPlace: work()
         case .dispatch(let queue): queue.async(execute: work)

@@ -146,7 +146,7 @@ public final class ValueTask<Value: Sendable>: FetchTask {
         if feed.hear(news, on: callbackQueue, { self.flush() }) { Afterwards.run { self.flush() } }
     }
 
-    private func flush() { feed.flush() }
+    private func flush() { feed.flush(on: callbackQueue) }
 }
 
 /// The part of a call for a value that its task no longer needs once it has ended.
