@@ -41,6 +41,52 @@ struct WaitingWriteTests {
         #expect(again.data(for: a) == DiskBytes.of(5_000, "5") && again.diskCount == 1)
     }
 
+    @Test("a program that never stops adding holds up nothing: no waiting, cleaning or verifying")
+    func adding() async throws {
+        let (folder, codec) = (TemporaryFolder(), AddingCodec())
+        let cache = TestCache.onDisk(folder) { $0.recordCodec = codec }.cache
+        try await cache.keep(["a", "b"], size: 10)
+        // Whenever an entry is written, the next one waits already.
+        codec.begin { number in try? cache.addData(Data(count: 10), for: CacheKey(verbatim: "\(number)")) }
+        try cache.addData(Data(count: 10), for: "0")
+        await cache.synchronize()
+        let report = await cache.verify()
+        #expect(report.isSound && report.sound >= 3)
+        cache.flush(olderThan: .zero)
+        cache.clear()
+        await cache.synchronize()
+        #expect(!cache.hasData(for: "a"))
+        #expect(codec.end() > 2)
+        await cache.shutdown()
+    }
+
+    /// Has an entry added whenever it encodes one.
+    private final class AddingCodec: RecordCodec {
+        let identifier = "adding"
+        private let state = Box((number: 0, add: (@Sendable (Int) -> Void)?.none))
+
+        func begin(_ add: @escaping @Sendable (Int) -> Void) { state.update { $0.add = add } }
+
+        /// Returns how many entries were added.
+        func end() -> Int {
+            state.update { state in
+                state.add = nil
+                return state.number
+            }
+        }
+
+        func encode(_ record: Data) -> Data {
+            let (number, add) = state.update { state in
+                state.number += 1
+                return state
+            }
+            add?(number)
+            return record
+        }
+
+        func decode(_ bytes: Data) -> Data { bytes }
+    }
+
     @Test("what is removed while it waits does not come to disk, nor do the entries before it", arguments: 0..<3)
     func removed(way: Int) async throws {
         let (folder, door) = (TemporaryFolder(), DoorCodec())

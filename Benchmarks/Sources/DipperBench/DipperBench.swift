@@ -21,7 +21,8 @@ struct Compare: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Runs all comparisons, or those named.")
 
     static let comparisons: [any Comparison] = [
-        MemoryHit(), ImageHit(), QueuedCalls(), DiskEntries(), Opening(), Fetching(), Revalidation(), PeakMemory(),
+        MemoryHit(), ImageHit(), QueuedCalls(), DiskEntries(), Opening(), StoreWaits(), Fetching(), Revalidation(),
+        PeakMemory(),
         LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Animating(), Scrolling(),
     ]
     /// The comparisons of a quick run.

@@ -92,15 +92,24 @@ extension DiskTier {
 
     func jobsEnd(_ kind: DiskJobs.Kind?) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            // Changes requested earlier are ahead of this closure in the writer's queue.
-            let isRunning = writer.run { self.resume(continuation, upTo: self.jobs.withLock { $0.latest }, kind) }
-            if !isRunning { continuation.resume() }
+            let (job, change) = (jobs.withLock { $0.latest }, staged.withLock { $0.area.latest })
+            resume(continuation, after: job, kind, change)
         }
     }
 
-    private func resume(_ continuation: CheckedContinuation<Void, Never>, upTo number: UInt64, _ kind: DiskJobs.Kind?) {
-        guard jobs.withLock({ $0.isOpen(upTo: number, kind) }) else { return continuation.resume() }
-        let isRunning = writer.run { self.resume(continuation, upTo: number, kind) }
+    private func resume(
+        _ continuation: CheckedContinuation<Void, Never>, after job: UInt64, _ kind: DiskJobs.Kind?, _ change: UInt64
+    ) {
+        // What others ask for meanwhile is not waited for.
+        let isRunning = writer.run {
+            if self.jobs.withLock({ $0.isOpen(upTo: job, kind) })
+                || self.staged.withLock({ $0.area.isWaiting(upTo: change) })
+            {
+                self.resume(continuation, after: job, kind, change)
+            } else {
+                continuation.resume()
+            }
+        }
         if !isRunning { continuation.resume() }
     }
 }

@@ -108,7 +108,6 @@ extension DiskTier {
                 isFull
                 ? staged.area.add(.remove, for: slot)
                 : staged.area.add(change, for: slot, durability, whenDone: whenDone)
-            // Queued under the lock, so that a later `synchronize()` waits for this change.
             if !exchange(&staged.isWriting, with: true) { writer.run { self.writeStaged() } }
             let backlog = staged.updateBacklog(limit: backlogLimit)
             return (isFull ? .noRoom(replaced: replaced, backlog) : .done(replaced: replaced, backlog), beginning)
@@ -149,11 +148,11 @@ extension DiskTier {
         if !isClosed {
             start(Removal(scope)) { job in
                 job.tell(self)
-                self.staged.withLock { staged in
+                let isIdle = self.staged.withLock { staged in
                     staged.area.endRemoving(scope, isDone: job.isDone, begun: time)
-                    staged.isWriting = true
+                    return !exchange(&staged.isWriting, with: true)
                 }
-                self.writeStaged()
+                if isIdle { self.writeStaged() }
             }
         }
         if let backlog { onBacklog(backlog) }
@@ -175,20 +174,28 @@ extension DiskTier {
 
     // MARK: Writer thread
 
+    /// Carries out what is staged, a batch at a time. Between two batches other work of the writer thread has its turn.
     private func writeStaged() {
-        while true {
-            let (batch, hidden) = staged.withLock { staged in
-                let batch = staged.area.nextBatch(count: 128, bytes: 4 << 20)
-                if batch.isEmpty { staged.isWriting = false }
-                return (batch, staged.area.hidden)
-            }
-            if batch.isEmpty { return }
-            let outcome = carryOut(batch, hidden: hidden)
-            let (finished, backlog) = staged.withLock { staged in
-                (staged.area.finish(batch, outcome), staged.updateBacklog(limit: backlogLimit))
-            }
-            if let backlog { onBacklog(backlog) }
-            for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }
+        while writeBatch() {
+            // mutant WaitingWrite: `if writer.run({ self.writeStaged() })` => `if isClosed`
+            if writer.run({ self.writeStaged() }) { return }
         }
+    }
+
+    /// Carries out the next changes. Returns `false` if there are none.
+    private func writeBatch() -> Bool {
+        let (batch, hidden) = staged.withLock { staged in
+            let batch = staged.area.nextBatch(count: 128, bytes: 4 << 20)
+            if batch.isEmpty { staged.isWriting = false }
+            return (batch, staged.area.hidden)
+        }
+        if batch.isEmpty { return false }
+        let outcome = carryOut(batch, hidden: hidden)
+        let (finished, backlog) = staged.withLock { staged in
+            (staged.area.finish(batch, outcome), staged.updateBacklog(limit: backlogLimit))
+        }
+        if let backlog { onBacklog(backlog) }
+        for (item, isDone) in finished { for tell in item.whenDone { tell(isDone) } }
+        return true
     }
 }

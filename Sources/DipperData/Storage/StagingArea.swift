@@ -140,6 +140,14 @@ struct StagingArea {
         return batch
     }
 
+    /// The number of the latest change.
+    var latest: UInt64 { nextNumber }
+
+    /// Returns whether changes with numbers up to this one wait to be carried out.
+    func isWaiting(upTo number: UInt64) -> Bool {
+        queue[head...].first { items[$0.slot]?.place == $0.place }.map { $0.place <= number } ?? false
+    }
+
     /// Removes a batch that has been carried out. Returns its items, each with whether it succeeded, except those that
     /// were replaced or removed meanwhile.
     mutating func finish(_ batch: [Item], _ outcome: Outcome) -> [(item: Item, isDone: Bool)] {
