@@ -288,8 +288,8 @@ extension DataCache {
         var begun: Int
         repeat {
             await engine.becomeIdle()
-            await store.synchronize()
             begun = await defaults.pending.settled()
+            await store.synchronize()
             // Idle, if no closure ran meanwhile that could have made another call.
         } while !isIdle || defaults.pending.begun != begun
     }

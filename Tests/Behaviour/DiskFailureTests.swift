@@ -121,6 +121,8 @@ struct DiskFailureTests {
     func slow() async throws {
         let (folder, disk) = (TemporaryFolder(), FailingDisk())
         let (test, other) = (cache(folder, disk, memoryLimit: 0), TestCache.onDisk(folder))
+        // What opening the folder has begun is over then.
+        _ = await test.cache.verify()
         disk.hold()
         let hasEnded = Box(false)
         let adding = Task { [cache = test.cache] in

@@ -92,24 +92,21 @@ extension DiskTier {
 
     func jobsEnd(_ kind: DiskJobs.Kind?) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            let (job, change) = (jobs.withLock { $0.latest }, staged.withLock { $0.area.latest })
-            resume(continuation, after: job, kind, change)
+            // Work that was asked for earlier, ahead of this closure, may have staged changes. They may begin jobs. What
+            // others ask for meanwhile is not waited for.
+            let isRunning = writer.run {
+                let change = self.staged.withLock { $0.area.latest }
+                self.wait(while: { self.staged.withLock { $0.area.isWaiting(upTo: change) } }) {
+                    let job = self.jobs.withLock { $0.latest }
+                    self.wait(while: { self.jobs.withLock { $0.isOpen(upTo: job, kind) } }) { continuation.resume() }
+                }
+            }
+            if !isRunning { continuation.resume() }
         }
     }
 
-    private func resume(
-        _ continuation: CheckedContinuation<Void, Never>, after job: UInt64, _ kind: DiskJobs.Kind?, _ change: UInt64
-    ) {
-        // What others ask for meanwhile is not waited for.
-        let isRunning = writer.run {
-            if self.jobs.withLock({ $0.isOpen(upTo: job, kind) })
-                || self.staged.withLock({ $0.area.isWaiting(upTo: change) })
-            {
-                self.resume(continuation, after: job, kind, change)
-            } else {
-                continuation.resume()
-            }
-        }
-        if !isRunning { continuation.resume() }
+    /// Lets other work of the writer thread have its turn as long as a condition holds, and then goes on.
+    private func wait(while condition: @escaping @Sendable () -> Bool, then goOn: @escaping @Sendable () -> Void) {
+        guard condition(), writer.run({ self.wait(while: condition, then: goOn) }) else { return goOn() }
     }
 }

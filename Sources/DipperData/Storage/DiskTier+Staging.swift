@@ -145,15 +145,17 @@ extension DiskTier {
             if staged.isClosed { return (staged.area.drop(scope), nil as BacklogNotice?, true) }
             return (staged.area.beginRemoving(scope), staged.updateBacklog(limit: backlogLimit), false)
         }
-        if !isClosed {
-            start(Removal(scope)) { job in
-                job.tell(self)
-                let isIdle = self.staged.withLock { staged in
-                    staged.area.endRemoving(scope, isDone: job.isDone, begun: time)
-                    return !exchange(&staged.isWriting, with: true)
-                }
-                if isIdle { self.writeStaged() }
+        let end: @Sendable (Bool) -> Void = { isDone in
+            let isIdle = self.staged.withLock { staged in
+                staged.area.endRemoving(scope, isDone: isDone, begun: time)
+                return !exchange(&staged.isWriting, with: true)
             }
+            if isIdle { self.writeStaged() }
+        }
+        switch scope {
+        case _ where isClosed: break
+        case .all: start(Clearing(whenEmpty: end)) { $0.end(self) }
+        case .derived(let key): start(Removal(derivedOf: key)) { end($0.isDone) }
         }
         if let backlog { onBacklog(backlog) }
         for item in dropped { for tell in item.whenDone { tell(false) } }

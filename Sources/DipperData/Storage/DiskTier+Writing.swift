@@ -90,7 +90,11 @@ extension DiskTier {
     func removeLeft() -> Bool {
         for (scope, time) in staged.withLock({ $0.area.left }) {
             // What others have stored since stays.
-            var job = scope == .all ? Removal(storedBefore: time, .cleared) : Removal(scope)
+            var job =
+                switch scope {
+                case .all: Removal(storedBefore: time, .cleared)
+                case .derived(let key): Removal(derivedOf: key)
+                }
             guard attempt({ _ in while try job.step(self) {} }), job.isDone else { return false }
             job.tell(self)
             staged.withLock { $0.area.endRemoving(scope, isDone: true, begun: time) }

@@ -10,7 +10,7 @@ import Synchronization
 //                        entry, table `partial` one for each partial body: key, URL, times, size, the trailer with
 //                        metadata and checksum (EntryRecord.swift), and the body, if it is small, or the name of its
 //                        file. Table `total` has the number and the size of all entries, so that opening costs the same
-//                        at any size. Table `swept` has the boot of the machine in which rows and files were compared.
+//                        at any size, and the place up to which rows have been cleared. Table `swept` has the boot of the machine in which rows and files were compared.
 //     index-2.sqlite     replaces an index that was damaged, and so on; the highest number counts (IndexFile.swift).
 //     blobs/ab/NAME      the body of one row, as it came, compressed, or as a `RecordCodec` has made it.
 //     stores/ID.lock     says with a lock that the store ID is open (StoreLock.swift).
@@ -21,7 +21,8 @@ import Synchronization
 //
 // The name of a body's file is used once (BlobName), and such a file is never changed. Writing an entry: the file, then
 // one transaction that puts the row in place of the earlier one, then the earlier file is removed. Removing: a
-// transaction, then the file. So at each moment at which a process can be killed the entry is the old one, the new one,
+// transaction, then the file. Clearing: a transaction notes the last place, up to which rows count no more; then the rows
+// and files are removed. So at each moment at which a process can be killed the entry is the old one, the new one,
 // or gone, and a file that no row names is left over at most. Such files are found by a sweep, in small steps: after a
 // store has ended without closing, and in each boot of the machine (Sweep.swift). The files of a store that is open are
 // left alone, because their rows may be about to come.

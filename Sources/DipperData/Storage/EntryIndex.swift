@@ -17,6 +17,9 @@ final class EntryIndex: Sendable {
         case entry
         /// Partial bodies, which interrupted transfers leave. They do not count as entries.
         case partial
+
+        /// The SQL condition for rows that count.
+        fileprivate var isPresent: String { self == .entry ? EntryIndex.isPresent : "1" }
     }
 
     struct Totals: Sendable, Hashable {
@@ -140,6 +143,9 @@ final class EntryIndex: Sendable {
         return nil
     }
 
+    /// The SQL condition for rows of entries that count: those that were written after the store was cleared last.
+    private static let isPresent = "place > (SELECT cleared FROM total)"
+
     /// The SQL condition for derived entries, which are found by their keys. A cache of bytes has few of them, so
     /// `entry_by_origin` contains them alone; a query must contain this condition to use it.
     private static let isDerived = "instr(key, x'0A23') > 0"
@@ -177,8 +183,8 @@ final class EntryIndex: Sendable {
                 CREATE INDEX entry_by_expiration ON entry (expires) WHERE expires IS NOT NULL;
                 CREATE INDEX entry_by_origin ON entry (key) WHERE \(isDerived);
                 CREATE TABLE partial \(columns);
-                CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL);
-                INSERT INTO total VALUES (0, 0);
+                CREATE TABLE total (bytes INTEGER NOT NULL, entries INTEGER NOT NULL, cleared INTEGER NOT NULL);
+                INSERT INTO total VALUES (0, 0, 0);
                 CREATE INDEX partial_by_turn ON partial (turn);
                 CREATE TABLE swept (boot TEXT NOT NULL, due INTEGER NOT NULL);
                 """)
@@ -238,7 +244,7 @@ final class EntryIndex: Sendable {
     func content(_ id: Int, in table: Table = .entry) throws -> Content? {
         let sql =
             switch table {
-            case .entry: "SELECT blob, trailer, expires, body FROM entry WHERE id = ?"
+            case .entry: "SELECT blob, trailer, expires, body FROM entry WHERE id = ? AND \(Self.isPresent)"
             case .partial: "SELECT blob, trailer, expires, body FROM partial WHERE id = ?"
             }
         return try read { db in
@@ -260,7 +266,9 @@ final class EntryIndex: Sendable {
     }
 
     func row(_ id: Int) throws -> Row? {
-        try read { try $0.first("SELECT \(Self.columns) FROM entry WHERE id = ?", id, body: Self.row) }
+        try read { db in
+            try db.first("SELECT \(Self.columns) FROM entry WHERE id = ? AND \(Self.isPresent)", id, body: Self.row)
+        }
     }
 
     private static let columns = "id, key, url, size, stored, accessed, expires, extension, blob, trailer"
@@ -298,7 +306,7 @@ final class EntryIndex: Sendable {
     func rows(in table: Table = .entry, after id: Int?, limit: Int) throws -> [Row] {
         try read { db in
             let rows = try db.all(
-                "SELECT \(Self.columns) FROM \(table.rawValue) WHERE id >= ? ORDER BY id LIMIT ?",
+                "SELECT \(Self.columns) FROM \(table.rawValue) WHERE id >= ? AND \(table.isPresent) ORDER BY id LIMIT ?",
                 id.map { $0 &+ 1 } ?? .min, id == .max ? 0 : limit, body: Self.row)
             // A caller that continues after the last row must come to an end.
             if let id, let last = rows.last, last.id <= id { throw Damage() }
@@ -348,17 +356,17 @@ final class EntryIndex: Sendable {
         /// Takes the present row of a number out of the account. The caller deletes or replaces it.
         @discardableResult
         mutating func forget(_ id: Int, _ table: Table, _ db: SQLiteConnection) throws -> Bool {
-            let old = try db.first("SELECT size, blob FROM \(table.rawValue) WHERE id = ?", id) {
-                (size: try EntryIndex.number($0, 0), blob: $0.text(1))
-            }
+            let old = try db.first(
+                "SELECT id, size, blob, \(table.isPresent) FROM \(table.rawValue) WHERE id = ?", id,
+                body: EntryIndex.leaving)
             guard let old else { return false }
-            forget(old.size, old.blob, table)
+            forget(old, table)
             return true
         }
 
-        mutating func forget(_ size: Int, _ blob: String?, _ table: Table) {
-            if let blob { blobs.append(blob) }
-            if table == .entry { change.add(.init(bytes: -size, entries: -1)) }
+        mutating func forget(_ row: Leaving, _ table: Table) {
+            if let blob = row.blob { blobs.append(blob) }
+            if table == .entry, row.counts { change.add(.init(bytes: -row.size, entries: -1)) }
         }
 
         func settle(_ db: SQLiteConnection) throws {
@@ -374,8 +382,11 @@ final class EntryIndex: Sendable {
         try db.run(
             """
             INSERT OR REPLACE INTO \(table.rawValue)
-                (id, key, url, size, stored, accessed, expires, extension, turn, uses, blob, trailer, body)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)
+                (place, id, key, url, size, stored, accessed, expires, extension, turn, uses, blob, trailer, body)
+            VALUES (
+                (SELECT 1 + max(cleared, ifnull((SELECT max(place) FROM \(table.rawValue)), 0)) FROM total),
+                ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?
+            )
             """, row.id, Data(row.key.utf8), row.url == row.key ? nil : Data(row.url.utf8), row.size, row.stored,
             row.accessed, row.lifetime.expires.isFinite ? row.lifetime.expires : nil,
             row.lifetime.accessExtension.map { min($0, Lifetime.longest) }, turn, row.blob, row.trailer, body)
@@ -411,8 +422,10 @@ final class EntryIndex: Sendable {
         try transaction(.durable) { db in
             // SQLite flushes only after a change.
             try db.run(
-                "UPDATE entry SET accessed = accessed + 0.001 WHERE id = ? AND trailer = ? AND blob IS ?", id,
-                content.trailer, content.blob)
+                """
+                UPDATE entry SET accessed = accessed + 0.001
+                WHERE id = ? AND trailer = ? AND blob IS ? AND \(Self.isPresent)
+                """, id, content.trailer, content.blob)
             return db.changes == 1
         }
     }
@@ -469,9 +482,31 @@ final class EntryIndex: Sendable {
 
     // MARK: Removal of many
 
+    /// Removes all entries: from now on no row counts that is there. The rows themselves are left to be removed.
+    /// - Returns: what has been removed.
+    func clear() throws -> Totals {
+        try transaction { db in
+            let totals = try Self.totals(db)
+            try db.run(
+                """
+                UPDATE total SET bytes = 0, entries = 0,
+                    cleared = max(cleared, ifnull((SELECT max(place) FROM entry), 0))
+                """)
+            return totals
+        }
+    }
+
+    /// Whether there are rows of entries that were cleared.
+    func hasCleared() throws -> Bool {
+        try read { db in
+            try db.first("SELECT 1 FROM entry WHERE place <= (SELECT cleared FROM total) LIMIT 1") { _ in true } == true
+        }
+    }
+
     /// A set of entries to remove, which a query of the index finds.
     enum Selection: Sendable {
-        case all
+        /// The entries that were there when the store was cleared.
+        case cleared
         /// The entries that leave first, as many as must go until at most so many bytes are left.
         case oldest(untilSize: Int)
         case expired(at: TimeInterval)
@@ -488,7 +523,8 @@ final class EntryIndex: Sendable {
         var rest: Selection?
     }
 
-    private typealias Leaving = (id: Int, size: Int, blob: String?)
+    /// A row that leaves, and whether it counts.
+    fileprivate typealias Leaving = (id: Int, size: Int, blob: String?, counts: Bool)
 
     /// Removes some of the selected entries in one transaction, so that two processes never remove the same entry
     /// twice.
@@ -498,7 +534,7 @@ final class EntryIndex: Sendable {
             let leaving = try self.select(selection, limit, &removed.rest, db)
             var account = Account()
             for entry in leaving {
-                account.forget(entry.size, entry.blob, .entry)
+                account.forget(entry, .entry)
                 try Self.delete(entry.id, .entry, db)
             }
             try account.settle(db)
@@ -517,23 +553,24 @@ final class EntryIndex: Sendable {
             let (leaving, isOver) = try leastUsed(Self.totals(db).bytes - size, limit, db)
             rest = isOver ? nil : selection
             return leaving
-        case .all: leaving = try db.all("SELECT id, size, blob FROM entry LIMIT ?", limit, body: Self.leaving)
-        case .expired(let time):
+        case .cleared:
             leaving = try db.all(
-                "SELECT id, size, blob FROM entry WHERE expires <= ? LIMIT ?", time, limit, body: Self.leaving)
+                "\(Self.leavingRows) WHERE place <= (SELECT cleared FROM total) LIMIT ?", limit, body: Self.leaving)
+        case .expired(let time):
+            leaving = try db.all("\(Self.leavingRows) WHERE expires <= ? LIMIT ?", time, limit, body: Self.leaving)
         case .derived(let key):
             let first = key.derivedPrefix
             // `$` follows `#`, so this key comes right after all keys with the prefix.
             let end = String(first.dropLast()) + "$"
             leaving = try db.all(
-                "SELECT id, size, blob FROM entry WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?",
+                "\(Self.leavingRows) WHERE \(Self.isDerived) AND key >= ? AND key < ? LIMIT ?",
                 Data(first.utf8), Data(end.utf8), limit, body: Self.leaving)
         case .stored(let time, let last):
             // A step looks at a limited number of rows, whichever of them it removes.
             let rows = try db.all(
-                "SELECT id, size, blob, stored FROM entry WHERE id >= ? ORDER BY id LIMIT ?",
+                "SELECT id, size, blob, \(Self.isPresent), stored FROM entry WHERE id >= ? ORDER BY id LIMIT ?",
                 last.map { $0 &+ 1 } ?? .min, last == .max ? 0 : 4 * limit
-            ) { (try Self.leaving($0), stored: Self.moment($0, 3) ?? 0) }
+            ) { (try Self.leaving($0), stored: Self.moment($0, 4) ?? 0) }
             rest = rows.last.map { .stored(before: time, after: $0.0.id) }
             return rows.filter { $0.stored < time }.map(\.0)
         }
@@ -541,9 +578,11 @@ final class EntryIndex: Sendable {
         return leaving
     }
 
-    private static func leaving(_ row: SQLiteConnection.Row) throws -> Leaving {
+    private static let leavingRows = "SELECT id, size, blob, \(isPresent) FROM entry"
+
+    fileprivate static func leaving(_ row: SQLiteConnection.Row) throws -> Leaving {
         guard let id = row.integer(0) else { throw Damage() }
-        return (id, try number(row, 1), row.text(2))
+        return (id, try number(row, 1), row.text(2), row.integer(3) == 1)
     }
 
     /// Returns those of the first `limit` entries in the line that leave so that `excess` bytes are free, and spares the
@@ -554,18 +593,18 @@ final class EntryIndex: Sendable {
         var excess = excess
         var leaving: [Leaving] = []
         var turn = try Self.nextTurn(.entry, db)
-        let rows = try db.all("SELECT id, size, blob, uses FROM entry ORDER BY turn LIMIT ?", limit) {
-            (entry: try Self.leaving($0), uses: try Self.number($0, 3))
-        }
+        let rows = try db.all(
+            "SELECT id, size, blob, \(Self.isPresent), uses FROM entry ORDER BY turn LIMIT ?", limit
+        ) { (entry: try Self.leaving($0), uses: try Self.number($0, 4)) }
         // Too much and nothing there: the totals have been damaged.
         if rows.isEmpty, excess > 0 { try db.run(script: Self.recount) }
         for row in rows where excess > 0 {
-            if let uses = order.spared(UInt8(clamping: row.uses)) {
+            if row.entry.counts, let uses = order.spared(UInt8(clamping: row.uses)) {
                 try db.run("UPDATE entry SET turn = ?, uses = ? WHERE id = ?", turn, Int(uses), row.entry.id)
                 turn &+= 1
             } else {
                 leaving.append(row.entry)
-                excess -= row.entry.size
+                if row.entry.counts { excess -= row.entry.size }
             }
         }
         return (leaving, isOver: excess <= 0 || rows.isEmpty)
@@ -580,10 +619,10 @@ final class EntryIndex: Sendable {
         expiredAt now: TimeInterval, storedBefore limit: TimeInterval = -.infinity, bytes: Int = .max, count: Int = .max
     ) throws -> [String] {
         try transaction { db in
-            let rows = try db.all("SELECT id, size, blob, stored, expires FROM partial ORDER BY turn") { row in
+            let rows = try db.all("SELECT id, size, blob, 1, stored, expires FROM partial ORDER BY turn") { row in
                 (
                     try Self.leaving(row),
-                    isGone: Self.moment(row, 3) ?? 0 < limit || Self.time(row, 4) ?? .infinity <= now
+                    isGone: Self.moment(row, 4) ?? 0 < limit || Self.time(row, 5) ?? .infinity <= now
                 )
             }
             var (size, left) = (rows.reduce(0) { $0 + $1.0.size }, rows.count)
@@ -612,7 +651,9 @@ final class EntryIndex: Sendable {
             try db.first(
                 """
                 SELECT (SELECT count(*) FROM total) = 1 AND NOT EXISTS (
-                    SELECT 1 FROM total, (SELECT ifnull(sum(size), 0) AS size, count(*) AS count FROM entry) AS all_
+                    SELECT 1 FROM total, (
+                        SELECT ifnull(sum(size), 0) AS size, count(*) AS count FROM entry WHERE \(Self.isPresent)
+                    ) AS all_
                     WHERE total.bytes IS NOT all_.size OR total.entries IS NOT all_.count
                 )
                 """
@@ -628,7 +669,10 @@ final class EntryIndex: Sendable {
     }
 
     private static let recount = """
-        DELETE FROM total; INSERT INTO total SELECT ifnull(sum(size), 0), count(*) FROM entry
+        INSERT INTO total
+            SELECT ifnull(sum(size), 0), count(*), (SELECT ifnull(max(cleared), 0) FROM total) FROM entry
+            WHERE place > (SELECT ifnull(max(cleared), 0) FROM total);
+        DELETE FROM total WHERE rowid < (SELECT max(rowid) FROM total)
         """
 
     /// A request to compare rows and files.

@@ -10,7 +10,7 @@ struct Eviction: DiskJob {
     private var expiry: TimeInterval?
     private let isFirstExpired: Bool
     /// The time after which a step ends that removes more than once.
-    private static let longestStep = Duration.milliseconds(10)
+    static let longestStep = Duration.milliseconds(10)
     private var isBegun = false
     private var cleaned = EntryIndex.Totals()
     private var expired = EntryIndex.Totals()
