@@ -1,0 +1,68 @@
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@testable import DipperData
+
+@Suite("Clearing the disk", .timeLimit(.minutes(2)))
+struct ClearingTests {
+    private let folder = TemporaryFolder()
+
+    private func open() -> DataCache {
+        var configuration = DataCache.Configuration(directory: folder.url)
+        configuration.memoryLimit = 0
+        return DataCache(configuration)
+    }
+
+    private func add(_ sizes: KeyValuePairs<String, Int>, to cache: DataCache) async throws {
+        for (key, size) in sizes { try await cache.addDataAndWait(Data(count: size), for: CacheKey(verbatim: key)) }
+    }
+
+    private var blobs: Int { folder.files.count { $0.hasPrefix("blobs/") } }
+
+    @Test("what is there is gone for every store at once, and what comes while it is removed stays")
+    func sharedFolder() async throws {
+        let (one, two) = (open(), open())
+        for number in 0..<1_500 { try one.addData(Data(count: 100), for: CacheKey(verbatim: "\(number)")) }
+        try await add(["large": 9_000, "larger": 20_000], to: one)
+        #expect(two.diskCount == 1_502)
+        one.clear()
+        try await add(["new": 9_000, "7": 200, "large": 10], to: one)
+        for cache in [one, two] {
+            #expect(cache.diskCount == 3 && cache.diskSize == one.diskSize)
+            #expect(cache.data(for: "larger") == nil && cache.entry(for: "larger") == nil && !cache.hasData(for: "8"))
+            #expect(cache.data(for: "7")?.count == 200 && cache.data(for: "large")?.count == 10)
+            var listed: Set<String> = []
+            cache.forEachEntry { listed.insert($0.key.string) }
+            #expect(listed == ["7", "large", "new"])
+        }
+        await one.synchronize()
+        #expect(blobs == 1)
+        two.trim(toDiskSize: 0)
+        await two.synchronize()
+        #expect(one.diskCount == 0 && one.diskSize == 0 && blobs == 0)
+        for cache in [one, two] { await cache.shutdown() }
+    }
+
+    @Test(
+        "a clearing that a kill has cut short is ended by the next store; verifying and trimming count right meanwhile")
+    func cutShort() async throws {
+        let first = open()
+        for number in 0..<300 { try await add(["\(number)": number % 10 == 0 ? 9_000 : 100], to: first) }
+        await first.shutdown()
+        #expect(blobs == 30)
+        let index = try EntryIndex(path: folder.url.path + "/index.sqlite", boot: Boot.current)
+        #expect(try index.clear().entries == 300)
+        #expect(try index.isCounted() && index.hasCleared())
+        index.close()
+        let next = open()
+        try await add(["5": 9_000], to: next)
+        #expect(next.diskCount == 1 && next.data(for: "5")?.count == 9_000 && next.data(for: "6") == nil)
+        let report = await next.verify()
+        #expect(report.isSound && report.sound == 1, "\(report)")
+        await next.reconcile()
+        #expect(blobs == 1 && next.diskCount == 1)
+        await next.shutdown()
+    }
+}
