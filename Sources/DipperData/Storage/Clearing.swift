@@ -10,7 +10,7 @@ struct Clearing: DiskJob {
 
     init(whenEmpty: @escaping @Sendable (Bool) -> Void) { self.whenEmpty = whenEmpty }
 
-    /// Creates a job that carries on with a clearing that another process has not ended.
+    /// Creates a job that carries on with a clearing that was cut short.
     init() { (whenEmpty, cleaned) = ({ _ in }, .init()) }
 
     mutating func step(_ tier: DiskTier) throws -> Bool {
@@ -19,9 +19,10 @@ struct Clearing: DiskJob {
         if cleaned == nil {
             tier.accesses.withLock { $0 = [:] }
             tier.opened.indexFile?.removeOlder()
-            tier.remove(try index.removePartials(expiredAt: .infinity))
-            cleaned = try index.clear()
+            let (entries, blobs) = try index.clear()
+            cleaned = entries
             whenEmpty(true)
+            tier.remove(blobs)
         } else if sweep == nil {
             let end = ContinuousClock.now + Eviction.longestStep
             repeat {

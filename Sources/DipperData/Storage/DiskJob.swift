@@ -17,6 +17,8 @@ struct DiskJobs {
     private var next: UInt64 = 0
     /// Whether a job that makes room under the limit is running.
     var isKeepingLimit = false
+    /// Whether a job that removes what was cleared is running.
+    var isClearing = false
 
     mutating func begin(_ kind: Kind) -> UInt64 {
         next += 1

@@ -17,7 +17,7 @@ extension DiskTier {
             writer.run {
                 self.sweepIfDue()
                 self.noteExpiries()
-                if (try? new.index?.hasCleared()) == true { self.start(Clearing(), .background) { $0.end(self) } }
+                self.carryOnClearing()
             }
         }
         if new.isIndexHeld, !old.isIndexHeld { openIndexLater() }

@@ -56,6 +56,23 @@ extension DiskTier {
         }
     }
 
+    func start(_ clearing: Clearing, _ kind: DiskJobs.Kind) {
+        jobs.withLock { $0.isClearing = true }
+        start(clearing, kind) { clearing in
+            clearing.end(self)
+            self.jobs.withLock { $0.isClearing = false }
+        }
+    }
+
+    /// Removes the rest of what was cleared, if it was cut short and nobody is at it.
+    func carryOnClearing() {
+        let opened = opened
+        guard opened.files?.isReadOnly == false, (try? opened.index?.hasCleared()) == true,
+            !jobs.withLock({ $0.isClearing })
+        else { return }
+        start(Clearing(), .background)
+    }
+
     /// Removes entries in the order of eviction, in the background, until at most `size` bytes are left.
     func trim(toSize size: Int) {
         start(Eviction(.oldest(untilSize: max(0, size)), .overLimit)) { $0.tell(self) }

@@ -154,7 +154,7 @@ extension DiskTier {
         }
         switch scope {
         case _ where isClosed: break
-        case .all: start(Clearing(whenEmpty: end)) { $0.end(self) }
+        case .all: start(Clearing(whenEmpty: end), .asked)
         case .derived(let key): start(Removal(derivedOf: key)) { end($0.isDone) }
         }
         if let backlog { onBacklog(backlog) }

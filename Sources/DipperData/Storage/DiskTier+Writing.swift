@@ -55,6 +55,7 @@ extension DiskTier {
         remove(unneeded)
         if hasPartials { keepPartialLimit() }
         keepLimit()
+        carryOnClearing()
         // The entry may have been removed at once, to keep the limit or by another process.
         for item in batch where item.durability == .durable {
             if case .write = item.change, !isFound(item.slot) { outcome.failed.insert(item.number) }

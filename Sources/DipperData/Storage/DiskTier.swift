@@ -10,7 +10,8 @@ import Synchronization
 //                        entry, table `partial` one for each partial body: key, URL, times, size, the trailer with
 //                        metadata and checksum (EntryRecord.swift), and the body, if it is small, or the name of its
 //                        file. Table `total` has the number and the size of all entries, so that opening costs the same
-//                        at any size, and the place up to which rows have been cleared. Table `swept` has the boot of the machine in which rows and files were compared.
+//                        at any size, and the place up to which rows have been cleared. Table `swept` has the boot of
+//                        the machine in which rows and files were compared.
 //     index-2.sqlite     replaces an index that was damaged, and so on; the highest number counts (IndexFile.swift).
 //     blobs/ab/NAME      the body of one row, as it came, compressed, or as a `RecordCodec` has made it.
 //     stores/ID.lock     says with a lock that the store ID is open (StoreLock.swift).

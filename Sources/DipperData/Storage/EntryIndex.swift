@@ -261,7 +261,9 @@ final class EntryIndex: Sendable {
     /// Returns the time at which the next entry expires; `nil` if none does.
     func firstExpiration() throws -> TimeInterval? {
         try read {
-            try $0.first("SELECT expires FROM entry WHERE expires IS NOT NULL ORDER BY expires LIMIT 1") { $0.real(0) }
+            try $0.first(
+                "SELECT expires FROM entry WHERE expires IS NOT NULL AND +\(Self.isPresent) ORDER BY expires LIMIT 1"
+            ) { $0.real(0) }
         }
     }
 
@@ -482,9 +484,10 @@ final class EntryIndex: Sendable {
 
     // MARK: Removal of many
 
-    /// Removes all entries: from now on no row counts that is there. The rows themselves are left to be removed.
-    /// - Returns: what has been removed.
-    func clear() throws -> Totals {
+    /// Removes all entries and partial bodies: from now on no row of an entry counts that is there. These rows are left
+    /// to be removed.
+    /// - Returns: the entries that were there, and the files of the partial bodies.
+    func clear() throws -> (Totals, blobs: [String]) {
         try transaction { db in
             let totals = try Self.totals(db)
             try db.run(
@@ -492,7 +495,10 @@ final class EntryIndex: Sendable {
                 UPDATE total SET bytes = 0, entries = 0,
                     cleared = max(cleared, ifnull((SELECT max(place) FROM entry), 0))
                 """)
-            return totals
+            guard db.changes == 1 else { throw Damage() }
+            let blobs = try db.all("SELECT blob FROM partial") { $0.text(0) }.compactMap { $0 }
+            try db.run("DELETE FROM partial")
+            return (totals, blobs)
         }
     }
 
@@ -594,17 +600,18 @@ final class EntryIndex: Sendable {
         var leaving: [Leaving] = []
         var turn = try Self.nextTurn(.entry, db)
         let rows = try db.all(
-            "SELECT id, size, blob, \(Self.isPresent), uses FROM entry ORDER BY turn LIMIT ?", limit
+            // Without the sign SQLite would go through the places.
+            "SELECT id, size, blob, 1, uses FROM entry WHERE +\(Self.isPresent) ORDER BY turn LIMIT ?", limit
         ) { (entry: try Self.leaving($0), uses: try Self.number($0, 4)) }
         // Too much and nothing there: the totals have been damaged.
         if rows.isEmpty, excess > 0 { try db.run(script: Self.recount) }
         for row in rows where excess > 0 {
-            if row.entry.counts, let uses = order.spared(UInt8(clamping: row.uses)) {
+            if let uses = order.spared(UInt8(clamping: row.uses)) {
                 try db.run("UPDATE entry SET turn = ?, uses = ? WHERE id = ?", turn, Int(uses), row.entry.id)
                 turn &+= 1
             } else {
                 leaving.append(row.entry)
-                if row.entry.counts { excess -= row.entry.size }
+                excess -= row.entry.size
             }
         }
         return (leaving, isOver: excess <= 0 || rows.isEmpty)

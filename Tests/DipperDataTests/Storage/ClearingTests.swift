@@ -46,17 +46,21 @@ struct ClearingTests {
     }
 
     @Test(
-        "a clearing that a kill has cut short is ended by the next store; verifying and trimming count right meanwhile")
-    func cutShort() async throws {
+        "a clearing that a kill has cut short is ended by another store; verifying and the limit count right meanwhile",
+        arguments: [false, true])
+    func cutShort(isOpen: Bool) async throws {
         let first = open()
         for number in 0..<300 { try await add(["\(number)": number % 10 == 0 ? 9_000 : 100], to: first) }
-        await first.shutdown()
+        await first.synchronize()
         #expect(blobs == 30)
-        let index = try EntryIndex(path: folder.url.path + "/index.sqlite", boot: Boot.current)
-        #expect(try index.clear().entries == 300)
-        #expect(try index.isCounted() && index.hasCleared())
+        if !isOpen { await first.shutdown() }
+        let index = try EntryIndex(path: folder.path + "/index.sqlite", boot: Boot.current)
+        #expect(try index.clear().0.entries == 300)
+        #expect(try index.isCounted() && index.hasCleared() && index.firstExpiration() == nil)
+        let removed = try index.removeSome(of: .oldest(untilSize: 0))
+        #expect(removed.totals == .init() && removed.blobs.isEmpty && removed.rest == nil)
         index.close()
-        let next = open()
+        let next = isOpen ? first : open()
         try await add(["5": 9_000], to: next)
         #expect(next.diskCount == 1 && next.data(for: "5")?.count == 9_000 && next.data(for: "6") == nil)
         let report = await next.verify()
