@@ -55,6 +55,7 @@ extension DiskTier {
         remove(unneeded)
         if hasPartials { keepPartialLimit() }
         keepLimit()
+        // mutant Clearing: `carryOnClearing()` => `noteExpiries()`
         carryOnClearing()
         // The entry may have been removed at once, to keep the limit or by another process.
         for item in batch where item.durability == .durable {

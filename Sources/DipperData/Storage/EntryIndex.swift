@@ -144,6 +144,7 @@ final class EntryIndex: Sendable {
     }
 
     /// The SQL condition for rows of entries that count: those that were written after the store was cleared last.
+    // mutant Clearing|SharedFolder: `SELECT cleared FROM` => `SELECT 0 * cleared FROM`
     private static let isPresent = "place > (SELECT cleared FROM total)"
 
     /// The SQL condition for derived entries, which are found by their keys. A cache of bytes has few of them, so
