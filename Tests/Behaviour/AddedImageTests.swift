@@ -89,7 +89,7 @@ struct AddedImageTests {
         let made = test.cache.getImage(thumbnail)
         let transfer = try await test.transport.nextTransfer()
         let before = test.cache.getImage(a)
-        try await test.passThrough()
+        try await before.hasLooked()
         try test.cache.addImage(added, for: a)
         transfer.finish(with: try old.png)
         #expect(try await before.value.pixels == old.pixels)

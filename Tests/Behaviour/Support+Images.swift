@@ -50,6 +50,14 @@ extension TestImageCache {
     }
 }
 
+extension ImageTask {
+    /// Returns when the call has looked at the disk and waits for a transfer or a decode. Several threads look at the
+    /// disk, so that a later look may end first.
+    func hasLooked() async throws {
+        while state == .waiting { try await Task.sleep(for: .milliseconds(1)) }
+    }
+}
+
 extension ImageRequest {
     /// The request for the picture with inverted colours.
     var inverted: ImageRequest { processed(by: Inverting()) }
