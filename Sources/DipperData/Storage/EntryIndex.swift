@@ -242,14 +242,13 @@ final class EntryIndex: Sendable {
         } ?? Totals()
     }
 
+    // Put together once, because hits of small entries are fast.
+    private static let entryContent = "SELECT blob, trailer, expires, body FROM entry WHERE id = ? AND \(isPresent)"
+    private static let partialContent = "SELECT blob, trailer, expires, body FROM partial WHERE id = ?"
+
     func content(_ id: Int, in table: Table = .entry) throws -> Content? {
-        let sql =
-            switch table {
-            case .entry: "SELECT blob, trailer, expires, body FROM entry WHERE id = ? AND \(Self.isPresent)"
-            case .partial: "SELECT blob, trailer, expires, body FROM partial WHERE id = ?"
-            }
-        return try read { db in
-            try db.first(sql, id) { row in
+        try read { db in
+            try db.first(table == .entry ? Self.entryContent : Self.partialContent, id) { row in
                 let content = Content(
                     blob: row.text(0), trailer: row.blob(1) ?? Data(), body: row.blob(3),
                     expires: Self.time(row, 2) ?? .infinity)
