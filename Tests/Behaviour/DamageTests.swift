@@ -115,16 +115,42 @@ struct DamageTests {
         await again.cache.shutdown()
     }
 
+    private func run(_ statement: String, in database: URL) throws {
+        let program =
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit(); c.close()"
+        let python = try Process.run(
+            URL(fileURLWithPath: "/usr/bin/python3"), arguments: ["-c", program, database.path, statement])
+        python.waitUntilExit()
+        #expect(python.terminationStatus == 0)
+    }
+
+    @Test(
+        "an index with impossible numbers is replaced, also while it is open",
+        arguments: [
+            "DELETE FROM total", "UPDATE total SET cleared = 9223372036854775807",
+            "UPDATE entry SET place = 9223372036854775807 WHERE place = 1",
+        ], [false, true])
+    func impossibleNumbers(harm: String, isOpen: Bool) async throws {
+        let folder = try await filled()
+        var cache = TestCache.onDisk(folder).cache
+        #expect(cache.data(for: "k0") != nil)
+        if !isOpen { await cache.shutdown() }
+        try run(harm, in: #require(databases(folder).first))
+        if !isOpen { cache = TestCache.onDisk(folder).cache }
+        // The damage may be noticed by the first write.
+        for _ in 0..<2 { try await cache.keep(["after", "l after"], size: 9_000) }
+        await cache.shutdown()
+        let again = TestCache.onDisk(folder)
+        for key in ["after", "l after"] { #expect(again.cache.data(for: CacheKey(key)) == DiskBytes.of(9_000, key)) }
+        await again.cache.shutdown()
+    }
+
     @Test("a database of another program in the place of the index is left alone, and the cache goes on in memory")
     func foreignIndex() async throws {
         let folder = try await filled()
         let file = try #require(databases(folder).first)
         try FileManager.default.removeItem(at: file)
-        let program =
-            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('CREATE TABLE note (t)'); c.commit()"
-        let python = try Process.run(
-            URL(fileURLWithPath: "/usr/bin/python3"), arguments: ["-c", program, file.path])
-        python.waitUntilExit()
+        try run("CREATE TABLE note (t)", in: file)
         let bytes = try Data(contentsOf: file)
         let test = TestCache(folder: folder)
         try test.cache.addData(Data("here".utf8), for: "note")

@@ -114,7 +114,7 @@ extension DiskTier {
 
     private func isSound(_ index: EntryIndex) -> Bool {
         do {
-            return try index.hasOwnSchema() && index.integrityProblems().isEmpty
+            return try index.isSound()
         } catch {
             return ![.damage, .suspicion].contains(IndexFailure(error))
         }

@@ -112,7 +112,11 @@ final class EntryIndex: Sendable {
                 "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA secure_delete = ON; \(Self.cacheSize)"
         )
         isNew = version == nil
-        if isNew { try db.transaction { try Self.create(db, boot) } }
+        if isNew {
+            try db.transaction { try Self.create(db, boot) }
+        } else if try !Self.isPlausible(db) {
+            throw Damage()
+        }
         db.setPatience(Self.patience)
         pool = SQLitePool(writer: db) {
             // With a log, readers wait for others only in rare moments.
@@ -192,8 +196,29 @@ final class EntryIndex: Sendable {
         try db.run("INSERT INTO swept VALUES (?, 0)", boot)
     }
 
+    /// The highest place that is possible, so that there is always a next one.
+    private static let lastPlace = 1 << 60
+
+    /// Returns whether there is one row of totals, and a next place in each table.
+    private static func isPlausible(_ db: SQLiteConnection) throws -> Bool {
+        try db.first(
+            """
+            SELECT count(*) = 1 AND max(cleared) <= \(lastPlace)
+                AND ifnull((SELECT max(place) FROM entry), 0) <= \(lastPlace)
+                AND ifnull((SELECT max(place) FROM partial), 0) <= \(lastPlace)
+            FROM total
+            """
+        ) { $0.integer(0) } == 1
+    }
+
+    /// Returns whether the index can be used: SQLite finds no problem, tables are as they were created, and there is no
+    /// impossible place.
+    func isSound() throws -> Bool {
+        try hasOwnSchema() && integrityProblems().isEmpty && read(Self.isPlausible)
+    }
+
     /// Returns whether tables and indexes are as they were created.
-    func hasOwnSchema() throws -> Bool {
+    private func hasOwnSchema() throws -> Bool {
         let schema: (SQLiteConnection) throws -> [String] = { db in
             try db.all("SELECT type || ' ' || name || ' ' || ifnull(sql, '') FROM sqlite_master ORDER BY 1") {
                 guard let text = $0.text(0) else { throw Damage() }
@@ -376,6 +401,7 @@ final class EntryIndex: Sendable {
             try db.run(
                 "UPDATE total SET bytes = max(0, bytes + ?), entries = max(0, entries + ?)", change.bytes,
                 change.entries)
+            guard db.changes == 1 else { throw Damage() }
         }
     }
 
