@@ -147,9 +147,20 @@ public final class ImageCache: Sendable {
     ///   - body: the closure.
     @discardableResult
     public func getImage(
-        _ source: some ImageRequestConvertible, _ body: @escaping @Sendable (Image) -> Void
+        _ source: some ImageRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
         getImage(source).then(body)
+    }
+
+    /// Loads a picture like ``getImage(_:)``, and calls a closure at the end, with the picture or the error.
+    @_disfavoredOverload
+    @discardableResult
+    public func getImage(
+        _ source: some ImageRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Image, DipperError>) -> Void
+    ) -> ImageTask {
+        getImage(source).withResult(body)
     }
 
     /// Prefetches a picture, with the bandwidth that urgent calls leave.
@@ -170,9 +181,20 @@ public final class ImageCache: Sendable {
     /// Prefetches a picture, and calls a closure with the picture when it is loaded. See ``getImage(_:_:)``.
     @discardableResult
     public func slowGetImage(
-        _ source: some ImageRequestConvertible, _ body: @escaping @Sendable (Image) -> Void
+        _ source: some ImageRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
         slowGetImage(source).then(body)
+    }
+
+    /// Loads a picture like ``slowGetImage(_:)``, and calls a closure at the end, with the picture or the error.
+    @_disfavoredOverload
+    @discardableResult
+    public func slowGetImage(
+        _ source: some ImageRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Image, DipperError>) -> Void
+    ) -> ImageTask {
+        slowGetImage(source).withResult(body)
     }
 
     /// Loads a picture urgently from the network, whatever the cache has, and caches the answer.
@@ -190,9 +212,20 @@ public final class ImageCache: Sendable {
     /// ``getRemoteImage(_:)``.
     @discardableResult
     public func getRemoteImage(
-        _ source: some ImageRequestConvertible, _ body: @escaping @Sendable (Image) -> Void
+        _ source: some ImageRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
     ) -> ImageTask {
         getRemoteImage(source).then(body)
+    }
+
+    /// Loads a picture like ``getRemoteImage(_:)``, and calls a closure at the end, with the picture or the error.
+    @_disfavoredOverload
+    @discardableResult
+    public func getRemoteImage(
+        _ source: some ImageRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Image, DipperError>) -> Void
+    ) -> ImageTask {
+        getRemoteImage(source).withResult(body)
     }
 
     // For inlined calls: no generic call delays an answer from memory.

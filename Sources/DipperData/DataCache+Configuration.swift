@@ -144,6 +144,14 @@ extension DataCache {
 
         /// The number of redirects that are followed before the fetch fails.
         public var maximumRedirects = 10
+        /// Whether requests that are made from the URL of a file read that file; otherwise they end with
+        /// ``DipperError/unsupportedScheme``. A program that fetches URLs of strangers must not read files for them.
+        ///
+        /// ```swift
+        /// configuration.readsFileURLs = false
+        /// configuration.network.addressPolicy = .publicOnly
+        /// ```
+        public var readsFileURLs = true
         /// The limits and options of the transport built on libcurl; without effect if ``transport`` is set.
         public var network = CurlConfiguration()
         /// The transport that moves the bytes; `nil` for the one built on libcurl.
@@ -161,13 +169,14 @@ extension DataCache {
         public var clock: any Clock<Duration> = ContinuousClock()
         /// The time that expirations are measured by: a closure that returns the date now.
         public var now: @Sendable () -> Date = WallClock.coarse
-        /// The logger for requests, responses, the store, the queues, decoding and memory. Each message has its topic
-        /// as `category` in the metadata.
+        /// The logger for requests, responses, the store, the queues, decoding and memory; by default one that logs
+        /// nothing. Each message has its topic as `category` in the metadata.
         ///
         /// ```swift
+        /// configuration.logger = Logger(label: "pictures")
         /// configuration.logger.logLevel = .debug
         /// ```
-        public var logger = Logger(label: "dipper")
+        public var logger = Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }
         /// The rule that removes secrets from keys and errors in the log.
         ///
         /// ```swift

@@ -26,7 +26,7 @@ extension DataCache {
 
     /// Returns the error that every call with this request ends with; `nil` if calls can be made.
     package func defect(of request: DataRequest) -> DipperError? {
-        request.defect ?? (engine.isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
+        engine.defect(of: request) ?? (engine.isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
     }
 
     /// The present time, which expirations are measured by.

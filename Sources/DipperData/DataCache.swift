@@ -78,6 +78,7 @@ public final class DataCache: Sendable {
             network: configuration.networkMonitor, time: time, now: configuration.now,
             options: .init(
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
+                readsFileURLs: configuration.readsFileURLs,
                 inFlightLimit: configuration.inFlightLimit),
             events: events)
         valueSource = ObjectSource(engine, defaults, watchesBytes: true)
@@ -145,9 +146,20 @@ public final class DataCache: Sendable {
     ///   - body: the closure.
     @discardableResult
     public func getData(
-        _ source: some DataRequestConvertible, _ body: @escaping @Sendable (Data) -> Void
+        _ source: some DataRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Data) -> Void
     ) -> DataTask {
         getData(source).then(body)
+    }
+
+    /// Fetches bytes like ``getData(_:)``, and calls a closure at the end, with the bytes or the error.
+    @_disfavoredOverload
+    @discardableResult
+    public func getData(
+        _ source: some DataRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Data, DipperError>) -> Void
+    ) -> DataTask {
+        getData(source).withResult(body)
     }
 
     /// Prefetches bytes, with what urgent work leaves of the link.
@@ -166,9 +178,20 @@ public final class DataCache: Sendable {
     /// The closure is not called if the call fails; see ``FetchTask/onFail(_:)``.
     @discardableResult
     public func slowGetData(
-        _ source: some DataRequestConvertible, _ body: @escaping @Sendable (Data) -> Void
+        _ source: some DataRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Data) -> Void
     ) -> DataTask {
         slowGetData(source).then(body)
+    }
+
+    /// Fetches bytes like ``slowGetData(_:)``, and calls a closure at the end, with the bytes or the error.
+    @_disfavoredOverload
+    @discardableResult
+    public func slowGetData(
+        _ source: some DataRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Data, DipperError>) -> Void
+    ) -> DataTask {
+        slowGetData(source).withResult(body)
     }
 
     /// Fetches bytes from the network, even if the cache has them, and keeps the answer.
@@ -189,9 +212,20 @@ public final class DataCache: Sendable {
     /// The closure is not called if the call fails; see ``FetchTask/onFail(_:)``.
     @discardableResult
     public func getRemoteData(
-        _ source: some DataRequestConvertible, _ body: @escaping @Sendable (Data) -> Void
+        _ source: some DataRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Data) -> Void
     ) -> DataTask {
         getRemoteData(source).then(body)
+    }
+
+    /// Fetches bytes like ``getRemoteData(_:)``, and calls a closure at the end, with the bytes or the error.
+    @_disfavoredOverload
+    @discardableResult
+    public func getRemoteData(
+        _ source: some DataRequestConvertible,
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Data, DipperError>) -> Void
+    ) -> DataTask {
+        getRemoteData(source).withResult(body)
     }
 
     // For inlined calls: no generic call delays an answer from memory.

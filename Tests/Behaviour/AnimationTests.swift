@@ -228,7 +228,11 @@
             let count = projector.told.value.count
             #expect(projector.told.value.last?.event == event && projector.player.state == .stopped)
             projector.clock.advance(by: .seconds(10))
-            #expect(projector.told.value.count == count)
+            // Had it gone on, it would not begin anew.
+            projector.player.start()
+            try await projector.told.wait { $0.count > count }
+            #expect(projector.told.value[count].event == .prepared)
+            projector.player.stop()
             playing.cancel()
         }
 

@@ -23,8 +23,7 @@ struct BudgetTests {
         let tasks = ["x", "y"].map { test.cache.getData(DataRequest(url($0)).with(\.cachePolicy, .bypass)) }
         let transfers = [try await test.transport.nextTransfer(), try await test.transport.nextTransfer()]
         transfers[0].send(progress: limit - used - 1, of: nil)
-        // Reported progress has been counted when the task tells of it.
-        _ = await tasks[0].reaches { if case .progress = $0 { true } else { false } }
+        await tasks[0].receives(limit - used - 1)
         #expect(!transfers[1].isThrottled)
         transfers[1].send(progress: 1, of: nil)
         try await transfers[1].wait { $0.isThrottled }
@@ -122,23 +121,18 @@ struct BudgetTests {
             $0.progressInterval = .zero
         }
         let task = test.cache.getData(a)
-        let received: @Sendable (Int) async -> Void = { count in
-            _ = await task.reaches {
-                if case .progress(let progress) = $0 { progress.received == count } else { false }
-            }
-        }
         try await test.transport.nextTransfer().interrupt(with: beginning(60))
         let continued = try await test.transport.nextTransfer()
         #expect(continued.request.offset == 60)
         continued.send(progress: 70, of: 100)
-        await received(70)
+        await task.receives(70)
         try await expect(70, of: 1_000, in: test)
         continued.interrupt(with: part(60..<70))
         let anew = try await test.transport.nextTransfer()
         #expect(anew.request.offset == 70)
         // The server sends the whole: the bytes that are here are held beside it.
         anew.send(progress: 20, of: 100)
-        await received(20)
+        await task.receives(20)
         try await expect(90, of: 1_000, in: test)
         anew.finish(with: Self.whole, headers: fields)
         #expect(try await task.value == Self.whole)

@@ -43,6 +43,12 @@ struct CancellingTests {
         try await ends.wait { $0 == 1 }
         #expect(test.cache.queueCounts == QueueCounts())
         #expect(!test.cache.hasData(for: a))
+        guard way != .shutdown else { return }
+        // The next call does not join what has ended.
+        test.transport.script(a, [.text("again")])
+        #expect(try await test.ask(request) == "again from network")
+        await test.cache.idle()
+        #expect(ends.value == 1 && test.requests(a).count == 2)
     }
 
     // MARK: While a hook of the request is at work

@@ -90,10 +90,7 @@ struct DamageTests {
 
     @Test("an open cache whose index is overwritten goes on with an empty one")
     func openIndex() async throws {
-        let folder = TemporaryFolder()
-        let test = TestCache.onDisk(folder)
-        for key in Self.all { try await test.cache.addDataAndWait(DiskBytes.of(size(key), key), for: CacheKey(key)) }
-        await test.cache.shutdown()
+        let folder = try await filled()
         let open = TestCache.onDisk(folder)
         _ = open.cache.data(for: "k0")
         for file in try databases(folder) {

@@ -225,14 +225,15 @@ struct DecodeLimitTests {
 
     @Test("fetches of every data cache that is used wait, and go on when the image cache has gone")
     func dataCaches() async throws {
-        let order = Box<[String]>([])
+        let (a, b, c) = (url("a"), url("b"), url("c"))
+        let order = Box<[String]>([]), queued = Box(0)
         func note(_ configuration: inout DataCache.Configuration) {
             configuration.observe { event in
                 if case .attemptBegan = event.kind { order.update { $0.append("\(event.key)") } }
+                if case .queued = event.kind, event.key == CacheKey(b) { queued.update { $0 += 1 } }
             }
         }
         let own = TestCache(note), other = TestCache(note)
-        let (a, b, c) = (url("a"), url("b"), url("c"))
         for test in [own, other] { for url in [a, b, c] { test.transport.script(url, [.body(try picture.png)]) } }
         let decoder = CountingDecoder(isHeld: true)
         let cache = TestImageCache(decoder: decoder) {
@@ -242,6 +243,8 @@ struct DecodeLimitTests {
         let first = cache.getImage(ImageRequest(a).with(\.originals, other.cache))
         try await decoder.waitForDecodes(1)
         let next = [cache.getImage(b), cache.getImage(ImageRequest(b).with(\.originals, other.cache))]
+        try await queued.wait { $0 == 2 }
+        for test in [own, other] { #expect(test.cache.queueCounts == QueueCounts(fastWaiting: 1)) }
         order.update { $0.append("released") }
         decoder.release(3)
         for task in [first] + next { _ = try await task.value }

@@ -62,8 +62,8 @@ struct HookTests {
         for _ in 0..<2 {
             let heard = listen(to: task)
             _ = await task.ending
-            #expect(Set(heard.value) == ["status 503", "connection lost", "retry", "then 1"])
-            #expect(heard.value.count == 5 && heard.value.last == "then 1")
+            #expect(heard.value.filter { $0 != "retry" } == ["status 503", "connection lost", "then 1"])
+            #expect(heard.value.count == 5)
         }
         let failed = test.cache.getRemoteData(a)
         #expect(await failed.error == .status(404))
@@ -81,7 +81,7 @@ struct HookTests {
         let heard = listen(to: task)
         _ = await task.ending
         #expect(task.attempts == 201)
-        #expect((60...70).contains(heard.value.count) && heard.value.last == "then 1")
+        #expect(heard.value.count == 64 && heard.value.last == "then 1")
     }
 
     @Test("Each call is told its end once and nothing after it, when its answer and its cancelling race")

@@ -101,7 +101,7 @@ struct ImageCacheTests {
         let test = TestImageCache()
         let keyless = ImageRequest(a).with(\.key, "")
         #expect(await test.error(ImageRequest(string: "")) == .invalidURL)
-        #expect(await test.error(ImageRequest(string: "file:///etc/passwd")) == .unsupportedScheme)
+        #expect(await test.error(ImageRequest(string: "ftp://host.test/a.png")) == .unsupportedScheme)
         #expect(await test.error(keyless) == .emptyKey)
         #expect(throws: DipperError.emptyKey) { try test.cache.addImage(picture, for: CacheKey("")) }
         #expect(throws: DipperError.emptyKey) { try test.cache.addImage(picture, for: keyless) }

@@ -172,6 +172,7 @@ struct ImageEndTests {
             await cache.shutdown()
         }
         try await ends.wait { $0.count == 600 }
+        #expect(ends.value.values.allSatisfy { $0 == 1 })
     }
 
     @Test("a task that is kept, also one with previews, keeps no cache alive", arguments: [false, true])

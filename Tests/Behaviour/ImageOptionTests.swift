@@ -39,6 +39,33 @@ struct ImageOptionTests {
         #expect(plain.pixels == picture.pixels && plain.scale == 1 && invert.count.value == 1)
     }
 
+    @Test("settings that nobody makes are those that the guides name")
+    func guides() {
+        let (configuration, mebibyte) = (ImageCache.Configuration(), 1 << 20)
+        let (data, network, limits) = (configuration.data, configuration.data.network, configuration.limits)
+        #expect(data.diskLimit == 512 * mebibyte && data.maximumRedirects == 10)
+        #expect(data.fastQueue == QueueConfiguration(maxConcurrent: 8))
+        #expect(data.slowQueue == QueueConfiguration(maxConcurrent: 1))
+        #expect(network.lowSpeedLimit == 64 && network.lowSpeedTime == .seconds(30))
+        #expect(network.minimumRate == 128 && network.minimumRateWindow == .seconds(120))
+        #expect(network.transferTimeLimit == .seconds(3_600))
+        #expect(limits.pixels == 268_435_456 && limits.frames == 10_000 && limits.bytes == 1_024 * mebibyte)
+        #expect(AnimationOptions().bufferCount == 3)
+        let memory = Int(ProcessInfo.processInfo.physicalMemory)
+        #expect(configuration.memoryLimit <= min(768 * mebibyte, memory / 100 * 15) && configuration.memoryLimit > 0)
+    }
+
+    @Test("a file that ends too early is an error, or as much of the picture as there is, if a request wants that")
+    func partial() async throws {
+        let test = TestImageCache()
+        let whole = try CodecRegistry.standard.decode(ProgressivePhoto.file)
+        test.transport.script(a, [.body(ProgressivePhoto.file.prefix(ProgressivePhoto.previewLengths[0]))])
+        #expect(await test.error(a) == .undecodable)
+        let image = try await test.cache.getImage(ImageRequest(a).with(\.allowsPartial, true)).value
+        #expect(image.size == whole.size && image.pixels != whole.pixels)
+        #expect(test.cache.image(for: a) == nil, "it is another picture")
+    }
+
     @Test("the scale is that of each request, and the modifier changes what is handed out, not what is kept")
     func modifier() async throws {
         let test = TestImageCache()

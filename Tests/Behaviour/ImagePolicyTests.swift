@@ -103,5 +103,4 @@ struct ImagePolicyTests {
         try await test.load(b)
         #expect(!test.cache.data.hasData(for: b) && test.cache.image(for: b) == nil)
     }
-
 }

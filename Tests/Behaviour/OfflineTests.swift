@@ -53,6 +53,7 @@ struct OfflineTests {
         try await test.clock.waitForSleepers(1)
         test.clock.advanceToNextSleeper()
         try await transfer.wait { $0.isCancelled }
+        #expect(test.clock.now.offset == .seconds(2))
         try await task.waitForFailures()
         #expect(task.state == .parked)
         test.network.setReachable(true, host: "host.test")
@@ -61,19 +62,21 @@ struct OfflineTests {
         #expect(test.transport.transfers.count == 2)
     }
 
-    @Test("The wait for the network ends with the deadline of the policy, and does not begin without retries")
-    func deadline() async throws {
+    @Test(
+        "The wait for the network ends with the policy's deadline, by default an hour, and needs retries",
+        arguments: [(nil, 3_600), (.seconds(60), 60)] as [(Duration?, Int)])
+    func deadline(own: Duration?, seconds: Int) async throws {
         let record = EventRecord()
         let test = TestCache { $0.eventSinks.append(record) }
         test.network.isUp = false
         var policy = RetryPolicy.default
-        policy.deadline = .seconds(60)
+        if let own { policy.deadline = own }
         let patient = test.cache.getData(
             DataRequest(a).with(\.retryPolicy, policy).with(\.timeout, .seconds(1)))
         #expect(await test.cache.getData(DataRequest(url("b")).with(\.retryPolicy, .never)).error == .unreachable)
         await test.whileClockRuns { _ = await patient.error }
         #expect(await patient.error == .unreachable, "the time without a network does not count as the call's own")
-        #expect(record.events.last { $0.kind == .callFailed(.unreachable) }?.time == .seconds(60))
+        #expect(record.events.last { $0.kind == .callFailed(.unreachable) }?.time == .seconds(seconds))
         #expect(test.transport.transfers.isEmpty)
     }
 
@@ -114,9 +117,10 @@ struct OfflineTests {
         #expect(test.transport.transfers(of: a).count == 2)
     }
 
-    @Test("Calls that have waited for the network begin one after the other, urgent ones first")
+    @Test("Calls that have waited for the network begin one after the other, within four seconds, urgent ones first")
     func wakeUp() async throws {
-        let count = 200
+        // So many that they would take longer, a few milliseconds apart.
+        let count = 600
         let test = TestCache {
             $0.fastQueue.maxConcurrent = 2 * count
             $0.slowQueue.maxConcurrent = 2 * count
@@ -137,6 +141,7 @@ struct OfflineTests {
             instants.append(test.clock.now)
         }
         #expect(Set(instants).count == 2 * count, "no two at a time")
+        #expect(test.clock.now.offset < .seconds(4.1))
         await test.cache.idle()
         #expect(test.transport.transfers.count == 2 * count)
     }

@@ -100,12 +100,8 @@ struct PausingTests {
             func store(_ record: Data, named name: String, until expiration: Date?) {}
             func removeRecord(named name: String) {}
         }
-        let journal = Journal()
         let gate = Gate()
-        let test = TestCache {
-            $0.tiers = [SlowTier(gate: gate)]
-            $0.eventSinks.append(journal)
-        }
+        let test = TestCache { $0.tiers = [SlowTier(gate: gate)] }
         let slow = test.cache.slowGetData(url("s"))
         await gate.waitForArrival()
         let urgent = test.cache.getData(DataRequest(url("u")).with(\.cachePolicy, .ignoreCache))
@@ -161,11 +157,7 @@ struct PausingTests {
         let held = try await HeldBack { request in
             request.retryPolicy = .never
             request.modifier = RequestModifier { (request) async throws(DipperError) in
-                if count.update({
-                    $0 += 1; return $0 > 1
-                }) {
-                    throw .timedOut
-                }
+                if count.increment() > 1 { throw .timedOut }
                 return request
             }
         }

@@ -145,17 +145,23 @@ struct PreviewTests {
 
     @Test("baseline pictures, and requests that want none, have no previews")
     func none() async throws {
+        let test = TestImageCache { $0.decodingThreads = 1 }
         let previews = Box(0)
-        for (body, shows) in [(try whole.jpeg, true), (file, false)] {
-            let task = test.cache.getImage(ImageRequest(url("\(shows)")).with(\.showsPreviews, shows))
-            task.onPreview { _ in previews.update { $0 += 1 } }
+        var tasks: [ImageTask] = []
+        let bodies = [try whole.jpeg, file]
+        for (body, shows) in zip(bodies, [true, false]) {
+            tasks.append(test.cache.getImage(ImageRequest(url("\(shows)")).with(\.showsPreviews, shows)))
+            tasks.last?.onPreview { _ in previews.update { $0 += 1 } }
             let transfer = try await test.transport.nextTransfer()
             transfer.hold(TransferResponse(body: body.dropLast(20)))
             transfer.send(progress: body.count - 20, of: body.count)
-            test.clock.advance(by: .seconds(1))
-            transfer.finish(with: body)
-            _ = try await task.value
         }
+        // The only thread has looked at the bytes of the others when it has made a preview of these.
+        let (last, seen, transfer) = try await asked(test)
+        show(lengths[0], transfer)
+        try await seen.wait { $0 == 1 }
+        for (sent, body) in zip(test.transport.transfers, bodies + [file]) { sent.finish(with: body) }
+        for task in tasks + [last] { _ = try await task.value }
         await test.cache.idle()
         #expect(previews.value == 0)
     }

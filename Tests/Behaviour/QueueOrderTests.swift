@@ -271,28 +271,24 @@ struct QueueOrderTests {
             $0.cachePolicy = .ignoreCache
             $0.eventSinks.append(Observer([.jobs, .attempts]) { event in watch.update { $0.hear(event) } })
         }
-        var state = seed
-        func random(_ count: Int) -> Int {
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return Int(state >> 33) % count
-        }
+        var random = SeededRandom(seed)
         let ends = Box<[Int: Int]>([:])
         var tasks: [DataTask] = []
         var answered = 0
         for number in 0..<600 {
-            let target = url("\(random(12))")
-            switch random(10) {
+            let target = url("\(random.below(12))")
+            switch random.below(10) {
             case 0...4:
-                let task = random(2) == 0 ? test.cache.getData(target) : test.cache.slowGetData(target)
+                let task = random.chance(2) ? test.cache.getData(target) : test.cache.slowGetData(target)
                 task.onEnd { _ in ends.update { $0[number, default: 0] += 1 } }
                 tasks.append(task)
             case 5: test.cache.moveTaskToSlowQueue(target)
-            case 6: if !tasks.isEmpty { tasks[random(tasks.count)].cancel() }
-            case 7: if !tasks.isEmpty { tasks[random(tasks.count)].priority = Priority(Double(random(100)) / 100) }
+            case 6: tasks.randomElement(using: &random)?.cancel()
+            case 7: tasks.randomElement(using: &random)?.priority = Priority(Double(random.below(100)) / 100)
             default:
                 let transfers = test.transport.transfers
                 guard answered < transfers.count else { continue }
-                if random(4) == 0 {
+                if random.chance(4) {
                     transfers[answered].fail(with: .connectionLost)
                 } else {
                     transfers[answered].finish(with: Data())

@@ -33,24 +33,16 @@ struct ResumeLimitTests {
         return found
     }
 
-    @Test("the oldest go when there are more than the limit allows; a larger one than the limit is not kept")
-    func size() async throws {
+    @Test(
+        "the oldest go when there are more than the limit allows; a larger one than the limit is not kept",
+        arguments: [(10_000, ["c", "d"]), (0, [])] as [(Int, [String])])
+    func size(limit: Int, kept: [String]) async throws {
         let (folder, names) = (TemporaryFolder(), ["a", "b", "c", "d"])
-        var test = TestCache(folder: folder) { $0.partialLimit = 10_000 }
+        var test = TestCache(folder: folder) { $0.partialLimit = limit }
         try await begin(names, 4_000, test)
         try await begin(["large"], 10_000, test)
         test = await test.reopened(folder)
-        #expect(try await continued(names + ["large"], test) == ["c", "d"])
-        await test.cache.shutdown()
-    }
-
-    @Test("none is kept with a limit of nothing")
-    func none() async throws {
-        let folder = TemporaryFolder()
-        var test = TestCache(folder: folder) { $0.partialLimit = 0 }
-        try await begin(["a"], 4_000, test)
-        test = await test.reopened(folder)
-        #expect(try await continued(["a"], test).isEmpty)
+        #expect(try await continued(names + ["large"], test) == kept)
         await test.cache.shutdown()
     }
 

@@ -10,7 +10,7 @@ struct RetryTests {
 
     /// A cache whose requests for `/a` all fail, and the seconds at which they are sent.
     private func seconds(
-        _ policy: RetryPolicy, _ steps: [ScriptedTransport.Step] = [.failure(.connectionLost)],
+        _ policy: RetryPolicy?, _ steps: [ScriptedTransport.Step] = [.failure(.connectionLost)],
         at date: ManualDate = ManualDate()
     ) async -> [Double] {
         let journal = Journal()
@@ -72,7 +72,16 @@ struct RetryTests {
         #expect(await seconds(policy) == expected)
     }
 
-    @Test("The default waits at random, up to a bound that doubles each time and has a limit")
+    @Test("By default a failure is tried again three times, within half a second, a second and two")
+    func byDefault() async {
+        let times = await seconds(nil)
+        #expect(times.count == 4)
+        for (wait, bound) in zip(zip(times.dropFirst(), times).map { $0 - $1 }, [0.5, 1, 2]) {
+            #expect((0...bound).contains(wait))
+        }
+    }
+
+    @Test("An exponential back-off waits at random, up to a bound that doubles each time and has a limit")
     func jitter() async {
         var longest = [0.0, 0, 0, 0]
         for _ in 0..<100 {

@@ -214,7 +214,6 @@ struct SharedStepsTests {
         test.cache.moveTaskToSlowQueue(a)
         try await transfer.wait { $0.queue == .slow }
     }
-
 }
 
 private struct Failing: ImageProcessor {

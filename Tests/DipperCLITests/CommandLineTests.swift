@@ -25,21 +25,6 @@ struct CommandLineTests {
         #expect(output.summary["requests", "networkRequests"] == [5, 1])
     }
 
-    @Test("no slow request starts before the last urgent one ended, and slow ones never overlap")
-    func queues() async throws {
-        let urgentURLs = (0..<8).map { dipper.url("/bytes/1000/u\($0)?delay=300") }
-        let slowURLs = (0..<5).flatMap { ["--slow", dipper.url("/bytes/1000/s\($0)?delay=20")] }
-        let arguments = ["get", "--json", "--timeline", dipper.path + "/t.svg"] + urgentURLs + slowURLs
-        #expect(try await dipper.run(arguments).status == 0)
-        let urgent = dipper.server.requests.filter { $0.path.contains("/u") }
-        let slow = dipper.server.requests.filter { $0.path.contains("/s") }.sorted { $0.start < $1.start }
-        #expect(urgent.count == 8 && slow.count == 5)
-        let last = urgent.compactMap(\.end).max()!
-        #expect(slow.allSatisfy { $0.start >= last })
-        for (one, next) in zip(slow, slow.dropFirst()) { #expect(next.start >= one.end!) }
-        #expect(dipper.folder.text("t.svg")?.contains("<svg") == true)
-    }
-
     @Test("a second run with the same cache folder makes no request, and bodies go to files")
     func secondRun() async throws {
         let urls = (0..<6).map { dipper.url("/bytes/\($0 * 1_500)/file.bin?n=\($0)") }

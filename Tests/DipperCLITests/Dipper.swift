@@ -7,7 +7,6 @@ import Testing
 struct Dipper {
     struct Output {
         var status: Int32
-        /// Standard output as it is.
         var data: Data
         var errors: String
         var text: String { String(decoding: data, as: UTF8.self) }
@@ -32,7 +31,6 @@ struct Dipper {
     func url(_ target: String) -> String { server.url(target).absoluteString }
     func file(_ name: String) throws -> Data { try Data(contentsOf: folder.url.appendingPathComponent(name)) }
 
-    /// Runs the tool to its end.
     func run(_ arguments: [String], input: String? = nil) async throws -> Output {
         try await start(arguments, input: input).output()
     }
@@ -81,11 +79,9 @@ enum JSON: Decodable, Hashable, ExpressibleByStringLiteral, ExpressibleByInteger
 }
 
 extension [String: JSON] {
-    /// The values of several fields.
     subscript(_ first: String, _ rest: String...) -> [JSON?] { ([first] + rest).map { self[$0] } }
 }
 
-/// A program while it runs.
 final class Running {
     let process = Process()
     private var input: Pipe?

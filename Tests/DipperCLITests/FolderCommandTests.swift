@@ -68,38 +68,11 @@ struct FolderCommandTests {
         mkdir(directory, 0o755)
         chmod(directory, 0o755)
         let urls = [10, 900, 5_000, 90_000].map { dipper.url("/bytes/\($0)/a") }
-        // Reads of the index make more files while it is open.
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/bin/sh")
-        let command = "umask 000; \"$0\" \"$@\" && cd \"\(directory)\" && find . -mindepth 1 -perm /077"
-        process.arguments = ["-c", command, Dipper.executable.path, "batch", "--cache-dir", directory]
-        let (input, output) = (Pipe(), Pipe())
-        process.standardInput = input
-        process.standardOutput = output
-        try process.run()
-        input.fileHandleForWriting.write(Data((urls.map { "get \($0)\n" }.joined() + "wait\n").utf8))
-        // One line for each call, while the store is open.
-        var text = ""
-        while text.split(separator: "\n").count < urls.count {
-            let data = output.fileHandleForReading.availableData
-            if data.isEmpty { break }
-            text += String(decoding: data, as: UTF8.self)
-        }
-        let open = FileManager.default.subpaths(atPath: directory) ?? []
-        var looked = Set<String>()
-        for name in open {
-            // A file that was being written has its own name by now.
-            let attributes = try? FileManager.default.attributesOfItem(atPath: directory + "/" + name)
-            guard let mode = attributes?[.posixPermissions] as? Int else { continue }
-            looked.insert(name)
-            #expect(mode & 0o077 == 0, "\(name)")
-        }
-        let names = ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm", "dipper-cache", "blobs"]
-        #expect(looked.isSuperset(of: names))
-        try input.fileHandleForWriting.close()
-        let rest = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0 && !rest.contains("./"), "\(rest)")
+        let script = "umask 000; \"$@\" && cd \"$0\" && find . -mindepth 1 -perm /077"
+        let command = ["-c", script, directory, Dipper.executable.path, "prefetch", "--cache-dir", directory]
+        let output = try await Running(URL(fileURLWithPath: "/bin/sh"), command + urls).output()
+        #expect(output.status == 0 && !output.lines.contains { $0.hasPrefix("./") }, "\(output)")
+        #expect(dipper.folder.files.contains("cache/index.sqlite"))
         #expect(try FileManager.default.attributesOfItem(atPath: directory)[.posixPermissions] as? Int == 0o755)
     }
 
@@ -114,29 +87,25 @@ struct FolderCommandTests {
         @Sendable func body(_ number: Int) -> Data {
             Data(repeating: UInt8(truncatingIfNeeded: number), count: 100 + number * 37 % 6_000)
         }
-        let last = try await withThrowingTaskGroup(of: Int.self) { group in
-            group.addTask {
-                var number = 0
-                while !isStopped.value || number < 100 {
-                    try await cache.addDataAndWait(body(number), for: CacheKey("k\(number)"))
-                    if number >= 10, let data = cache.data(for: CacheKey("k\(number - 10)")) {
-                        #expect(data == body(number - 10))
-                    }
-                    number += 1
+        defer { isStopped.update { $0 = true } }
+        let writing = Task<Int, any Error> {
+            var number = 0
+            while !isStopped.value || number < 100 {
+                try await cache.addDataAndWait(body(number), for: CacheKey("k\(number)"))
+                if number >= 10, let data = cache.data(for: CacheKey("k\(number - 10)")) {
+                    #expect(data == body(number - 10))
                 }
-                return number
+                number += 1
             }
-            group.addTask {
-                defer { isStopped.update { $0 = true } }
-                for command in ["verify", "trim --size 100KB", "clear", "verify", "trim --size 50KB"] {
-                    let arguments = command.split(separator: " ").map(String.init)
-                    let output = try await Dipper.run(arguments + ["--cache-dir", directory.path])
-                    #expect(output.status == 0 && output.errors.isEmpty, "\(command): \(output)")
-                }
-                return 0
-            }
-            return try await group.reduce(0, +)
+            return number
         }
+        for command in ["verify", "trim --size 100KB", "clear", "verify", "trim --size 50KB"] {
+            let arguments = command.split(separator: " ").map(String.init)
+            let output = try await Dipper.run(arguments + ["--cache-dir", directory.path])
+            #expect(output.status == 0 && output.errors.isEmpty, "\(command): \(output)")
+        }
+        isStopped.update { $0 = true }
+        let last = try await writing.value
         let more = last..<last + 100
         for number in more { try await cache.addDataAndWait(body(number), for: CacheKey("k\(number)")) }
         for number in more { #expect(cache.data(for: CacheKey("k\(number)")) == body(number)) }

@@ -2,7 +2,6 @@ import Dipper
 import Foundation
 import TestSupport
 
-/// Pictures that tests read.
 enum PictureFiles {
     private static let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
 
@@ -17,7 +16,6 @@ enum PictureFiles {
     static func decode(_ file: String) throws -> Image { try decode(URL(fileURLWithPath: file)) }
     static func decode(_ file: URL) throws -> Image { try CodecRegistry.standard.decode(Data(contentsOf: file)) }
 
-    /// The durations of an animation's frames.
     static func durations(_ image: Image) throws -> [Duration] {
         guard let decoder = try image.animation?.makeFrameDecoder() else { return [] }
         var durations: [Duration] = []

@@ -3,7 +3,6 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A running sample proxy.
 final class Proxy: Sendable {
     /// The address of the proxy, such as `http://127.0.0.1:40000`.
     let address: String
@@ -29,8 +28,7 @@ final class Proxy: Sendable {
         address = try #require(line.split(whereSeparator: \.isWhitespace).last.map(String.init))
     }
 
-    /// Ends it as Ctrl-C does.
-    /// - Returns: its exit status.
+    /// Ends the proxy as Ctrl-C does, and returns its exit status.
     func stop() async -> Int32 {
         process.interrupt()
         // Foundation's own wait runs a loop of events, in which Thread Sanitizer's runtime was seen to crash.
@@ -38,7 +36,6 @@ final class Proxy: Sendable {
         return process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
     }
 
-    /// An answer that a client received from the proxy.
     struct Answer: Sendable {
         var status = 0
         /// The header fields by lower-case name; of several with one name, the last.
@@ -75,7 +72,6 @@ final class Proxy: Sendable {
     }
 }
 
-/// Runs a proxy in front of a server.
 func withProxy(
     _ arguments: [String] = ["--allow-private"], _ body: (Proxy, FaultServer) async throws -> Void
 ) async throws {

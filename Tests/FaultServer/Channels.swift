@@ -1,12 +1,7 @@
+import Glibc
 import NIOCore
 import NIOPosix
 import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Musl
-#endif
 
 /// Starts a server that accepts connections on return, on an event-loop thread of its own.
 func listen(

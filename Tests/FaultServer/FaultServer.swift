@@ -26,7 +26,6 @@ import NIOPosix
 public final class FaultServer: Sendable {
     /// A request that the server has received, with the state of its response.
     public struct Request: Sendable {
-        /// The method, as sent.
         public let method: String
         /// The path without the query, percent-encoded as sent.
         public let path: String
@@ -82,7 +81,6 @@ public final class FaultServer: Sendable {
         }
     }
 
-    /// The TCP port the server listens on.
     public let port: Int
     private let host: String
     private let group: MultiThreadedEventLoopGroup
@@ -98,10 +96,8 @@ public final class FaultServer: Sendable {
     /// Starts a server.
     ///
     /// - Parameters:
-    ///   - host: the address to listen on.
     ///   - port: the TCP port to listen on; 0 takes a free one.
     ///   - files: the files to serve, by path, such as `/photo.jpg`.
-    /// - Throws: NIO's error if the address cannot be bound.
     public static func start(
         host: String = "127.0.0.1", port: Int = 0, files: [String: Data] = [:]
     ) async throws -> FaultServer {
@@ -117,8 +113,6 @@ public final class FaultServer: Sendable {
         return FaultServer(host, port, group, log)
     }
 
-    /// Returns the url of a resource of this server.
-    ///
     /// - Parameter pathAndQuery: path and query, with the leading slash and already percent-encoded.
     public func url(_ pathAndQuery: String) -> URL {
         guard let url = URL(string: "http://\(host):\(port)\(pathAndQuery)") else {
@@ -130,7 +124,7 @@ public final class FaultServer: Sendable {
     /// All requests since the start or the last ``resetLog()``, in order of arrival.
     public var requests: [Request] { log.record.requests }
 
-    /// Returns the requests whose path (without the query) equals `path`, in order of arrival.
+    /// Returns the requests with a path, which is without the query, in order of arrival.
     public func requests(to path: String) -> [Request] { requests.filter { $0.path == path } }
 
     /// Waits until the log holds `count` requests. All waits return early when the task is cancelled or the server

@@ -72,7 +72,6 @@ public final class RawServer: Sendable {
         var wasLeft = false
     }
 
-    /// The TCP port the server listens on.
     public let port: Int
     private let host: String
     private let group: MultiThreadedEventLoopGroup
@@ -88,11 +87,9 @@ public final class RawServer: Sendable {
     /// Starts a server on a free port.
     ///
     /// - Parameters:
-    ///   - host: the address to listen on.
     ///   - greeting: the steps for each new connection, before its first request.
     ///   - script: returns the steps for a request; after the last step the server handles the next request of the
     ///     connection.
-    /// - Throws: NIO's error if the address cannot be bound.
     public static func start(
         host: String = "127.0.0.1", greeting: [RawStep] = [],
         script: @escaping @Sendable (Request) -> [RawStep] = { _ in [] }
@@ -104,8 +101,6 @@ public final class RawServer: Sendable {
         return RawServer(host, port, group, log)
     }
 
-    /// Returns the url of a resource of this server as text.
-    ///
     /// - Parameter pathAndQuery: path and query, with the leading slash and already percent-encoded.
     public func url(_ pathAndQuery: String, scheme: String = "http") -> String {
         "\(scheme)://\(host):\(port)\(pathAndQuery)"

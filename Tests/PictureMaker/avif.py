@@ -11,10 +11,6 @@ from golden import exif, floating, folder, moving, photo, save_goldens, soft_alp
 OUT = folder("avif")
 
 
-def srgb_light(v):
-    return numpy.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
-
-
 def video_light(v):
     return numpy.where(v < 0.081, v / 4.5, ((v + 0.099) / 1.099) ** (1 / 0.45))
 
@@ -58,7 +54,7 @@ for orientation in range(1, 9):
     save(f"orientation-{orientation}", photo("coffee-cup.jpg", (24, 17)), exif=exif(orientation))
 encode("ten-bits", coffee, "-d", "10")
 encode("twelve-bits-alpha", soft_alpha(coffee), "-d", "12", "-y", "420")
-encode("p3", coffee, "--cicp", "12/13/6", change=lambda picture: into_srgb(picture, profiles.P3, srgb_light))
+encode("p3", coffee, "--cicp", "12/13/6", change=lambda picture: into_srgb(picture, profiles.P3, profiles.linear))
 encode("bt2020", coffee, "-d", "10", "--cicp", "9/14/9",
        change=lambda picture: into_srgb(picture, profiles.BT2020, video_light))
 encode("pq", coffee, "-d", "10", "--cicp", "9/16/9", change=None)

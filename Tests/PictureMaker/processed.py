@@ -4,7 +4,7 @@ import os
 import numpy as np
 from PIL import Image
 from golden import folder, photo, save_golden, soft_alpha
-from profiles import srgb
+from profiles import linear, srgb
 
 OUT = folder("processed")
 SIZE = (40, 30)
@@ -99,7 +99,6 @@ def coverage(width, height, radius, corners, inset=0.0):
 ALL = ("tl", "tr", "bl", "br")
 save("round", photograph * coverage(40, 30, 10, ALL))
 save("round-some", over(soft * coverage(40, 30, 20.5, ("tl", "br")), color(0x204060)))
-save("round-points", photograph * coverage(40, 30, 5, ALL))
 save("circle", photograph[:, 5:35] * coverage(30, 30, 15, ALL))
 
 
@@ -129,8 +128,7 @@ def luma(colors):
 
 
 def controlled(pixels, brightness=0.0, contrast=1.0, saturation=1.0, exposure=0.0):
-    c = straight(pixels)
-    c = srgb(np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) * 2 ** exposure)
+    c = srgb(linear(straight(pixels)) * 2 ** exposure)
     grey = luma(c)
     c = grey + (c - grey) * saturation
     c = (c - 0.5) * contrast + 0.5

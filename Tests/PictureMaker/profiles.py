@@ -24,6 +24,10 @@ def srgb(linear):
     return numpy.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
+def linear(v):
+    return numpy.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
+
+
 def fixed(*values):
     return b"".join(struct.pack(">i", round(value * 65536)) for value in values)
 
@@ -37,9 +41,8 @@ def gamma(value):
 
 
 def srgb_curve():
-    x = numpy.linspace(0, 1, 256)
-    y = numpy.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
-    return b"curv\0\0\0\0" + struct.pack(">I", 256) + (y * 65535).round().astype(">u2").tobytes()
+    values = linear(numpy.linspace(0, 1, 256))
+    return b"curv\0\0\0\0" + struct.pack(">I", 256) + (values * 65535).round().astype(">u2").tobytes()
 
 
 def profile(name, kind, space, connection, tags):

@@ -13,7 +13,7 @@ struct Expectation {
     /// - With a size limit any entry may be missing.
     static func all(_ recording: Recording, cut: Int) -> [String: Expectation] {
         var all: [String: Expectation] = [:]
-        for key in recording.keys { all[key] = Expectation() }
+        for case .writing(let key, _, _) in recording.notes { all[key] = Expectation() }
         for step in recording.steps[..<cut] {
             guard case .mark(let number) = step else { continue }
             switch recording.notes[number] {

@@ -5,12 +5,11 @@ import TortureSupport
 ///
 /// `DiskState.swift` defines these states, `Expectation.swift` the entries that must then be found.
 ///
-///     PowerCut [--states N] [--seed N] [--folder FOLDER] [--without records|index|folders]
+///     PowerCut [--states N] [--seed N] [--folder FOLDER]
 ///     PowerCut --replay FOLDER/RECORDING --state N
 ///
-/// `--without` simulates a store that does not flush its records, its index or its folders; many of its states must be
-/// found wrong. A wrong state is kept in FOLDER together with its recording; the second form builds that state again
-/// from the recording and opens it.
+/// A wrong state is kept in FOLDER together with its recording; the second form builds that state again from the
+/// recording and opens it.
 @main
 struct PowerCut {
     private static let statesOfWorkload = 50
@@ -18,12 +17,11 @@ struct PowerCut {
     private let states: Int
     private let seed: UInt64
     private let folder: URL
-    private let without: Recording.Flushed?
 
     static func main() async throws {
         let options = Options(
             usage: """
-                PowerCut [--states N] [--seed N] [--folder FOLDER] [--without records|index|folders]
+                PowerCut [--states N] [--seed N] [--folder FOLDER]
                        PowerCut --replay FOLDER/RECORDING --state N
                 """)
         let program = PowerCut(options)
@@ -37,9 +35,6 @@ struct PowerCut {
         states = options["--states"] ?? 10_000
         seed = options["--seed"] ?? UInt64.random(in: 0..<1_000_000)
         folder = URL(fileURLWithPath: options["--folder"] ?? ".run/powercut")
-        let flushed: String? = options["--without"]
-        without = flushed.flatMap { Recording.Flushed(rawValue: $0) }
-        if flushed != nil, without == nil { exit(64) }
     }
 
     /// A folder in memory where possible, because nothing here depends on a real device.
@@ -109,7 +104,7 @@ struct PowerCut {
                 throw UnknownCall(name: "the recording does not tell how \(path) came about")
             }
         }
-        return without.map { recording.without($0) } ?? recording
+        return recording
     }
 
     private func open(_ recording: Recording, _ number: Int) async throws -> (problems: [String], continued: Int) {

@@ -23,37 +23,6 @@ struct Recording: Codable {
     var served: [String: UInt64] = [:]
     /// Calls that failed without an expected reason.
     var failures: [String] = []
-
-    /// The files and folders that a store flushes.
-    enum Flushed: String {
-        case records, index, folders
-    }
-
-    /// Returns the recording of a store that does not flush some of its files or folders; the check must find its
-    /// errors.
-    func without(_ flushed: Flushed) -> Recording {
-        var kinds: [Int: Flushed] = [1: .folders]
-        var copy = self
-        for step in steps {
-            switch step {
-            case .create(let file, let place): kinds[file] = place.name.hasPrefix("index.") ? .index : .records
-            case .makeFolder(let folder, _): kinds[folder] = .folders
-            default: break
-            }
-        }
-        copy.steps = steps.filter { step in
-            if case .flush(let object) = step { kinds[object] != flushed } else { true }
-        }
-        return copy
-    }
-
-    /// The keys that were written.
-    var keys: Set<String> {
-        Set(
-            notes.compactMap { note in
-                if case .writing(let key, _, _) = note { key } else { nil }
-            })
-    }
 }
 
 /// The numbered notes of a workload, whose places in the log of writes are marked.
@@ -63,9 +32,7 @@ final class Notebook: Sendable {
     /// Whether the cache has a size limit, so that entries may be evicted at any time.
     let isLimited: Bool
 
-    init(isLimited: Bool) {
-        self.isLimited = isLimited
-    }
+    init(isLimited: Bool) { self.isLimited = isLimited }
 
     /// Records a call that failed without an expected reason.
     func fail(_ text: String) { failed.withLock { $0.append(text) } }

@@ -87,7 +87,6 @@ struct StateCheck {
         return ["counted \(counted.0) entries, \(counted.1) bytes; \(report)"]
     }
 
-    /// Checks that the store accepts new entries.
     private func write(_ cache: DataCache) async -> [String] {
         var problems: [String] = []
         for size in [100, 9_000] {

@@ -56,7 +56,6 @@ struct Workload {
         if !isExplained { notebook.fail("\(key) fails: \(error)") }
     }
 
-    /// Changes some keys at once.
     private func change(
         _ cache: DataCache, _ notebook: Notebook, _ server: BreakingServer, _ version: inout UInt64,
         _ random: inout SeededRandom

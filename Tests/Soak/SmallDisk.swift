@@ -18,7 +18,6 @@ final class SmallDisk {
         try? FileManager.default.removeItem(at: folder)
     }
 
-    /// Fills the file system.
     func fill() {
         guard isMounted else { return }
         let file = open(ballast.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)

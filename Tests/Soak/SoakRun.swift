@@ -191,7 +191,6 @@ final class SoakRun {
         }
     }
 
-    /// Makes a random change to the stores.
     private func change() {
         let one = url("/bytes/3000/\(numbers.below(300))")
         switch numbers.below(12) {

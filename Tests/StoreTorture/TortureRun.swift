@@ -2,7 +2,6 @@ import FaultServer
 import Foundation
 import TortureSupport
 
-/// The rounds and their results.
 final class TortureRun {
     private let folder: URL
     private let processes: Int

@@ -93,8 +93,6 @@ struct Worker {
         }
     }
 
-    /// Logs a failed call.
-    ///
     /// Where other processes remove entries or bytes of the index are flipped, a durable entry may be removed before it
     /// is written. Every other failure is a problem.
     private func failed(_ key: String, _ request: DataRequest, _ error: DipperError) {

@@ -83,13 +83,10 @@ struct WriteLedger {
     }
 }
 
-/// Writes the log of a process.
 final class LedgerFile: Sendable {
     private let file: Int32
 
-    init(_ log: URL) {
-        file = open(log.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-    }
+    init(_ log: URL) { file = open(log.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600) }
 
     deinit { close(file) }
 
@@ -98,6 +95,5 @@ final class LedgerFile: Sendable {
         if write(file, bytes, bytes.count) != bytes.count { exit(74) }
     }
 
-    /// Logs a problem.
     func complain(_ text: String) { note("! \(text.replacing("\n", with: " "))") }
 }

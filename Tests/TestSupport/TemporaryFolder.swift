@@ -4,8 +4,26 @@ package import Foundation
 package final class TemporaryFolder: Sendable {
     package let url: URL
 
+    /// The folder of all folders of this process, which is deleted when the process ends: a cache that writes after
+    /// its own folder has been deleted makes it anew. Those that killed processes have left are deleted as well.
+    private static let parent: URL = {
+        let (all, prefix) = (FileManager.default.temporaryDirectory, "dipper-tests-")
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: all.path)) ?? [] {
+            guard name.hasPrefix(prefix), let owner = pid_t(name.dropFirst(prefix.count)), kill(owner, 0) != 0,
+                errno == ESRCH
+            else { continue }
+            try? FileManager.default.removeItem(at: all.appendingPathComponent(name))
+        }
+        let parent = all.appendingPathComponent("\(prefix)\(getpid())")
+        // Other users may pass through it, such as the workers of a server.
+        try? FileManager.default.createDirectory(
+            at: parent, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o755])
+        atexit { _ = try? FileManager.default.removeItem(at: TemporaryFolder.parent) }
+        return parent
+    }()
+
     package init() {
-        url = FileManager.default.temporaryDirectory.appendingPathComponent("dipper-\(UUID().uuidString)")
+        url = Self.parent.appendingPathComponent(UUID().uuidString)
         try? FileManager.default.createDirectory(
             at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     }

@@ -1,13 +1,10 @@
 import Foundation
 
-/// A process started by a test program.
 public struct Child: Sendable {
     public let process: pid_t
 
     /// Starts this program again, with other arguments.
-    public init?(again arguments: [String]) {
-        self.init("/proc/self/exe", arguments)
-    }
+    public init?(again arguments: [String]) { self.init("/proc/self/exe", arguments) }
 
     public init?(_ program: String, _ arguments: [String]) {
         var texts = Self.copies([program] + arguments)

@@ -2,9 +2,7 @@
 public struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
-    public init(_ seed: UInt64) {
-        state = seed
-    }
+    public init(_ seed: UInt64) { state = seed }
 
     public mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
@@ -14,12 +12,9 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
         return word ^ (word &>> 31)
     }
 
-    /// Returns a number from zero up to, but not including, `count`.
     public mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &self) }
 
-    /// Returns `true` in one of `count` cases.
-    public mutating func oneIn(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
+    public mutating func oneIn(_ count: Int) -> Bool { below(count) == 0 }
 
-    /// Returns `true` with the given probability.
     public mutating func chance(_ probability: Double) -> Bool { Double.random(in: 0..<1, using: &self) < probability }
 }

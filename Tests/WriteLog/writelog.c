@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 /* The functions below replace those of the C library in the whole process, including libsqlite3. During a recording,
@@ -91,17 +90,11 @@ static uint64_t folder_of(int base, const char *path, const char **name) {
     return fstatat(base, folder, &status, 0) == 0 ? number_of(&status) : 0;
 }
 
-static void note_write(uint64_t object, off_t offset, const struct iovec *parts, int part_count, size_t size) {
+static void note_write(uint64_t object, off_t offset, const void *bytes, size_t size) {
     struct write_log_step *step = add(WRITE_LOG_WRITE, object);
-    uint8_t *bytes = malloc(size ? size : 1);
-    if (!bytes) abort();
-    size_t done = 0;
-    for (int i = 0; i < part_count && done < size; i++) {
-        size_t taken = parts[i].iov_len < size - done ? parts[i].iov_len : size - done;
-        memcpy(bytes + done, parts[i].iov_base, taken);
-        done += taken;
-    }
-    step->bytes = bytes;
+    void *copy = malloc(size);
+    if (!copy) abort();
+    step->bytes = memcpy(copy, bytes, size);
     step->size = size;
     step->offset = (uint64_t)offset;
 }
@@ -144,19 +137,19 @@ static int opened(int base, const char *path, int flags, mode_t mode) {
 
 static mode_t mode_of(int flags, va_list list) { return flags & (O_CREAT | O_TMPFILE) ? va_arg(list, mode_t) : 0; }
 
-#define OPEN(name, ...)                                                                                                 \
+#define OPEN(...)                                                                                                       \
     va_list list;                                                                                                       \
     va_start(list, flags);                                                                                              \
     mode_t mode = mode_of(flags, list);                                                                                 \
     va_end(list);                                                                                                       \
     return opened(__VA_ARGS__, path, flags, mode);
 
-int open(const char *path, int flags, ...) { OPEN(open, AT_FDCWD) }
-int open64(const char *path, int flags, ...) { OPEN(open64, AT_FDCWD) }
-int openat(int base, const char *path, int flags, ...) { OPEN(openat, base) }
-int openat64(int base, const char *path, int flags, ...) { OPEN(openat64, base) }
+int open(const char *path, int flags, ...) { OPEN(AT_FDCWD) }
+int open64(const char *path, int flags, ...) { OPEN(AT_FDCWD) }
+int openat(int base, const char *path, int flags, ...) { OPEN(base) }
+int openat64(int base, const char *path, int flags, ...) { OPEN(base) }
 
-static ssize_t written(int file, const struct iovec *parts, int part_count, off_t offset, int is_positioned) {
+static ssize_t written(int file, const void *bytes, size_t size, off_t offset, int is_positioned) {
     uint64_t object = 0;
     int holds = 0;
     if (atomic_load(&is_recording)) {
@@ -169,31 +162,21 @@ static ssize_t written(int file, const struct iovec *parts, int part_count, off_
     off_t place = offset;
     if (holds && !is_positioned)
         place = lseek(file, 0, fcntl(file, F_GETFL) & O_APPEND ? SEEK_END : SEEK_CUR);
-    ssize_t result = is_positioned ? syscall(SYS_pwritev, file, parts, part_count, offset, 0)
-                                   : syscall(SYS_writev, file, parts, part_count);
+    ssize_t result = is_positioned ? syscall(SYS_pwrite64, file, bytes, size, offset)
+                                   : syscall(SYS_write, file, bytes, size);
     int error = errno;
     if (holds) {
-        if (result > 0) note_write(object, place, parts, part_count, (size_t)result);
+        if (result > 0) note_write(object, place, bytes, (size_t)result);
         pthread_mutex_unlock(&lock);
     }
     errno = error;
     return result;
 }
 
-ssize_t write(int file, const void *bytes, size_t size) {
-    if (!atomic_load(&is_recording)) return syscall(SYS_write, file, bytes, size);
-    struct iovec part = {(void *)bytes, size};
-    return written(file, &part, 1, 0, 0);
-}
-ssize_t pwrite(int file, const void *bytes, size_t size, off_t offset) {
-    struct iovec part = {(void *)bytes, size};
-    return written(file, &part, 1, offset, 1);
-}
+/* Neither the store nor SQLite writes by writev: PowerCut fails if the recording lacks bytes of a file. */
+ssize_t write(int file, const void *bytes, size_t size) { return written(file, bytes, size, 0, 0); }
+ssize_t pwrite(int file, const void *bytes, size_t size, off_t offset) { return written(file, bytes, size, offset, 1); }
 ssize_t pwrite64(int file, const void *bytes, size_t size, off_t offset) { return pwrite(file, bytes, size, offset); }
-ssize_t writev(int file, const struct iovec *parts, int part_count) { return written(file, parts, part_count, 0, 0); }
-ssize_t pwritev(int file, const struct iovec *parts, int part_count, off_t offset) {
-    return written(file, parts, part_count, offset, 1);
-}
 
 static int truncated(int file, off_t size) {
     if (!atomic_load(&is_recording)) return (int)syscall(SYS_ftruncate, file, size);
@@ -219,28 +202,26 @@ static int flushed(int file, long call) {
 int fsync(int file) { return flushed(file, SYS_fsync); }
 int fdatasync(int file) { return flushed(file, SYS_fdatasync); }
 
-int mkdirat(int base, const char *path, mode_t mode) {
-    if (!atomic_load(&is_recording)) return (int)syscall(SYS_mkdirat, base, path, mode);
-    pthread_mutex_lock(&lock);
-    int result = (int)syscall(SYS_mkdirat, base, path, mode), error = errno;
+/* Ends a call that has made a file or a folder if its result is 0. */
+static int made(enum write_log_kind kind, int base, const char *path, int result) {
+    int error = errno;
     const char *name;
     struct stat status;
     uint64_t folder = folder_of(base, path, &name);
-    if (result == 0 && folder && fstatat(base, path, &status, 0) == 0)
-        add_name(WRITE_LOG_MAKE_FOLDER, remember(&status), folder, name);
+    if (result == 0 && folder && fstatat(base, path, &status, 0) == 0) add_name(kind, remember(&status), folder, name);
     return unlocked(result, error);
+}
+
+int mkdirat(int base, const char *path, mode_t mode) {
+    if (!atomic_load(&is_recording)) return (int)syscall(SYS_mkdirat, base, path, mode);
+    pthread_mutex_lock(&lock);
+    return made(WRITE_LOG_MAKE_FOLDER, base, path, (int)syscall(SYS_mkdirat, base, path, mode));
 }
 
 int mknodat(int base, const char *path, mode_t mode, dev_t device) {
     if (!atomic_load(&is_recording)) return (int)syscall(SYS_mknodat, base, path, mode, device);
     pthread_mutex_lock(&lock);
-    int result = (int)syscall(SYS_mknodat, base, path, mode, device), error = errno;
-    const char *name;
-    struct stat status;
-    uint64_t folder = folder_of(base, path, &name);
-    if (result == 0 && folder && fstatat(base, path, &status, 0) == 0)
-        add_name(WRITE_LOG_CREATE, remember(&status), folder, name);
-    return unlocked(result, error);
+    return made(WRITE_LOG_CREATE, base, path, (int)syscall(SYS_mknodat, base, path, mode, device));
 }
 
 int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }

@@ -3,8 +3,10 @@ import DipperData
 extension AnimatedImage {
     /// Calls a closure with each frame when it is due, and with the number of the frame, from 0. See ``AnimatedImage``.
     @discardableResult
-    public func onFrame(_ body: @escaping @Sendable (Image, _ index: Int) -> Void) -> AnimatedImage {
-        add { $0.frame.append(body) }
+    public func onFrame(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image, _ index: Int) -> Void
+    ) -> AnimatedImage {
+        add { $0.frame.append(onItsActor(body)) }
     }
 
     /// Calls a closure when the first frames are decoded, just before the first one is shown; once for each start.
@@ -13,8 +15,10 @@ extension AnimatedImage {
     /// player.onPrepared { bar.hide() }
     /// ```
     @discardableResult
-    public func onPrepared(_ body: @escaping @Sendable () -> Void) -> AnimatedImage {
-        add { $0.prepared.append(body) }
+    public func onPrepared(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
+    ) -> AnimatedImage {
+        add { $0.prepared.append(onItsActor(body)) }
     }
 
     /// Calls a closure each time all frames have been shown, with the number of times so far.
@@ -23,8 +27,10 @@ extension AnimatedImage {
     /// player.onLoop { count in banner.show("shown \(count) times") }
     /// ```
     @discardableResult
-    public func onLoop(_ body: @escaping @Sendable (_ count: Int) -> Void) -> AnimatedImage {
-        add { $0.looped.append(body) }
+    public func onLoop(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ count: Int) -> Void
+    ) -> AnimatedImage {
+        add { $0.looped.append(onItsActor(body)) }
     }
 
     /// Calls a closure when the last frame has been shown for its duration. No hook is called afterwards.
@@ -34,15 +40,19 @@ extension AnimatedImage {
     ///     .onFail { error in banner.show("\(error)") }
     /// ```
     @discardableResult
-    public func onFinish(_ body: @escaping @Sendable () -> Void) -> AnimatedImage {
-        add { $0.finished.append(body) }
+    public func onFinish(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void
+    ) -> AnimatedImage {
+        add { $0.finished.append(onItsActor(body)) }
     }
 
-    /// Calls a closure if a frame cannot be decoded or processed, after the frame before it has been shown for its
-    /// duration. No hook is called afterwards. See ``onFinish(_:)``.
+    /// Calls a closure if a frame cannot be processed or is too large, or if not even the first can be decoded, after the
+    /// frame before it has been shown for its duration. No hook is called afterwards. See ``onFinish(_:)``.
     @discardableResult
-    public func onFail(_ body: @escaping @Sendable (DipperError) -> Void) -> AnimatedImage {
-        add { $0.failed.append(body) }
+    public func onFail(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (DipperError) -> Void
+    ) -> AnimatedImage {
+        add { $0.failed.append(onItsActor(body)) }
     }
 
     /// A stream of the frames as they are due. A reader that is late receives only the newest. The stream begins with

@@ -36,7 +36,7 @@ public final class AnimatedImage: Sendable {
         case paused
         /// All frames have been shown as often as wanted.
         case finished
-        /// A frame could not be decoded or processed. The frame before it stays.
+        /// A frame could not be processed or is too large, or the first could not be decoded. The frame before it stays.
         case failed(DipperError)
     }
 

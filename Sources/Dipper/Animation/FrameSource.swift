@@ -77,7 +77,7 @@ final class FrameSource: @unchecked Sendable {
             }
             let context = ProcessingContext(limits: limits, isCancelled: isCancelled)
             var image = frame.image.at(scale: scale)
-            for processor in processors { image = try processor.process(image, context) }
+            for processor in processors { image = try context.apply(processor, to: image) }
             image.animation = nil
             return .frame(image, delay: frame.duration)
         } catch {

@@ -5,7 +5,7 @@ import Synchronization
 /// The connection between a cache and one display, which shows the newest picture that was set and no other.
 ///
 /// ```swift
-/// let binding = ImageBinding(view, queue: .custom { work in loop.runWhenIdle(work) })
+/// let binding = ImageBinding(view)
 /// binding.setImage(url, placeholder: .color(.clear))
 /// ```
 ///
@@ -15,7 +15,7 @@ import Synchronization
 /// call is urgent again (``willAppear()``).
 public final class ImageBinding: Sendable {
     /// A closure that receives the result of a picture that was set, once.
-    public typealias Completion = @Sendable (Result<ImageResponse, DipperError>) -> Void
+    public typealias Completion = @Sendable @isolated(any) (Result<ImageResponse, DipperError>) -> Void
 
     // The display is used on its own queue alone.
     private struct Target: @unchecked Sendable {
@@ -26,8 +26,10 @@ public final class ImageBinding: Sendable {
         var state: DisplayState
         var request: ImageRequest?
         var options: DisplayOptions
-        var completion: Completion?
+        var completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
         var task: ImageTask?
+        /// The call that was made for the picture that is being set; `nil` while no picture is being set.
+        var begun: ImageTask??
         var player: AnimatedImage?
         /// The number of the latest call. News of earlier calls is ignored.
         var token = 0
@@ -63,11 +65,11 @@ public final class ImageBinding: Sendable {
     /// - Parameters:
     ///   - display: the display that shows the pictures.
     ///   - cache: the cache that loads the pictures.
-    ///   - queue: the serial queue on which the display is called; for a widget, a `CallbackQueue.custom` that adds an
-    ///     idle call to the loop of the user interface.
+    ///   - queue: the serial queue on which the display is called: the main queue for a display that belongs to the main
+    ///     actor; for a widget of another loop, a `CallbackQueue.custom` that adds an idle call to that loop.
     ///   - options: the options for pictures that are set without options.
     public init(
-        _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue,
+        _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue = .main,
         options: DisplayOptions = DisplayOptions()
     ) {
         target = Target(display: display)
@@ -104,19 +106,22 @@ public final class ImageBinding: Sendable {
     ///   - request: the request for the picture; `nil` for no picture, which shows the placeholder.
     ///   - placeholder: the content that is shown until the picture is there.
     ///   - options: the options; `nil` for those of the binding.
-    ///   - completion: called once, on the display's queue, with the picture or the error: `DipperError.replaced` if
+    ///   - completion: called once, on the display's queue or on its own actor, with the picture or the error: `DipperError.replaced` if
     ///     another picture was set meanwhile, `DipperError.noSource` if there was no request.
+    /// - Returns: the call that loads the picture; `nil` if there is none.
+    @discardableResult
     public func setImage(
         _ request: ImageRequest?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
-        then completion: Completion? = nil
-    ) {
-        set(request, placeholder, options ?? self.options, presence, completion)
+        @_inheritActorContext then completion: Completion? = nil
+    ) -> ImageTask? {
+        set(request, placeholder, options ?? self.options, presence, completion.map(onItsActor))
     }
 
+    @discardableResult
     func set(
         _ request: ImageRequest?, _ placeholder: Placeholder?, _ options: DisplayOptions,
-        _ presence: DisplayState.Presence, _ completion: Completion?
-    ) {
+        _ presence: DisplayState.Presence, _ completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
+    ) -> ImageTask? {
         let request = request?.with(\.callbackQueue, queue)
         let policy = request.map { cache.data.policy(of: $0.data) } ?? .useCache
         var glimpse: Image?
@@ -137,24 +142,27 @@ public final class ImageBinding: Sendable {
         }
         old.completion?(.failure(.replaced))
         // The completion may have set another picture.
-        guard link.withLock({ $0.setting == setting }) else { return }
+        guard link.withLock({ $0.setting == setting }) else { return nil }
+        link.withLock { $0.begun = .some(nil) }
         change {
             $0.set(
                 isWanted: request != nil, placeholder, options, presence,
                 mayGlimpse: policy == .useCache || policy == .cacheOnly, glimpse: glimpse)
         }
+        return link.withLock { exchange(&$0.begun, with: nil) } ?? nil
     }
 
-    /// Shows the picture of a URL in place of the present content, with the cache's default options for the request.
+    /// Shows the picture of a URL, which may be text, in place of the present content; without a URL, the placeholder.
     ///
     /// ```swift
-    /// binding.setImage(url, options: DisplayOptions().with(\.loadsFromDiskAtOnce, true))
+    /// binding.setImage(photo.url, options: DisplayOptions().with(\.loadsFromDiskAtOnce, true))
     /// ```
+    @discardableResult
     public func setImage(
-        _ url: URL, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
-        then completion: Completion? = nil
-    ) {
-        setImage(ImageRequest(url), placeholder: placeholder, options: options, then: completion)
+        _ source: (some ImageRequestConvertible)?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
+        @_inheritActorContext then completion: Completion? = nil
+    ) -> ImageTask? {
+        setImage(source?.imageRequest, placeholder: placeholder, options: options, then: completion)
     }
 
     /// Shows the picture of a request, and returns when it is shown. May be called from any task.
@@ -337,6 +345,7 @@ public final class ImageBinding: Sendable {
             }
         let (token, old) = link.withLock { link in
             link.token += 1
+            if link.begun != nil { link.begun = task }
             return (link.token, exchange(&link.task, with: task))
         }
         if let answer = task.answer {

@@ -232,8 +232,10 @@ public final class ImageTask: FetchTask {
     ///     .then { image in view.show(image) }
     /// ```
     @discardableResult
-    public func onPreview(_ body: @escaping @Sendable (Image) -> Void) -> ImageTask {
-        if feed.news.add(preview: body, on: callbackQueue, { self.flush() }) { flush() }
+    public func onPreview(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Image) -> Void
+    ) -> ImageTask {
+        if feed.news.add(preview: onItsActor(body), on: callbackQueue, { self.flush() }) { flush() }
         return self
     }
 

@@ -2,7 +2,7 @@ extension ImageProcessors {
     /// A processor that is a closure.
     ///
     /// ```swift
-    /// let left = ImageProcessors.Custom("left half") { image, context throws(DipperError) in
+    /// let left = ImageProcessors.Custom("left half") { image, context in
     ///     let half = ImageProcessors.Crop(width: image.width / 2, height: image.height, anchor: .left)
     ///     return try half.process(image, context)
     /// }
@@ -13,7 +13,7 @@ extension ImageProcessors {
         public let identifier: String
         /// Whether the result depends on ``Image/scale``.
         public let usesScale: Bool
-        private let body: @Sendable (Image, ProcessingContext) throws(DipperError) -> Image
+        private let body: @Sendable (Image, ProcessingContext) throws -> Image
 
         /// Creates a processor from a closure.
         /// - Parameters:
@@ -24,7 +24,7 @@ extension ImageProcessors {
         ///     animation.
         public init(
             _ identifier: String, usesScale: Bool = false,
-            _ body: @escaping @Sendable (Image, ProcessingContext) throws(DipperError) -> Image
+            _ body: @escaping @Sendable (Image, ProcessingContext) throws -> Image
         ) {
             self.identifier = "custom(\(identifier))"
             self.usesScale = usesScale
@@ -33,7 +33,7 @@ extension ImageProcessors {
 
         /// Returns the picture that the closure makes.
         /// - Throws: what the closure throws.
-        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+        public func process(_ image: Image, _ context: ProcessingContext) throws -> Image {
             try body(image, context)
         }
     }

@@ -158,7 +158,7 @@ extension ImageProcessor where Self == ImageProcessors.Custom {
     /// Returns an ``ImageProcessors/Custom`` processor for a closure that the identifier names.
     public static func custom(
         _ identifier: String, usesScale: Bool = false,
-        _ body: @escaping @Sendable (Image, ProcessingContext) throws(DipperError) -> Image
+        _ body: @escaping @Sendable (Image, ProcessingContext) throws -> Image
     ) -> Self {
         Self(identifier, usesScale: usesScale, body)
     }

@@ -31,8 +31,9 @@ public protocol ImageProcessor: Sendable {
     /// If the caller passes an animated picture directly to one of the package's processors, the result is a still of
     /// the first frame, or the picture itself if the processor changes nothing. An ``ImageProcessors/Chain``, even of
     /// one processor, keeps the animation, and so do requests.
-    /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`.
-    func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image
+    /// - Throws: `DipperError.processingFailed`, `DipperError.imageTooLarge`, `DipperError.cancelled`. Any other error
+    ///   counts as `DipperError.processingFailed`. The cache adds the identifier to the detail of the error.
+    func process(_ image: Image, _ context: ProcessingContext) throws -> Image
 }
 
 extension ImageProcessor {
@@ -65,13 +66,18 @@ public struct ProcessingContext: Sendable {
 
     /// Applies one processor of a chain.
     func apply(_ processor: any ImageProcessor, to image: Image) throws(DipperError) -> Image {
-        guard let end = onStep?(processor) else { return try processor.process(image, self) }
-        do throws(DipperError) {
+        let end = onStep?(processor)
+        do {
             let result = try processor.process(image, self)
-            end(nil)
+            end?(nil)
             return result
         } catch {
-            end(error)
+            var error = DipperError(error, as: .processingFailed)
+            if !error.isCancelled {
+                let reason = error.detail.map { ": \($0)" } ?? ""
+                error = error.with(detail: processor.identifier + reason)
+            }
+            end?(error)
             throw error
         }
     }

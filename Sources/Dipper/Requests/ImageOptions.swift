@@ -127,6 +127,20 @@ public struct ImageOptions: Sendable {
         return all
     }
 
+    /// Whether the options have no closure, queue or cache.
+    private var isComparable: Bool {
+        serializer == nil && imageModifier == nil && processingQueue == nil && originals == nil
+    }
+
+    /// Returns whether these are the same options, as far as that can be told.
+    func isEqual(to other: ImageOptions) -> Bool {
+        isComparable && other.isComparable && processors?.map(\.identifier) == other.processors?.map(\.identifier)
+            && scale == other.scale && firstFrameOnly == other.firstFrameOnly
+            && preloadsFrames == other.preloadsFrames && allowsPartial == other.allowsPartial
+            && showsPreviews == other.showsPreviews && keepsOriginal == other.keepsOriginal
+            && prefetchesToMemory == other.prefetchesToMemory
+    }
+
     /// A reference to options, which keeps requests small.
     final class Box: Sendable {
         let options: ImageOptions

@@ -143,6 +143,18 @@ public struct ImageRequest: Sendable {
     }
 }
 
+extension ImageRequest: Hashable {
+    /// Returns whether two requests ask for the same picture in the same way.
+    ///
+    /// Processors are compared by their identifiers. Closures, queues and caches cannot be compared: requests that have
+    /// any are equal only if one is a copy of the other in that respect.
+    public static func == (a: Self, b: Self) -> Bool {
+        a.data == b.data && (a.box === b.box || a.options.isEqual(to: b.options))
+    }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(data) }
+}
+
 extension ImageRequest: RedactedStringConvertible {
     /// The URL or key without secrets, the names of the header fields, and the processors.
     public var description: String {

@@ -11,26 +11,27 @@ import Foundation
 ///     .with(\.serializer, .png)       // without loss, even if the original is JPEG
 /// ```
 public struct ImageSerializer: Sendable {
-    private let body: @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data
+    private let body: @Sendable (Image, Data?, CodecRegistry) throws -> Data
     /// Whether the serializer reads more of the original than its first ``CodecRegistry/sniffLength`` bytes.
     let readsOriginal: Bool
 
     /// Creates a serializer from a closure.
     ///
     /// ```swift
-    /// let serializer = ImageSerializer { image, _, codecs throws(DipperError) in
+    /// let serializer = ImageSerializer { image, _, codecs in
     ///     try codecs.encode(image, as: image.isOpaque ? .jpeg : .png, EncodeOptions(quality: 0.7))
     /// }
     /// ```
     /// - Parameter body: makes the bytes of a file from a picture. The closure is given the picture, the bytes that it
     ///   was made of, if there are any, and the codecs of the cache, which must be able to decode the result.
-    public init(_ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data) {
+    ///   If it throws, the picture is not kept on disk.
+    public init(_ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
         self.body = body
         readsOriginal = true
     }
 
     /// Creates a serializer that reads no more than the first bytes of the original.
-    private init(still body: @escaping @Sendable (Image, Data?, CodecRegistry) throws(DipperError) -> Data) {
+    private init(still body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
         self.body = body
         readsOriginal = false
     }
@@ -39,7 +40,7 @@ public struct ImageSerializer: Sendable {
     /// as PNG.
     ///
     /// JPEG takes a fraction of the size and of the work. WebP, AVIF and HEIC count as lossy, even in lossless files.
-    public static let automatic = ImageSerializer(still: { image, original, codecs throws(DipperError) in
+    public static let automatic = ImageSerializer(still: { image, original, codecs in
         let lossy: Set<ImageFormat> = [.jpeg, .webp, .avif, .heic]
         try refuseFrames(of: image)
         let wasLossy = original.flatMap { ImageFormat(sniffing: $0) }.map(lossy.contains) ?? false
@@ -55,8 +56,8 @@ public struct ImageSerializer: Sendable {
     /// var configuration = ImageCache.Configuration(directory: folder)
     /// configuration.options.serializer = .original        // saves space on disk, at the expense of processor time
     /// ```
-    public static let original = ImageSerializer(still: { image, original, codecs throws(DipperError) in
-        if original != nil { throw .unencodable.with(detail: "only originals are kept") }
+    public static let original = ImageSerializer(still: { image, original, codecs in
+        if original != nil { throw DipperError.unencodable.with(detail: "only originals are kept") }
         try refuseFrames(of: image)
         return try codecs.encode(image, as: .png)
     })
@@ -75,7 +76,7 @@ public struct ImageSerializer: Sendable {
     /// configuration.options.serializer = .format(.webp, EncodeOptions(quality: 0.8))
     /// ```
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
-        ImageSerializer(still: { image, _, codecs throws(DipperError) in
+        ImageSerializer(still: { image, _, codecs in
             try refuseFrames(of: image)
             return try codecs.encode(image, as: format, options)
         })
@@ -83,10 +84,14 @@ public struct ImageSerializer: Sendable {
 
     /// Throws an error for an animation, of which the file would hold only a still picture.
     private static func refuseFrames(of image: Image) throws(DipperError) {
-        if image.animation != nil { throw .unencodable.with(detail: "the picture moves") }
+        if image.animation != nil { throw DipperError.unencodable.with(detail: "the picture moves") }
     }
 
     func data(for image: Image, madeOf original: Data?, _ codecs: CodecRegistry) throws(DipperError) -> Data {
-        try body(image, original, codecs)
+        do {
+            return try body(image, original, codecs)
+        } catch {
+            throw DipperError(error, as: .unencodable)
+        }
     }
 }

@@ -226,12 +226,8 @@ final class ProviderTransfer: Transfer {
             let result: Result<TransferResponse, DipperError>
             do {
                 result = .success(TransferResponse(body: try await provider.data()))
-            } catch let error as DipperError {
-                result = .failure(error)
-            } catch is CancellationError {
-                result = .failure(.cancelled)
             } catch {
-                result = .failure(.unreadable.with(detail: "\(error)"))
+                result = .failure(DipperError(error, as: .unreadable))
             }
             self?.end(result)
         }

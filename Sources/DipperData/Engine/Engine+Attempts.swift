@@ -123,12 +123,16 @@ extension Engine {
         guard let run = fetch.run, !fetch.isOver else { return }
         let attempt = run.attempt
         if fetch.sources.provider != nil { return start(attempt.request, of: fetch, run) }
-        if let defect = DataRequest(attempt.url).defect { return failed(fetch, defect) }
-        guard canReach(attempt.sentURL) else { return failed(fetch, .unreachable) }
+        let lead = fetch.sources.lead
+        if let defect = DataRequest(remote: attempt.url).defect {
+            // A modifier may turn the URL into one that can be fetched.
+            guard lead.request.hooks.modifier != nil else { return failed(fetch, defect) }
+        } else if !canReach(attempt.sentURL) {
+            return failed(fetch, .unreachable)
+        }
         let request = attempt.request
         // A value that was made from a server's answer must not break out of its field.
         guard request.headers.isWellFormed else { return failed(fetch, .invalidHeader) }
-        let lead = fetch.sources.lead
         guard lead.request.hooks.changesRequests else { return start(request, of: fetch, run) }
         run.number = wait(for: fetch)
         // The caller's code may wait for something, so it does not run on the loop.
@@ -349,11 +353,11 @@ extension Attempt {
         let asked = attempt.request
         var request = asked
         if let modifier = hooks.modifier {
-            request = try await modifier.modify(asked)
+            do { request = try await modifier.modify(asked) } catch { throw DipperError(error, as: .rejected) }
             request.offset = asked.offset
             // A method must not break out of the request line.
             guard request.method.isHeaderName else { throw .invalidHeader.with(detail: "the method is no token") }
-            if let defect = DataRequest(request.url).with(\.headers, request.headers).defect { throw defect }
+            if let defect = DataRequest(remote: request.url).with(\.headers, request.headers).defect { throw defect }
         }
         var plain = attempt
         plain.authorization = nil

@@ -30,12 +30,13 @@ extension Engine {
         let found = fetch.knownFindings?.found
         let result: Result<DataResponse, DipperError> =
             switch ending {
-            case .cached: found.map { .success(response(of: $0, for: task.call)) } ?? .failure(.notCached)
+            case .cached:
+                found.map { .success(response(of: $0, for: task.call)) } ?? .failure(.notCached.about(task.key))
             case .keptAnswer:
                 found.map { .success(DataResponse($0.value, source: .stale)) } ?? .failure(fetch.failure ?? .transport)
             case .fetched(let answer): .success(answer.response)
             case .failed: .failure(task.wait.refusal ?? fetch.failure ?? .transport)
-            case .notCached: .failure(.notCached)
+            case .notCached: .failure(.notCached.about(task.key))
             case .cancelled: .failure(.cancelled)
             case .timedOut: .failure(.timedOut)
             }

@@ -11,6 +11,7 @@ actor Engine: LoopClient {
     struct Options: Sendable {
         var progressInterval: Duration
         var maximumRedirects = 10
+        var readsFileURLs = true
         /// The time between two fetches that wake up when the network returns.
         var wakeSpacing: Duration = .milliseconds(4)
         /// The longest time over which waking is spread, however many fetches wait.
@@ -352,15 +353,24 @@ actor Engine: LoopClient {
             task.turnToSubstitute()
         }
         events.began(task)
-        if let defect = task.call.request.defect { return finish(task, .failure(defect)) }
+        if let defect = defect(of: task.call.request) { return finish(task, .failure(defect)) }
         if isShutDown.load(ordering: .acquiring) { return finish(task, .failure(.shutDown)) }
         enter(task)
+    }
+
+    /// Returns the error with which every call for a request ends; `nil` if it can be fetched.
+    @inline(__always)
+    nonisolated func defect(of request: DataRequest) -> DipperError? {
+        if !options.readsFileURLs, (request.provider as? FileProvider)?.isOfURL == true {
+            return .unsupportedScheme.with(detail: "file")
+        }
+        return request.defect
     }
 
     /// Starts a call of the library's own.
     nonisolated func begin(_ task: DataTask) {
         events.began(task)
-        if let defect = task.call.request.defect { finish(task, .failure(defect)) } else { enter(task) }
+        if let defect = defect(of: task.call.request) { finish(task, .failure(defect)) } else { enter(task) }
     }
 
     @inline(__always)
@@ -368,7 +378,9 @@ actor Engine: LoopClient {
         let call = task.call
         let policy = call.cachePolicy
         if policy != .ignoreCache, let value = store.kept(for: call.key, call), answer(task, with: value) { return }
-        guard call.looksUp(in: store) || call.mayFetch else { return finish(task, .failure(.notCached)) }
+        guard call.looksUp(in: store) || call.mayFetch else {
+            return finish(task, .failure(.notCached.about(task.key)))
+        }
         submit(task)
     }
 

@@ -16,7 +16,22 @@
 /// added late, even after the end, first receive the events that they missed, in order; of many failures and retries
 /// only the latest 64.
 ///
-/// Hooks are called in the order of the events, the end last. Code that awaits ``value`` may continue before or after
+/// Hooks are called in the order of the events, the end last. A closure runs on the task's callback queue
+/// (``CallbackQueue``); one that is written in a class of the main actor runs on the main actor, and may use what belongs
+/// to it:
+///
+/// ```swift
+/// @MainActor final class PhotoController {
+///     func load(_ url: URL) {
+///         cache.getImage(url) { image in self.view.image = image }
+///             .onFail { error, isFatal in if isFatal { self.view.caption = "\(error)" } }
+///     }
+/// }
+/// ```
+///
+/// The same holds for a closure in a method of another actor.
+///
+/// Code that awaits ``value`` may continue before or after
 /// the hooks are called, because a hook may wait for its queue. To continue after all hooks, use ``onEnd(_:)``.
 public protocol FetchTask<Value>: AnyObject, Hashable, Sendable, CustomStringConvertible {
     /// The type of the result: `Data`, `Image`, or the type of a typed value.
@@ -87,8 +102,9 @@ extension FetchTask {
     ///     .then { value in print(value) }
     /// ```
     @discardableResult
-    public func then(_ body: @escaping @Sendable (Value) -> Void) -> Self {
-        onEnd { result in
+    public func then(@_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Value) -> Void) -> Self {
+        let body = onItsActor(body)
+        return onEnd { result in
             if case .success(let response) = result { body(response.value) }
         }
     }
@@ -104,8 +120,10 @@ extension FetchTask {
     /// }
     /// ```
     @discardableResult
-    public func onEnd(_ body: @escaping @Sendable (Result<Response, DipperError>) -> Void) -> Self {
-        add(.end(body))
+    public func onEnd(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Response, DipperError>) -> Void
+    ) -> Self {
+        add(.end(onItsActor(body)))
         return self
     }
 
@@ -115,8 +133,8 @@ extension FetchTask {
     /// task.onRetry { print("trying again") }
     /// ```
     @discardableResult
-    public func onRetry(_ body: @escaping @Sendable () -> Void) -> Self {
-        add(.retry(body))
+    public func onRetry(@_inheritActorContext _ body: @escaping @Sendable @isolated(any) () -> Void) -> Self {
+        add(.retry(onItsActor(body)))
         return self
     }
 
@@ -128,8 +146,10 @@ extension FetchTask {
     /// - Parameter body: the closure; `isFatal` is `false` if the task waits to try again, and `true` if the failure
     ///   ends the task.
     @discardableResult
-    public func onFail(_ body: @escaping @Sendable (_ error: DipperError, _ isFatal: Bool) -> Void) -> Self {
-        add(.failure(body))
+    public func onFail(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (_ error: DipperError, _ isFatal: Bool) -> Void
+    ) -> Self {
+        add(.failure(onItsActor(body)))
         return self
     }
 
@@ -142,8 +162,10 @@ extension FetchTask {
     /// }
     /// ```
     @discardableResult
-    public func onProgress(_ body: @escaping @Sendable (TaskProgress) -> Void) -> Self {
-        add(.progress(body))
+    public func onProgress(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (TaskProgress) -> Void
+    ) -> Self {
+        add(.progress(onItsActor(body)))
         return self
     }
 
@@ -157,10 +179,19 @@ extension FetchTask {
     ///     .onRevalidate { newer in if case .success(let response) = newer { print(response.value) } }
     /// ```
     @discardableResult
-    public func onRevalidate(_ body: @escaping @Sendable (Result<Response, DipperError>) -> Void) -> Self {
-        onEnd { result in
+    public func onRevalidate(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Result<Response, DipperError>) -> Void
+    ) -> Self {
+        let body = onItsActor(body)
+        return onEnd { result in
             if case .success(let response) = result { response.revalidation?.onEnd(body) }
         }
+    }
+
+    /// Calls a closure once when the task ends, with its result.
+    package func withResult(_ body: @escaping @Sendable @isolated(any) (Result<Value, DipperError>) -> Void) -> Self {
+        let body = onItsActor(body)
+        return onEnd { body($0.map(\.value)) }
     }
 
     // MARK: Identity and description

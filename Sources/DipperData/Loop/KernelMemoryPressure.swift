@@ -46,8 +46,8 @@ public final class KernelMemoryPressure: MemoryPressureMonitor {
 
     /// Creates a monitor.
     /// - Parameter logger: receives one message if the kernel reports nothing, and a warning if the watch cannot start.
-    public convenience init(logger: Logger = Logger(label: "dipper")) {
-        self.init(logger: logger, root: "", .standard)
+    public convenience init(logger: Logger? = nil) {
+        self.init(logger: logger ?? .silent, root: "", .standard)
     }
 
     package init(logger: Logger, root: String = "", _ timing: PressureTiming) {

@@ -37,6 +37,10 @@ public struct CallbackQueue: Sendable {
     /// ```
     public static let inPlace = CallbackQueue(kind: .inPlace)
 
+    /// The main queue, which the main actor uses. The program must serve it: by `dispatchMain()`, `RunLoop.main.run()`,
+    /// or an asynchronous `main` function.
+    public static let main = CallbackQueue.dispatch(.main)
+
     /// Returns a queue that runs closures on a Dispatch queue, which may be concurrent.
     ///
     /// ```swift

@@ -1,3 +1,5 @@
+import Foundation
+
 /// The reason why a call ended without a result.
 ///
 /// New cases can be added without breaking callers: compare with the static members, or ask ``mayPass``,
@@ -28,6 +30,7 @@ public struct DipperError: Error, Sendable, Hashable {
     /// The details of one occurrence.
     private struct Notes: Sendable {
         var detail: String?
+        var key: CacheKey?
         var retryAfter: Duration?
         var earlier: [DipperError] = []
     }
@@ -42,8 +45,11 @@ public struct DipperError: Error, Sendable, Hashable {
         set { boxed = Boxed(newValue) }
     }
 
-    /// Details of this occurrence, for a log; `nil` if there are none.
-    public var detail: String? { boxed?.value.detail }
+    /// Details of this occurrence, for a log, such as the name of the processor that failed; `nil` if there are none.
+    public var detail: String? {
+        guard let notes = boxed?.value else { return nil }
+        return notes.detail ?? notes.key?.description
+    }
 
     /// The time that the server asked the client to wait (`Retry-After`); `nil` if it did not ask.
     public internal(set) var retryAfter: Duration? {
@@ -141,6 +147,23 @@ public struct DipperError: Error, Sendable, Hashable {
         return copy
     }
 
+    /// Returns the error with a key as its detail.
+    func about(_ key: CacheKey) -> DipperError {
+        var copy = self
+        copy.notes.key = key
+        return copy
+    }
+
+    /// Creates the error that stands for an error of the program's own code: the error itself if it has this type,
+    /// otherwise an error of the given kind with the text of the other one.
+    package init(_ error: any Error, as kind: DipperError) {
+        switch error {
+        case let error as DipperError: self = error
+        case is CancellationError: self = .cancelled
+        default: self = kind.with(detail: "\(error)")
+        }
+    }
+
     public static func == (a: Self, b: Self) -> Bool { a.code == b.code }
     public func hash(into hasher: inout Hasher) { hasher.combine(code) }
 }
@@ -162,6 +185,10 @@ extension DipperError {
 
     /// Whether the call was cancelled.
     public var isCancelled: Bool { code == .cancelled }
+    /// Whether the call could be answered from the cache only, and the cache has no answer.
+    public var isNotCached: Bool { code == .notCached }
+    /// Whether the display was given another picture before this one was loaded.
+    public var isReplaced: Bool { code == .replaced }
 
     /// The HTTP status, if the error is a ``status(_:)``; otherwise `nil`.
     public var status: Int? {
@@ -207,9 +234,11 @@ extension DipperError {
     }
 }
 
-extension DipperError: CustomStringConvertible {
+extension DipperError: CustomStringConvertible, LocalizedError {
     /// The kind of error, and the detail if there is one.
     public var description: String {
         if let detail { "\(shortDescription): \(detail)" } else { shortDescription }
     }
+    /// The description, which `localizedDescription` returns.
+    public var errorDescription: String? { description }
 }

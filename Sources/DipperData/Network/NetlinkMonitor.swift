@@ -50,8 +50,8 @@ public final class NetlinkMonitor: NetworkMonitor {
 
     /// Creates a monitor.
     /// - Parameter logger: receives one warning if the kernel reports nothing.
-    public init(logger: Logger = Logger(label: "dipper")) {
-        self.logger = logger.category("network")
+    public init(logger: Logger? = nil) {
+        self.logger = (logger ?? .silent).category("network")
     }
 
     // MARK: Queries

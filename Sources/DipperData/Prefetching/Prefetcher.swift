@@ -70,16 +70,20 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     /// Calls a closure with the progress at the start, when requests are added and as requests end, on the cache's
     /// callback queue. If requests end faster than the closure is called, it gets the latest progress.
     @discardableResult
-    public func onProgress(_ body: @escaping @Sendable (PrefetchProgress) -> Void) -> Prefetcher {
-        window.onProgress(body)
+    public func onProgress(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (PrefetchProgress) -> Void
+    ) -> Prefetcher {
+        window.onProgress(onItsActor(body))
         return self
     }
 
     /// Calls a closure once, when all requests have ended or the prefetcher has been stopped, on the cache's callback
     /// queue. No closure is called after that.
     @discardableResult
-    public func onEnd(_ body: @escaping @Sendable (PrefetchResult<Request>) -> Void) -> Prefetcher {
-        window.onEnd(body)
+    public func onEnd(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (PrefetchResult<Request>) -> Void
+    ) -> Prefetcher {
+        window.onEnd(onItsActor(body))
         return self
     }
 

@@ -18,6 +18,9 @@ extension DataRequest {
         /// The provider; `nil` for a URL.
         public var provider: (any DataProvider)? { if case .provider(let provider) = self { provider } else { nil } }
 
+        /// The source, with the provider of a file or of the content in place of its URL.
+        var resolved: Source { url?.localProvider.map { .provider($0) } ?? self }
+
         /// Whether the source, as an alternative, stands in for one call only.
         var isStandIn: Bool { provider?.isLocal == true }
     }

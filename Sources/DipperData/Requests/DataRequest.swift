@@ -48,6 +48,17 @@ public struct DataRequest: Sendable {
         var waitsForDiskWrite = false
         var durability = Durability.relaxed
         var callbackQueue: CallbackQueue?
+
+        /// Returns whether two sets of options are the same but for the queues of closures. Two retry policies cannot be
+        /// compared.
+        static func isServed(_ a: Boxed<Rare>?, like b: Boxed<Rare>?) -> Bool {
+            let (a, b) = (a?.value ?? Rare(), b?.value ?? Rare())
+            return a.retryPolicy == nil && b.retryPolicy == nil && a.unparsed == b.unparsed && a.key == b.key
+                && a.timeout == b.timeout && a.freshness == b.freshness && a.memoryExpiration == b.memoryExpiration
+                && a.diskExpiration == b.diskExpiration && a.memoryAccessExtension == b.memoryAccessExtension
+                && a.diskAccessExtension == b.diskAccessExtension && a.waitsForDiskWrite == b.waitsForDiskWrite
+                && a.durability == b.durability
+        }
     }
 
     private var boxed: Boxed<Rare>?
@@ -166,12 +177,19 @@ public struct DataRequest: Sendable {
 
     /// Creates a request for a URL, with the cache's defaults.
     ///
+    /// The request for the URL of a file is one for a ``FileProvider``, the request for a `data:` URL one for a
+    /// ``DataURLProvider``: its bytes are at hand, and ``url`` is `nil`. A program that fetches URLs of strangers sets
+    /// ``DataCache/Configuration/readsFileURLs`` to `false`.
+    ///
     /// ```swift
     /// let request = DataRequest(url)
     /// ```
     public init(_ url: URL) {
-        self.url = url
+        if let provider = url.localProvider { self.init(provider) } else { self.init(remote: url) }
     }
+
+    /// Creates a request for a URL, which a server answers whatever its scheme.
+    init(remote url: URL) { self.url = url }
 
     /// Creates a request from text. Text that is not a URL is no error here: the call that uses the request ends with
     /// ``DipperError/invalidURL``.
@@ -180,9 +198,14 @@ public struct DataRequest: Sendable {
     /// let request = DataRequest(string: "https://example.org/feed.json")
     /// ```
     public init(string: String) {
-        url = URL(string: string)
-        unparsed = string
+        if let url = URL(string: string) {
+            self.init(url)
+        } else {
+            self.init(unparsed: string)
+        }
     }
+
+    private init(unparsed text: String) { unparsed = text }
 
     /// Creates a request for the bytes of a provider, under the provider's key. Bytes of a provider that is
     /// ``DataProvider/isLocal`` are kept in memory only, unless ``cachePolicy`` is set to a policy that keeps them on
@@ -258,12 +281,8 @@ public struct DataRequest: Sendable {
     ///
     /// Two retry policies cannot be compared, and hooks only if one request is a copy of the other.
     func isServed(like other: DataRequest) -> Bool {
-        retryPolicy == nil && other.retryPolicy == nil && box === other.box && url == other.url
-            && headers == other.headers && timeout == other.timeout && cachePolicy == other.cachePolicy
-            && freshness == other.freshness && memoryExpiration == other.memoryExpiration
-            && diskExpiration == other.diskExpiration && memoryAccessExtension == other.memoryAccessExtension
-            && diskAccessExtension == other.diskAccessExtension && waitsForDiskWrite == other.waitsForDiskWrite
-            && durability == other.durability
+        box === other.box && url == other.url && headers == other.headers && cachePolicy == other.cachePolicy
+            && Rare.isServed(boxed, like: other.boxed)
     }
 
     /// The URL's text without user and fragment, as it is kept with an entry.
@@ -278,6 +297,8 @@ public struct DataRequest: Sendable {
         if let key, key.isEmpty { return .emptyKey }
         guard headers.isWellFormed else { return .invalidHeader }
         if hasHooks, hooks.provider != nil { return nil }
+        // It may turn any URL into one that can be fetched.
+        if hasHooks, hooks.modifier != nil, url != nil { return nil }
         if let url, Self.isPlainlyFetchable(url.absoluteString) { return nil }
         guard let url, let scheme = url.scheme else {
             return .invalidURL.with(detail: "'\(Redaction.standard.text(urlString))'")
@@ -303,6 +324,25 @@ public struct DataRequest: Sendable {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: return true
         default: return false
         }
+    }
+}
+
+extension DataRequest: Hashable {
+    /// Returns whether two requests ask for the same in the same way.
+    ///
+    /// Closures and policies cannot be compared: requests that have any are equal only if one is a copy of the other in
+    /// that respect.
+    public static func == (a: Self, b: Self) -> Bool {
+        guard a.priority == b.priority else { return false }
+        if let own = a.boxed, let other = b.boxed, own === other {
+            return a.box === b.box && a.url == b.url && a.headers == b.headers && a.cachePolicy == b.cachePolicy
+        }
+        return a.callbackQueue == nil && b.callbackQueue == nil && a.isServed(like: b)
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(url)
+        hasher.combine(key)
     }
 }
 

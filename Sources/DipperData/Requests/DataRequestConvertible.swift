@@ -1,6 +1,6 @@
 import Foundation
 
-/// A value that a cache of bytes can fetch: a URL, or a ``DataRequest``.
+/// A value that a cache of bytes can fetch: a URL, as a value or as text, or a ``DataRequest``.
 ///
 /// A type of the program's own conforms by building its request:
 ///
@@ -24,4 +24,10 @@ extension DataRequest: DataRequestConvertible {
 extension URL: DataRequestConvertible {
     /// The request for the URL, with the cache's defaults.
     public var dataRequest: DataRequest { DataRequest(self) }
+}
+
+extension String: DataRequestConvertible {
+    /// The request for the URL that the text is. Text that is not a URL is no error here: the call that uses the request
+    /// ends with ``DipperError/invalidURL``.
+    public var dataRequest: DataRequest { DataRequest(string: self) }
 }

@@ -12,12 +12,12 @@ import Foundation
 ///     let key: SymmetricKey
 ///     let identifier: String      // names the key, such as "aes-gcm, key of 2026"
 ///
-///     func encode(_ record: Data) throws(DipperError) -> Data {
-///         do { return try AES.GCM.seal(record, using: key).combined ?? Data() } catch { throw .unencodable }
+///     func encode(_ record: Data) throws -> Data {
+///         try AES.GCM.seal(record, using: key).combined ?? Data()
 ///     }
 ///
-///     func decode(_ bytes: Data) throws(DipperError) -> Data {
-///         do { return try AES.GCM.open(.init(combined: bytes), using: key) } catch { throw .undecodable }
+///     func decode(_ bytes: Data) throws -> Data {
+///         try AES.GCM.open(AES.GCM.SealedBox(combined: bytes), using: key)
 ///     }
 /// }
 ///
@@ -39,9 +39,9 @@ public protocol RecordCodec: Sendable {
     var identifier: String { get }
 
     /// Returns the bytes to store for a record. If this method throws, the entry is not kept on disk.
-    func encode(_ record: Data) throws(DipperError) -> Data
+    func encode(_ record: Data) throws -> Data
 
     /// Returns the record that ``encode(_:)`` was given.
     /// - Throws: an error if the bytes cannot be decoded, which the cache writes to its log.
-    func decode(_ bytes: Data) throws(DipperError) -> Data
+    func decode(_ bytes: Data) throws -> Data
 }

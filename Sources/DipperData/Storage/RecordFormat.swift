@@ -36,7 +36,8 @@ struct RecordFormat: Sendable {
         var whole = Data(capacity: body.count + trailer.count)
         whole.append(body)
         whole.append(contentsOf: trailer)
-        let encoded = try codec.encode(whole)
+        let encoded: Data
+        do { encoded = try codec.encode(whole) } catch { throw DipperError(error, as: .unencodable) }
         return (encoded, record.encodeTrailer(encoded: encoded, by: Self.number(of: codec)))
     }
 
@@ -73,10 +74,10 @@ struct RecordFormat: Sendable {
         else { return .damaged }
         guard let codec, label.codec == Self.number(of: codec) else { return .unreadable(label.key, nil) }
         let whole: Data
-        do throws(DipperError) {
+        do {
             whole = try codec.decode(Data(body))
         } catch {
-            return .unreadable(label.key, error)
+            return .unreadable(label.key, DipperError(error, as: .undecodable))
         }
         guard let record = RecordFormat().decode(whole, begun: begun).record, record.key == label.key else {
             return .unreadable(label.key, .undecodable)

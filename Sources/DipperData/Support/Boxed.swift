@@ -11,6 +11,9 @@ struct Boxed<Value: Sendable>: Sendable {
 
     init(_ value: Value) { storage = Storage(value) }
 
+    /// Whether both have the same value in the same place, as copies have.
+    static func === (a: Self, b: Self) -> Bool { a.storage === b.storage }
+
     var value: Value {
         @inline(__always) _read { yield storage.value }
         @inline(__always) _modify {

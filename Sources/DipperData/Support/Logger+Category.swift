@@ -1,6 +1,9 @@
 import Logging
 
 extension Logger {
+    /// A logger that logs nothing.
+    static let silent = Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }
+
     /// Returns this logger with a topic in its metadata.
     func category(_ name: String) -> Logger {
         var copy = self

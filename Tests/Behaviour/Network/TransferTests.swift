@@ -100,9 +100,10 @@ struct TransferTests {
 
     @Test("a prefetch that is held back on its way reads nothing on until urgent work has ended")
     func heldBack() async throws {
+        let queue = DispatchQueue(label: "test")
         try await with {
             $0.progressInterval = .zero
-            $0.callbackQueue = .inPlace
+            $0.callbackQueue = .dispatch(queue)
         } _: { server, cache async throws in
             let received = Box(0)
             // The server sends for eight seconds or more: it has not ended when it is held back.
@@ -112,9 +113,9 @@ struct TransferTests {
             let urgent = cache.getData(server.url("/bytes/10/a?noanswer=1"))
             // By the end of another call the prefetch is held back. It stays so during a third one.
             _ = try await cache.getData(server.url("/bytes/10/b?delay=100")).value
-            let before = received.value
+            let before = queue.sync { received.value }
             _ = try await cache.getData(server.url("/bytes/10/c?delay=100")).value
-            #expect(received.value == before)
+            #expect(queue.sync { received.value } == before)
             urgent.cancel()
             try await received.wait { $0 > before }
         }

@@ -69,16 +69,13 @@ private struct QueueWalk {
         case 5:
             change { walk, item in
                 let level = UInt8(walk.random.below(3) * 50)
-                if item.place == .queued, level != item.level { walk.requeue(item, atFront: false) }
+                if item.place == .queued, level != item.level { walk.requeue(item, in: item.queue, atFront: false) }
                 walk.queues.setLevel(level, of: item)
             }
         case 6, 7:
             change { walk, item in
                 let queue: FetchQueue = item.queue == .fast ? .slow : .fast
-                if item.place == .queued {
-                    walk.waiting[item.queue]?.removeAll { $0 === item }
-                    walk.insert(item, in: queue, atFront: queue == .slow)
-                }
+                if item.place == .queued { walk.requeue(item, in: queue, atFront: queue == .slow) }
                 if item.place == .looking {
                     if queue == .slow { walk.wasDemoted.insert(item.name) } else { walk.wasDemoted.remove(item.name) }
                 }
@@ -166,9 +163,9 @@ private struct QueueWalk {
         items[item.name] = nil
     }
 
-    private mutating func requeue(_ item: Item, atFront: Bool) {
+    private mutating func requeue(_ item: Item, in queue: FetchQueue, atFront: Bool) {
         waiting[item.queue]?.removeAll { $0 === item }
-        insert(item, in: item.queue, atFront: atFront)
+        insert(item, in: queue, atFront: atFront)
     }
 
     private mutating func insert(_ item: Item, in queue: FetchQueue, atFront: Bool) {

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Dipper
@@ -112,7 +113,7 @@ struct AnimatedScheduleTests {
 
     @Test("whatever happens, frames come in order, no more are held than allowed, and it ends at most once")
     func anything() {
-        var random = SteadyNumbers(5)
+        var random = SeededRandom(5)
         for round in 0..<200 {
             let count = Int.random(in: 2...9, using: &random)
             let buffer = Int.random(in: 1...5, using: &random)

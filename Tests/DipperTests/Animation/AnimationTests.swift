@@ -10,12 +10,6 @@
             try CodecRegistry.standard.decode(Pictures.data("gif/\(name).gif"), options)
         }
 
-        private func options(_ change: (inout DecodeOptions) -> Void) -> DecodeOptions {
-            var options = DecodeOptions()
-            change(&options)
-            return options
-        }
-
         @Test("the other frames are decoded when they are asked for, and again from the first")
         func onDemand() throws {
             let image = try moving()
@@ -42,13 +36,13 @@
         func still() throws {
             #expect(try moving(.init(), "still").animation == nil)
             #expect(try GIFDecoder().frames(of: Pictures.data("gif/still.gif"), .init()) == nil)
-            let first = try moving(options { $0.firstFrameOnly = true })
+            let first = try moving(.with { $0.firstFrameOnly = true })
             #expect(try first.animation == nil && first.pixels == moving().pixels)
         }
 
         @Test("all frames are decoded at once where that is asked for, and count in bytes, unless they are too large")
         func preloaded() throws {
-            var options = options { $0.preloadsFrames = true }
+            var options = DecodeOptions.with { $0.preloadsFrames = true }
             let animation = try #require(try moving(options).animation)
             let frames = try #require(animation.preloaded)
             #expect(frames.count == 6)
@@ -75,7 +69,7 @@
         @Test("frames can be decoded after the picture's own decode was cancelled, which ends decoding ahead")
         func cancelled() throws {
             let isUp = Box(false)
-            var cancelling = options { $0.isCancelled = { isUp.value } }
+            var cancelling = DecodeOptions.with { $0.isCancelled = { isUp.value } }
             let image = try moving(cancelling)
             isUp.update { $0 = true }
             expectError(.cancelled) { _ = try moving(cancelling) }
@@ -89,7 +83,7 @@
         func truncated() throws {
             let data = try Pictures.data("gif/keep.gif")
             let image = try CodecRegistry.standard.decode(
-                data.prefix(data.count - 100), options { $0.preloadsFrames = true })
+                data.prefix(data.count - 100), .with { $0.preloadsFrames = true })
             #expect(image.animation?.frameCount == 3 && image.animation?.preloaded?.count == 3)
         }
 
@@ -125,7 +119,7 @@
 
         @Test("frames that were decoded ahead are processed ahead, and count in bytes, unless they become too large")
         func processedAhead() throws {
-            let image = try moving(options { $0.preloadsFrames = true })
+            let image = try moving(.with { $0.preloadsFrames = true })
             let animation = try #require(try chain.process(image, .init()).animation)
             #expect(animation.preloaded?.map(\.image.pixels) == (try expected(chain)))
             #expect(animation.byteCount == (try Pictures.data("gif/mixed.gif").count) + 5 * 20 * 16 * 4)
@@ -145,7 +139,7 @@
                 let animation = try #require(image.animation)
                 return try animation.preloaded ?? animation.makeFrameDecoder().rest()
             }
-            var image = try moving(options { $0.preloadsFrames = preloads })
+            var image = try moving(.with { $0.preloadsFrames = preloads })
             image.scale = 2
             var result = try ImageProcessors.Chain([.roundedCorners(radius: .points(4))]).process(image, .init())
             let first = try frames(result)
@@ -173,12 +167,12 @@
 
         @Test("frames are processed within the limits; a processor that fails reports it for the frame")
         func limits() throws {
-            let options = options { $0.limits.frames = 77 }
+            let options = DecodeOptions.with { $0.limits.frames = 77 }
             let image = try moving(options)
             let seen = Box<[DecodeLimits]>([])
-            let picky = ImageProcessors.Custom("picky") { frame, context throws(DipperError) in
+            let picky = ImageProcessors.Custom("picky") { frame, context in
                 seen.update { $0.append(context.limits) }
-                guard frame.pixels == image.pixels, frame.animation == nil else { throw .processingFailed }
+                guard frame.pixels == image.pixels, frame.animation == nil else { throw DipperError.processingFailed }
                 return frame
             }
             let context = ProcessingContext(limits: options.limits)

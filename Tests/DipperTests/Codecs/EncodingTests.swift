@@ -6,12 +6,6 @@ import Testing
 @Suite("Pictures that are written", .timeLimit(.minutes(2))) struct EncodingTests {
     private static let codecs = CodecRegistry.standard
 
-    private static func lossless() -> EncodeOptions {
-        var options = EncodeOptions()
-        options.isLossless = true
-        return options
-    }
-
     private func roundTrip(
         _ image: Image, _ format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws -> (data: Data, image: Image) {
@@ -25,7 +19,7 @@ import Testing
             .filter { codecs.writable.contains($0.0) }, [true, false])
     func withoutLoss(_ file: (format: ImageFormat, width: Int, height: Int), isOpaque: Bool) throws {
         let image = try TestPicture.waves(file.width, file.height, opaque: isOpaque).image()
-        let (data, again) = try roundTrip(image, file.format, Self.lossless())
+        let (data, again) = try roundTrip(image, file.format, .lossless)
         // libwebp multiplies colours by alpha in a way of its own.
         let tolerance = file.format == .webp && !isOpaque ? 1 : 0
         #expect(Difference(again.pixels, image.pixels).largest <= tolerance)
@@ -121,7 +115,7 @@ import Testing
         let frames = try decoder.allFrames(of: original)
         for loops in loopCounts {
             let encoder = try Self.codecs.encoder(for: decoder.format)
-            let data = try encoder.encode(frames, loopCount: loops, Self.lossless())
+            let data = try encoder.encode(frames, loopCount: loops, .lossless)
             let again = try decoder.allFrames(of: data)
             #expect(again.map(\.image.pixels) == frames.map(\.image.pixels))
             #expect(again.map(\.duration) == frames.map(\.duration))

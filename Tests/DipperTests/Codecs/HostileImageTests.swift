@@ -12,12 +12,6 @@ import Testing
         return registry.readable.contains(format)
     }
 
-    private func options(_ change: (inout DecodeOptions) -> Void) -> DecodeOptions {
-        var options = DecodeOptions()
-        change(&options)
-        return options
-    }
-
     /// - Returns: the error, or `nil` where there is a picture.
     private func failure(_ data: Data, _ options: DecodeOptions = .init()) -> DipperError? {
         do throws(DipperError) {
@@ -80,31 +74,24 @@ import Testing
         }
     }
 
-    @Test("more pixels than allowed are refused, whatever size is wanted", arguments: readable)
+    @Test("more memory than allowed is refused, and more pixels, whatever size is wanted", arguments: readable)
     func pixels(_ expected: ExpectedHeader) throws {
         let count = expected.size.width * expected.size.height
-        let target = TargetSize(PixelSize(width: 4, height: 4))
-        for target in [nil, target] {
-            var options = options {
-                $0.target = target; $0.limits.pixels = count - 1
-            }
+        #expect(try failure(expected.data(), .with { $0.limits.bytes = count * 4 - 1 }) == .imageTooLarge)
+        for target in [nil, TargetSize(PixelSize(width: 4, height: 4))] {
+            var options = DecodeOptions(target: target)
+            options.limits.pixels = count - 1
             #expect(try failure(expected.data(), options) == .imageTooLarge)
             options.limits.pixels = count
             #expect(try failure(expected.data(), options) == nil)
         }
     }
 
-    @Test("more memory than allowed is refused", arguments: readable)
-    func memory(_ expected: ExpectedHeader) throws {
-        let count = expected.size.width * expected.size.height * 4
-        #expect(try failure(expected.data(), options { $0.limits.bytes = count - 1 }) == .imageTooLarge)
-    }
-
     @Test("more frames than allowed are refused, unless only the first is wanted", arguments: readable)
     func frames(_ expected: ExpectedHeader) throws {
         let data = try expected.data()
         guard try ImageInfo(data).frameCount > 1 else { return }
-        var limited = options { $0.limits.frames = 2 }
+        var limited = DecodeOptions.with { $0.limits.frames = 2 }
         #expect(failure(data, limited) == .imageTooLarge)
         limited.firstFrameOnly = true
         #expect(try Self.registry.decode(data, limited).animation == nil)
@@ -282,8 +269,9 @@ import Testing
     @Test("a byte that is another one gives a picture of the announced size, or an error", arguments: flipped)
     func flips(_ path: String) throws {
         var data = try Pictures.data(path)
-        var limited = options {
-            $0.limits.pixels = 1 << 16; $0.limits.bytes = 1 << 20
+        var limited = DecodeOptions.with {
+            $0.limits.pixels = 1 << 16
+            $0.limits.bytes = 1 << 20
         }
         var results = [true: 0, false: 0]
         // Each changed profile is read anew, and tables are made of it.

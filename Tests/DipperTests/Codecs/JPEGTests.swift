@@ -100,8 +100,7 @@ import Testing
         #expect(throws: DipperError.imageTooLarge) { try decode(file) }
 
         file.scans = [first] + Array(repeating: last, count: 30)
-        var options = DecodeOptions()
-        options.limits.pixels = 61 * 43
+        let options = DecodeOptions.with { $0.limits.pixels = 61 * 43 }
         #expect(try decode(file, options).isOpaque)
         file.scans += [last, last]
         #expect(throws: DipperError.imageTooLarge) { try decode(file, options) }
@@ -229,11 +228,11 @@ import Testing
         }
         // Files that lie.
         let data = try Pictures.data("jpeg/progressive.jpg")
-        var random = SteadyNumbers(7)
+        var random = SeededRandom(7)
         for _ in 0..<200 {
             var changed = data
-            for _ in 0...Int(random.next() % 6) {
-                changed[Int(random.next() % UInt64(data.count))] = UInt8(truncatingIfNeeded: random.next())
+            for _ in 0...random.below(6) {
+                changed[random.below(data.count)] = UInt8(truncatingIfNeeded: random.next())
             }
             var state = ProgressiveJPEG()
             #expect(state.preview(in: changed) ?? 0 <= changed.count)

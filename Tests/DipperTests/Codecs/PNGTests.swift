@@ -44,9 +44,8 @@ struct PNGTests {
     @Test("Flipped bits are an error or a picture, never a crash", arguments: ["palette4-trns", "rgba16", "icc-p3"])
     func flipped(name: String) throws {
         let file = PNGFile(try Pictures.data("png/\(name).png"))
-        var random = SteadyNumbers(3)
-        var options = DecodeOptions()
-        options.limits.bytes = 4 << 20
+        var random = SeededRandom(3)
+        var options = DecodeOptions.with { $0.limits.bytes = 4 << 20 }
         var pictures = 0
         for round in 0..<250 {
             var copy = file

@@ -207,12 +207,10 @@ struct PictureCase: CustomTestStringConvertible {
         func manyFrames() throws {
             let data = gif(1, 1, frames: 100_000)
             expectError(.imageTooLarge) { _ = try GIFDecoder().decode(data, .init()) }
-            var options = DecodeOptions()
-            options.firstFrameOnly = true
-            #expect(try GIFDecoder().decode(data, options).size == PixelSize(width: 1, height: 1))
-            options = DecodeOptions()
-            options.limits.frames = 100_000
-            #expect(try GIFDecoder().decode(data, options).animation?.frameCount == 100_000)
+            let first = try GIFDecoder().decode(data, .with { $0.firstFrameOnly = true })
+            #expect(first.size == PixelSize(width: 1, height: 1))
+            let all = try GIFDecoder().decode(data, .with { $0.limits.frames = 100_000 })
+            #expect(all.animation?.frameCount == 100_000)
         }
 
         @Test("of GIF have nothing of frames of no size, and only the whole rows of one whose pixels end early")
@@ -241,9 +239,7 @@ struct PictureCase: CustomTestStringConvertible {
         @Test("of WebP without loss whose header denies their transparency are not opaque")
         func deniedAlpha() throws {
             let picture = TestPicture(size: PixelSize(width: 2, height: 1), pixels: [9, 9, 9, 255, 5, 6, 7, 100])
-            var options = EncodeOptions()
-            options.isLossless = true
-            var data = try WebPEncoder().encode(picture.image(), options)
+            var data = try WebPEncoder().encode(picture.image(), .lossless)
             // `VP8L`, its length, a byte that is always the same; then sizes of 14 bits each, and the hint.
             let chunk = try #require(data.firstRange(of: Data("VP8L".utf8)))
             data[chunk.lowerBound + 12] &= ~0x10

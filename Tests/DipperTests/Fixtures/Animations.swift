@@ -3,11 +3,14 @@ import Foundation
 import TestSupport
 import Testing
 
+/// The box of the tests. Dipper has a type of the same name, for the boxes of ISO media files.
+typealias Box = TestSupport.Box
+
 extension ImageDecoder {
     /// Returns all frames of a file, decoded one after the other; a single frame for a still picture.
-    func allFrames(of data: Data, _ options: DecodeOptions = .init()) throws -> [AnimationFrame] {
-        guard let frames = try frames(of: data, options) else {
-            return [AnimationFrame(image: try decode(data, options), duration: .zero)]
+    func allFrames(of data: Data) throws -> [AnimationFrame] {
+        guard let frames = try frames(of: data, .init()) else {
+            return [AnimationFrame(image: try decode(data, .init()), duration: .zero)]
         }
         return try frames.rest()
     }
@@ -46,7 +49,6 @@ extension ImageDecoder {
 }
 
 extension FrameDecoder {
-    /// Returns the remaining frames.
     func rest() throws(DipperError) -> [AnimationFrame] {
         var all = [AnimationFrame]()
         while let frame = try next() { all.append(frame) }
@@ -55,11 +57,13 @@ extension FrameDecoder {
 }
 
 extension DecodeOptions {
-    static let partial = {
+    static let partial = DecodeOptions.with { $0.allowsPartial = true }
+
+    static func with(_ change: (inout DecodeOptions) -> Void) -> DecodeOptions {
         var options = DecodeOptions()
-        options.allowsPartial = true
+        change(&options)
         return options
-    }()
+    }
 
     /// Returns options whose `isCancelled` is `false` for the first `count` calls and `true` afterwards.
     static func cancelled(after count: Int) -> DecodeOptions {
@@ -75,7 +79,14 @@ extension DecodeOptions {
     }
 }
 
-/// Expects a call to throw an error.
+extension EncodeOptions {
+    static let lossless = {
+        var options = EncodeOptions()
+        options.isLossless = true
+        return options
+    }()
+}
+
 func expectError(_ error: DipperError, _ body: () throws -> Void, _ location: SourceLocation = #_sourceLocation) {
     #expect(throws: error, sourceLocation: location) { try body() }
 }

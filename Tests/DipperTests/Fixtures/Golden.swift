@@ -7,7 +7,6 @@ import Testing
 enum Pictures {
     static let folder = Bundle.module.resourceURL.unsafelyUnwrapped.appendingPathComponent("Pictures")
 
-    /// Returns the bytes of a test picture.
     /// - Parameter path: the path in the folder, such as `jpeg/photo.jpg`.
     static func data(_ path: String) throws -> Data {
         try Data(contentsOf: folder.appendingPathComponent(path))
@@ -39,7 +38,6 @@ struct Golden {
 
     var isOpaque: Bool { stride(from: 3, to: pixels.count, by: 4).allSatisfy { pixels[$0] == 255 } }
 
-    /// The pixels with colours multiplied by alpha.
     var premultiplied: [UInt8] {
         var result = pixels
         for start in stride(from: 0, to: result.count, by: 4) {
@@ -50,11 +48,9 @@ struct Golden {
     }
 }
 
-/// The difference between two pictures, in steps of 1/255 of a colour.
+/// The difference between the colour components of two pictures, in steps of 1/255.
 struct Difference: CustomStringConvertible {
-    /// The largest difference of any colour component of any pixel.
     let largest: Int
-    /// The mean difference of all components.
     let mean: Double
 
     init(_ image: Image, _ golden: Golden) throws {

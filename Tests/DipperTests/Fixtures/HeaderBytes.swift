@@ -13,11 +13,10 @@ enum HeaderBytes {
         big32(length ?? content.count + 8) + Array(type.utf8) + content
     }
 
-    static func fullBox(_ type: String, version: Int = 0, flags: Int = 0, _ content: [UInt8]) -> [UInt8] {
-        box(type, big32(version << 24 | flags) + content)
+    static func fullBox(_ type: String, flags: Int = 0, _ content: [UInt8]) -> [UInt8] {
+        box(type, big32(flags) + content)
     }
 
-    /// Returns a chunk of PNG.
     static func chunk(_ type: String, _ content: [UInt8], length: Int? = nil) -> [UInt8] {
         let named = Array(type.utf8) + content
         return big32(length ?? content.count) + named + big32(Int(crc32(0, named, uInt(named.count))))
@@ -66,11 +65,11 @@ enum HeaderBytes {
     }
 
     /// Returns the boxes of an AVIF or HEIC file up to the properties of item 1.
-    static func heif(brand: String = "avif", properties: [[UInt8]], own: [UInt8]? = nil) -> [UInt8] {
+    static func heif(properties: [[UInt8]], own: [UInt8]? = nil) -> [UInt8] {
         let own = own ?? properties.indices.map { UInt8($0 + 1) }
         let associations = big32(1) + big16(1) + [UInt8(own.count)] + own
         let container = box("ipco", Array(properties.joined()))
-        return box("ftyp", Array("\(brand)\0\0\0\0mif1".utf8))
+        return box("ftyp", Array("avif\0\0\0\0mif1".utf8))
             + fullBox("meta", fullBox("pitm", big16(1)) + box("iprp", container + fullBox("ipma", associations)))
     }
 

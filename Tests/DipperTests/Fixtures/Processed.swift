@@ -1,19 +1,17 @@
 import Dipper
 import Foundation
+import TestSupport
 import Testing
 
-/// Pictures for tests of processors.
 enum Processed {
-    /// Returns a picture in `Pictures/processed`.
     static func picture(_ name: String) throws -> Image {
         let golden = try Golden("processed/\(name).rgba")
         return try #require(Image(size: golden.size, premultiplied: golden.premultiplied))
     }
 
-    /// Returns a picture of pseudo-random colours and alpha values, in which many pixels are transparent and many are
-    /// opaque. The same seed gives the same picture.
+    /// Returns a picture of random colours and alpha values, in which many pixels are transparent and many are opaque.
     static func noise(_ width: Int, _ height: Int, seed: UInt64 = 1) throws -> Image {
-        var random = SteadyNumbers(seed)
+        var random = SeededRandom(seed)
         let pixels = (0..<width * height).flatMap { _ -> [UInt8] in
             let noise = random.next()
             let alpha = noise & 3 == 0 ? 0 : noise & 3 == 1 ? 255 : noise >> 8 & 255

@@ -1,21 +1,7 @@
 import Dipper
 import Foundation
+import TestSupport
 import Testing
-
-/// Pseudo-random numbers that are the same in every run (SplitMix64).
-struct SteadyNumbers: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(_ seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-}
 
 /// A picture for tests: straight or premultiplied RGBA without padding between rows.
 struct TestPicture {
@@ -24,7 +10,6 @@ struct TestPicture {
 
     func image() throws -> Image { try #require(Image(size: size, premultiplied: pixels)) }
 
-    /// Returns the four bytes of a pixel.
     func pixel(_ x: Int, _ y: Int) -> [UInt8] { Array(pixels[(y * size.width + x) * 4..<(y * size.width + x) * 4 + 4]) }
 
     /// Returns a picture of one colour, premultiplied.
@@ -34,8 +19,8 @@ struct TestPicture {
     }
 
     /// Returns smooth gradients with noise and a hard edge; every pixel differs from its neighbours.
-    static func waves(_ width: Int, _ height: Int, opaque: Bool = true, seed: UInt64 = 1) -> TestPicture {
-        var random = SteadyNumbers(seed)
+    static func waves(_ width: Int, _ height: Int, opaque: Bool = true) -> TestPicture {
+        var random = SeededRandom(1)
         var pixels: [UInt8] = []
         pixels.reserveCapacity(width * height * 4)
         for y in 0..<height {

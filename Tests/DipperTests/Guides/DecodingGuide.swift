@@ -49,7 +49,7 @@ enum DecodingGuide {
     struct Negative: ImageProcessor {
         var identifier: String { "negative" }
 
-        func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+        func process(_ image: Image, _ context: ProcessingContext) throws -> Image {
             var pixels: [UInt8] = []
             for y in 0..<image.height {
                 try context.checkCancelled()
@@ -58,7 +58,9 @@ enum DecodingGuide {
                     pixels += [pixel.w - pixel.x, pixel.w - pixel.y, pixel.w - pixel.z, pixel.w]
                 }
             }
-            guard let negative = Image(size: image.size, premultiplied: pixels) else { throw .processingFailed }
+            guard let negative = Image(size: image.size, premultiplied: pixels) else {
+                throw DipperError.processingFailed
+            }
             return negative
         }
     }

@@ -46,7 +46,7 @@ enum ProcessorsGuide {
     }
 
     static func custom() -> ImageProcessors.Custom {
-        let left = ImageProcessors.Custom("left half") { image, context throws(DipperError) in
+        let left = ImageProcessors.Custom("left half") { image, context in
             let half = ImageProcessors.Crop(width: image.width / 2, height: image.height, anchor: .left)
             return try half.process(image, context)
         }

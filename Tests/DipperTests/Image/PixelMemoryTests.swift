@@ -106,7 +106,7 @@ struct PixelMemoryTests {
             return start
         }
         let first = try block(pages: 1)
-        var random = SteadyNumbers(6)
+        var random = SeededRandom(6)
         var live: [(start: UnsafeMutableRawPointer, pages: Int)] = []
         var held = 1
         for _ in 0..<2_000 {

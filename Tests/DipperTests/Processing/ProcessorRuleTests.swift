@@ -149,22 +149,6 @@ struct ProcessorRuleTests {
         #expect((down |> resize |> resize).decodeTarget == target && (resize |> down).decodeTarget == nil)
     }
 
-    @Test("modes of sizes give the sizes that they name")
-    func modes() throws {
-        let image = try Processed.noise(60, 40)
-        let cases: [(any ImageProcessor, Int, Int)] = [
-            (.resize(width: 30, height: 30), 30, 20), (.resize(width: 30, height: 30, .fill), 45, 30),
-            (.resize(width: 30, height: 30, .stretch), 30, 30), (.resize(width: 120, height: 120), 60, 40),
-            (.resize(width: 120, height: 120, allowsUpscaling: true), 120, 80),
-            (.downsample(width: 6, height: 6), 6, 4),
-        ]
-        for (processor, width, height) in cases {
-            let result = try processor.process(image, .init())
-            #expect(result.size == PixelSize(width: width, height: height), "\(processor.identifier)")
-            #expect(result.byteCount == width * height * 4)
-        }
-    }
-
     @Test("work that nobody waits for ends, and limits are held before memory is taken")
     func limits() throws {
         let image = try Processed.noise(37, 29)
@@ -224,10 +208,11 @@ struct ProcessorRuleTests {
         context.limits.bytes = 1 << 16
         for processor in processors {
             for picture in [image, tiny] {
-                do throws(DipperError) {
+                do {
                     #expect(try processor.process(picture, context).byteCount > 0)
                 } catch {
-                    #expect([.processingFailed, .imageTooLarge].contains(error), "\(processor.identifier): \(error)")
+                    let isNamed = [.processingFailed, .imageTooLarge].contains(error as? DipperError)
+                    #expect(isNamed, "\(processor.identifier): \(error)")
                 }
             }
         }

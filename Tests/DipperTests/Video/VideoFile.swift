@@ -5,7 +5,6 @@ import Testing
 
 @testable import Dipper
 
-/// Videos and programs for the tests.
 enum VideoFile {
     static let isPossible = (try? FrameCommand.find("ffmpeg")) != nil
 
@@ -89,10 +88,8 @@ struct FakeProgram {
         await VideoFile.run("sh", ["-c", "printf %s \"$1\" >\"$2\"; chmod +x \"$2\"", "sh", text, path])
     }
 
-    /// Lets a script that pauses go on.
     func letGo() { close(open(folder.path + "/gate", O_WRONLY | O_CLOEXEC)) }
 
-    /// Returns the lines of a file that the script has written.
     func lines(_ name: String) -> [String] { folder.text(name)?.split(separator: "\n").map(String.init) ?? [] }
 
     /// A picture of what may be anything; each number is another one.
@@ -136,10 +133,8 @@ extension VideoFrameProvider {
         }
     }
 
-    /// The decoded picture.
     var image: Image { get async throws { try CodecRegistry.standard.decode(try await data(), DecodeOptions()) } }
 
-    /// Returns the provider with one setting changed.
     func with<Value>(_ setting: WritableKeyPath<VideoFrameProvider, Value>, _ value: Value) -> VideoFrameProvider {
         var copy = self
         copy[keyPath: setting] = value

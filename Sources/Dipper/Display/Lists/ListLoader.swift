@@ -162,7 +162,7 @@ public final class ListLoader: Sendable {
     ///   - completion: called once, as by ``ImageBinding/setImage(_:placeholder:options:then:)-(ImageRequest?,_,_,_)``.
     public func attach(
         _ binding: ImageBinding, to row: Int, request: ImageRequest? = nil, placeholder: Placeholder? = nil,
-        options: DisplayOptions? = nil, then completion: ImageBinding.Completion? = nil
+        options: DisplayOptions? = nil, @_inheritActorContext then completion: ImageBinding.Completion? = nil
     ) {
         let (presence, requests, isRow) = plan.withLock { plan in
             plan.displays[ObjectIdentifier(binding)] = Attached(binding: binding, row: row)
@@ -171,7 +171,7 @@ public final class ListLoader: Sendable {
         }
         let options = (options ?? binding.options).with(\.loadsOffScreen, false).with(\.abandonment, .cancel)
         let wanted = request ?? (isRow ? requests(row).first : nil)
-        binding.set(wanted, placeholder, options, presence, completion)
+        binding.set(wanted, placeholder, options, presence, completion.map(onItsActor))
     }
 
     /// Tells the loader that a display no longer shows a row. Must be called on the display's queue.

@@ -42,7 +42,7 @@ extension ImageProcessors {
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             // Single-precision sums could not hold the results of larger values.
             guard [brightness, contrast, saturation, exposure].allSatisfy({ abs($0) <= 1_000_000 }) else {
-                throw .processingFailed.with(detail: identifier)
+                throw .processingFailed
             }
             guard self != ColorControls() else { return image }
             var matrix = ColorMatrix(saturation: saturation)

@@ -28,7 +28,7 @@ extension ImageProcessors {
         /// - Throws: `DipperError.processingFailed` for an intensity that is NaN; `DipperError.imageTooLarge`,
         ///   `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-            guard !intensity.isNaN else { throw .processingFailed.with(detail: identifier) }
+            guard !intensity.isNaN else { throw .processingFailed }
             let intensity = min(max(intensity, 0), 1)
             guard intensity > 0 else { return image }
             return try ColorMatrix(monochrome: color, intensity: intensity).apply(to: image, context)

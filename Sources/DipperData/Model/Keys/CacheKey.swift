@@ -52,9 +52,10 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// ```
     public init(_ url: URL) {
         let text = url.absoluteString
-        // The common case: a URL without fragment and user is hashed as it is.
+        // The common case: an http URL without fragment and user is hashed as it is.
         let hash = text.utf8.withContiguousStorageIfAvailable { bytes -> UInt64? in
-            guard let start = bytes.baseAddress, memchr(start, 0x23, bytes.count) == nil,
+            guard let start = bytes.baseAddress, start.pointee | 0x20 == UInt8(ascii: "h"),
+                memchr(start, 0x23, bytes.count) == nil,
                 memchr(start, 0x40, bytes.count) == nil
             else { return nil }
             return dipper_xxh3_seeded(start, bytes.count, Self.seed)
@@ -105,9 +106,14 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     static func digest(_ text: String) -> String { String(MessageDigest.sha256.hex(text).prefix(32)) }
 
     private static func text(of url: URL) -> String {
+        if url.isFileURL { return url.standardizedFileURL.absoluteString }
+        if url.isDataURL { return text(ofContent: url.absoluteString) }
         let (address, user) = url.parts
         return user.map { "\(address)\n:user=\(digest(String($0)))" } ?? address
     }
+
+    /// Returns the text of the key of long text that is itself the content.
+    static func text(ofContent content: String) -> String { "sha256:" + MessageDigest.sha256.hex(content) }
 
     /// Returns whether a field is a directive for caches, which does not select a resource.
     static func isDirective(_ name: String) -> Bool {
@@ -202,4 +208,9 @@ extension URL {
         guard let mark = authority.lastIndex(of: UInt8(ascii: "@")) else { return (String(address), nil) }
         return (String(address[..<start] + address[bytes.index(after: mark)...]), address[start..<mark])
     }
+}
+
+extension URL {
+    /// Whether the URL contains the bytes themselves (RFC 2397).
+    var isDataURL: Bool { scheme?.asciiLowercased == "data" }
 }

@@ -39,27 +39,22 @@ extension ValueDecoder {
 /// ```
 public struct JSONValueDecoder: ValueDecoder {
     public let identifier: String
-    private let configure: @Sendable (JSONDecoder) -> Void
+    private let decoder = JSONDecoder()
 
     /// Creates a decoder with the default options of `JSONDecoder`.
-    public init() {
-        identifier = "json"
-        configure = { _ in }
-    }
+    public init() { identifier = "json" }
 
     /// Creates a decoder with options.
     /// - Parameters:
     ///   - name: the identity of the options. Decoders with different options have different names.
-    ///   - configure: a closure that sets the options. It is called for each value.
-    public init(_ name: String, _ configure: @escaping @Sendable (JSONDecoder) -> Void) {
+    ///   - configure: a closure that sets the options. It is called once.
+    public init(_ name: String, _ configure: (JSONDecoder) -> Void) {
         identifier = "json " + name
-        self.configure = configure
+        configure(decoder)
     }
 
     public func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
-        let decoder = JSONDecoder()
-        configure(decoder)
-        return try decoder.decode(type, from: data)
+        try decoder.decode(type, from: data)
     }
 }
 
@@ -84,9 +79,9 @@ extension ValueDecoder where Self == JSONValueDecoder {
     public static var json: JSONValueDecoder { JSONValueDecoder() }
 
     /// Returns a decoder of JSON with options; see ``JSONValueDecoder/init(_:_:)``.
-    public static func json(
-        _ name: String, _ configure: @escaping @Sendable (JSONDecoder) -> Void
-    ) -> JSONValueDecoder { JSONValueDecoder(name, configure) }
+    public static func json(_ name: String, _ configure: (JSONDecoder) -> Void) -> JSONValueDecoder {
+        JSONValueDecoder(name, configure)
+    }
 }
 
 extension ValueDecoder where Self == PropertyListValueDecoder {

@@ -117,7 +117,7 @@ extension DataRequest {
     /// ```
     public var alternatives: [Source] {
         get { hooks.alternatives }
-        set { hooks.alternatives = newValue }
+        set { hooks.alternatives = newValue.map(\.resolved) }
     }
 
     /// The source to fetch in place of the URL while the network is constrained (see ``NetworkConditions``), unless the
@@ -129,7 +129,7 @@ extension DataRequest {
     /// ```
     public var lowDataSource: Source? {
         get { hooks.lowDataSource }
-        set { hooks.lowDataSource = newValue }
+        set { hooks.lowDataSource = newValue?.resolved }
     }
 
     /// The URL of ``lowDataSource``; `nil` if that is a provider or not set.
@@ -139,6 +139,6 @@ extension DataRequest {
     /// ```
     public var lowDataURL: URL? {
         get { hooks.lowDataSource?.url }
-        set { hooks.lowDataSource = newValue.map { .url($0) } }
+        set { lowDataSource = newValue.map { .url($0) } }
     }
 }

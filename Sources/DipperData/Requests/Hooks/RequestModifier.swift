@@ -18,7 +18,7 @@
 /// time. The fields `If-None-Match`, `If-Modified-Since`, `Range` and `If-Range` that the cache has added refer to
 /// earlier answers for that URL: a modifier that changes the URL to another resource must remove them.
 public struct RequestModifier: Sendable {
-    let modify: @Sendable (TransferRequest) async throws(DipperError) -> TransferRequest
+    let modify: @Sendable (TransferRequest) async throws -> TransferRequest
     let identity: HookIdentity
 
     /// Creates a modifier.
@@ -26,10 +26,11 @@ public struct RequestModifier: Sendable {
     ///   - identity: everything that decides the server's answer, as text: an account, a tenant, a language; a constant
     ///     if the answers are the same for everyone. The cache hashes it and never writes it in clear. Without an
     ///     identity the answers are not written to disk, and only requests with this value or a copy of it share them.
-    ///   - modify: returns the request to send in place of the given one. An error that it throws ends the attempt.
+    ///   - modify: returns the request to send in place of the given one. An error that it throws ends the attempt;
+    ///     another error than a ``DipperError`` as ``DipperError/rejected``.
     public init(
         identity: String? = nil,
-        _ modify: @escaping @Sendable (TransferRequest) async throws(DipperError) -> TransferRequest
+        _ modify: @escaping @Sendable (TransferRequest) async throws -> TransferRequest
     ) {
         self.modify = modify
         self.identity = HookIdentity(identity)

@@ -16,6 +16,8 @@ public struct FileProvider: DataProvider {
     /// The largest size that is read, in bytes. A larger file is refused.
     public var maximumSize = 1 << 30
     public let cacheKey: CacheKey
+    /// Whether the provider was made from the URL of a request.
+    var isOfURL = false
 
     /// Creates a provider of a file.
     /// - Parameters:
@@ -23,7 +25,7 @@ public struct FileProvider: DataProvider {
     ///   - key: the key by which the bytes are cached; by default the file's URL.
     public init(_ file: URL, key: CacheKey? = nil) {
         self.file = file
-        cacheKey = key ?? CacheKey(file.standardizedFileURL)
+        cacheKey = key ?? CacheKey(file)
     }
 
     public var isLocal: Bool { true }
@@ -93,5 +95,19 @@ public struct FileProvider: DataProvider {
 
     private static func failure(_ file: URL) -> DipperError {
         .unreadable.with(detail: "'\(file.path)': \(String(cString: strerror(errno)))")
+    }
+}
+
+extension URL {
+    /// The provider of the bytes, if the URL names a file or contains them; otherwise `nil`.
+    var localProvider: (any DataProvider)? {
+        // Nearly every URL begins with http, and taking a URL apart costs more than a memory hit.
+        guard let first = absoluteString.utf8.first, first | 0x20 != UInt8(ascii: "h") else { return nil }
+        if isFileURL {
+            var provider = FileProvider(self)
+            provider.isOfURL = true
+            return provider
+        }
+        return isDataURL ? DataURLProvider(absoluteString) : nil
     }
 }

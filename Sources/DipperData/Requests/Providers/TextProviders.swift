@@ -15,7 +15,7 @@ public struct Base64Provider: DataProvider {
     ///   - key: the key by which the bytes are cached; by default a digest of the text.
     public init(_ text: String, key: CacheKey? = nil) {
         self.text = text
-        cacheKey = key ?? CacheKey(digestOf: text)
+        cacheKey = key ?? CacheKey(CacheKey.text(ofContent: text))
     }
 
     public var isLocal: Bool { true }
@@ -50,7 +50,7 @@ public struct DataURLProvider: DataProvider {
     ///   - key: the key by which the bytes are cached; by default a digest of the text.
     public init(_ text: String, key: CacheKey? = nil) {
         self.text = text
-        cacheKey = key ?? CacheKey(digestOf: text)
+        cacheKey = key ?? CacheKey(CacheKey.text(ofContent: text))
     }
 
     public var isLocal: Bool { true }
@@ -95,12 +95,5 @@ public struct DataURLProvider: DataProvider {
         case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
         default: nil
         }
-    }
-}
-
-extension CacheKey {
-    /// Creates a key that is a digest of the text. For long text that is itself the content.
-    fileprivate init(digestOf text: String) {
-        self.init("sha256:" + MessageDigest.sha256.hex(text))
     }
 }

@@ -224,14 +224,16 @@ final class Namespaces {
         return data
     }
 
-    /// Removes the namespaces of test runs that were killed.
+    /// Removes the namespaces of test runs that were killed, and their settings.
     private static func sweep() {
         let list = (try? run("ip", ["netns", "list"])).map { String(decoding: $0, as: UTF8.self) } ?? ""
-        for line in list.split(separator: "\n") {
+        let settings = (try? FileManager.default.contentsOfDirectory(atPath: "/etc/netns")) ?? []
+        for line in list.split(separator: "\n").map(String.init) + settings {
             guard let name = line.split(separator: " ").first, name.hasPrefix("dipper-test-"),
                 let owner = name.split(separator: "-").dropFirst(2).first.flatMap({ pid_t($0) }), kill(owner, 0) != 0
             else { continue }
             _ = try? run("ip", ["netns", "del", String(name)])
+            try? FileManager.default.removeItem(atPath: "/etc/netns/\(name)")
         }
     }
 }

@@ -79,7 +79,8 @@ final class TLSServer {
 
     func stop() {
         guard let (process, _) = nginx else { return }
-        kill(process.processIdentifier, SIGTERM)
+        // timeout(1) lets this signal through in any case, and then ends nginx.
+        kill(process.processIdentifier, SIGALRM)
         process.waitUntilExit()
         nginx = nil
     }
@@ -141,8 +142,9 @@ final class TLSServer {
         try Data(text.utf8).write(to: folder.url.appendingPathComponent("nginx.conf"))
         let process = Process()
         let output = Pipe()
-        process.executableURL = URL(fileURLWithPath: "/usr/sbin/nginx")
-        process.arguments = ["-p", folder.path, "-c", folder.path + "/nginx.conf"]
+        // Ends nginx also if the tests are killed.
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/timeout")
+        process.arguments = ["300", "/usr/sbin/nginx", "-p", folder.path, "-c", folder.path + "/nginx.conf"]
         process.standardError = output
         try process.run()
         // nginx listens before it starts its worker.

@@ -30,7 +30,7 @@ extension ImageProcessors {
         /// - Throws: `DipperError.processingFailed` for a deviation that is below 0 or NaN;
         ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
         public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
-            guard sigma >= 0 else { throw .processingFailed.with(detail: identifier) }
+            guard sigma >= 0 else { throw .processingFailed }
             guard sigma >= 0.2 else { return image }
             let plan = BlurPlan(image.size, sigma: min(sigma, 10_000))
             try context.limits.checkMemory(image.size)

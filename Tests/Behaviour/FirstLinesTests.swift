@@ -1,0 +1,172 @@
+import Dipper
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The first lines that people write", .timeLimit(.minutes(2)))
+struct FirstLinesTests {
+    private let picture = Image.sample(3, 2)
+
+    @Test("URLs of files, data URLs and text are sources like any other")
+    func sources() async throws {
+        let test = TestImageCache()
+        let folder = TemporaryFolder()
+        let file = folder.url.appendingPathComponent("a picture.png")
+        try picture.png.write(to: file)
+        let text = try "data:image/png;base64,\(picture.png.base64EncodedString())"
+        let inline = try #require(URL(string: text))
+        #expect(try await test.cache.getImage(file).value.size == picture.size)
+        #expect(try await test.cache.getImage(inline).value.size == picture.size)
+        #expect(try await test.cache.getImage(text).value.size == picture.size)
+        #expect(try await test.cache.getImage(file.absoluteString).value.size == picture.size)
+        #expect(try await test.cache.data.getData(file).value == picture.png)
+        #expect(test.cache.image(for: file) != nil && test.cache.data.data(for: inline) != nil)
+        test.cache.removeImage(for: file)
+        #expect(test.cache.image(for: file) == nil)
+        try test.script(#require(URL(string: "https://example.org/a.png")), picture)
+        #expect(try await test.cache.getImage("https://example.org/a.png").value.size == picture.size)
+        #expect(await test.cache.getImage("no URL").error == .invalidURL)
+    }
+
+    @Test("a file is an alternative, and not read where URLs come from strangers")
+    func files() async throws {
+        let folder = TemporaryFolder()
+        let file = folder.url.appendingPathComponent("a")
+        try Data("here".utf8).write(to: file)
+        let test = TestCache { $0.readsFileURLs = false }
+        for refused in [test.cache.getData(file), test.cache.getData(file.absoluteString)] {
+            #expect(await refused.error == .unsupportedScheme)
+        }
+        #expect(try await test.cache.getData(DataRequest(FileProvider(file))).value == Data("here".utf8))
+        let other = TestCache()
+        other.transport.script(url("gone"), [.status(404)])
+        let request = DataRequest(url("gone")).with(\.alternatives, [file])
+        #expect(try await other.cache.getData(request).value == Data("here".utf8))
+    }
+
+    @MainActor final class Controller: @MainActor ImageDisplay {
+        var image: Image?
+        var results: [Result<Image, DipperError>] = []
+        var progress = 0
+        var shown: [DisplayContent] = []
+
+        func show(_ content: DisplayContent, _ transition: ImageTransition) { shown.append(content) }
+
+        func load(_ url: URL, _ cache: ImageCache) async {
+            cache.getImage(url) { image in self.image = image }
+            cache.getImage(url) { result in
+                switch result {
+                case .success(let image): self.results.append(.success(image))
+                case .failure(let error): self.results.append(.failure(error))
+                }
+            }
+            await withCheckedContinuation { continuation in
+                cache.getImage(url).onProgress { [weak self] _ in self?.progress += 1 }
+                    .onEnd { _ in continuation.resume() }
+            }
+        }
+    }
+
+    @MainActor
+    @Test("closures of the main actor use what belongs to it, and a display of the main actor is one")
+    func mainActor() async throws {
+        let test = TestImageCache()
+        try test.script(url("a"), picture)
+        let controller = Controller()
+        await controller.load(url("a"), test.cache)
+        #expect(controller.image?.size == picture.size && controller.results.count == 1)
+        test.transport.script(url("gone"), [.status(404)])
+        await controller.load(url("gone"), test.cache)
+        #expect(controller.results.last?.error == .status(404))
+        let binding = ImageBinding(controller, cache: test.cache)
+        let optional: URL? = url("a")
+        let task = binding.setImage(optional)
+        #expect(try await task?.value.size == picture.size)
+        #expect(controller.shown.last?.image?.size == picture.size)
+        #expect(binding.setImage(nil) == nil)
+    }
+
+    actor Counter {
+        var count = 0
+        func load(_ url: URL, _ cache: DataCache) async throws {
+            _ = try await cache.getData(url) { data in self.count += data.count }.value
+            while count == 0 { await Task.yield() }
+        }
+    }
+
+    @Test("a closure of another actor runs on it")
+    func otherActor() async throws {
+        let test = TestCache()
+        test.transport.script(url("a"), [.body(Data("abc".utf8))])
+        let counter = Counter()
+        try await counter.load(url("a"), test.cache)
+        #expect(await counter.count == 3)
+    }
+
+    private struct Own: Error {}
+
+    @Test("what a program's closure throws is the error of the call, and names the processor or the key")
+    func errors() async throws {
+        let test = TestImageCache()
+        try test.script(url("a"), picture)
+        let plain = ImageRequest(url("a")).processed(by: .custom("mine") { _, _ in throw Own() })
+        let failed = try #require(await test.cache.getImage(plain).error)
+        #expect(failed == .processingFailed && failed.detail?.hasPrefix("custom(mine)") == true)
+        #expect(failed.localizedDescription == "\(failed)")
+        let modified = DataRequest(url("b")).with(\.modifier, RequestModifier { _ in throw Own() })
+        #expect(await test.cache.data.getData(modified).error == .rejected)
+        let missing = DataRequest(url("c")).with(\.cachePolicy, .cacheOnly)
+        let absent = try #require(await test.cache.data.getData(missing).error)
+        #expect(absent.isNotCached && absent.detail == "\(missing.cacheKey)")
+    }
+
+    @Test("a modifier turns any URL into one that can be fetched")
+    func anyScheme() async throws {
+        let test = TestCache()
+        test.transport.script(url("album/12"), [.body(Data("here".utf8))])
+        let modifier = RequestModifier(identity: "photos") { request in
+            var request = request
+            if request.url.scheme == "photos" { request.url = url("album/12") }
+            return request
+        }
+        let request = try DataRequest(#require(URL(string: "photos://album/12"))).with(\.modifier, modifier)
+        #expect(try await test.cache.getData(request).value == Data("here".utf8))
+        let other = try DataRequest(#require(URL(string: "other://album/12"))).with(\.modifier, modifier)
+        #expect(await test.cache.getData(other).error == .unsupportedScheme)
+    }
+
+    private struct Feed: Decodable, Sendable { let lastItem: Int }
+
+    @Test("options of a decoder are written where the decoder is")
+    func decoder() async throws {
+        let test = TestCache()
+        test.transport.script(url("feed"), [.body(Data(#"{"last_item": 7}"#.utf8))])
+        let feed = try await test.cache.getValue(
+            Feed.self, from: url("feed"), decoder: .json("snake") { $0.keyDecodingStrategy = .convertFromSnakeCase }
+        ).value
+        #expect(feed.lastItem == 7)
+    }
+
+    @Test("requests are equal if they ask for the same in the same way")
+    func equality() {
+        let plain = ImageRequest(url("a"))
+        let changes: [(ImageRequest) -> ImageRequest] = [
+            { $0.with(\.priority, .high) }, { $0.with(\.headers, ["A": "b"]) }, { $0.with(\.timeout, .seconds(3)) },
+            { $0.with(\.scale, 2) }, { $0.processed(by: .circle) }, { $0.with(\.cachePolicy, .bypass) },
+            { $0.with(\.key, "k") }, { _ in ImageRequest(url("b")) },
+        ]
+        for change in changes {
+            #expect(change(plain) == change(ImageRequest(url("a"))) && change(plain) != plain)
+        }
+        let unlike: [ImageRequest] = [
+            plain.with(\.retryPolicy, .never), plain.with(\.callbackQueue, .main), plain.modified { $0 },
+            plain.with(\.modifier, RequestModifier(identity: "a") { $0 }),
+        ]
+        for request in unlike {
+            let copy = request
+            #expect(copy == request && request != plain && copy.with(\.priority, .low) != request)
+        }
+        #expect(Set([plain, ImageRequest(url("a")), ImageRequest(url("b"))]).count == 2)
+    }
+}
