@@ -25,6 +25,7 @@ extension ImageCache {
     func answers(_ request: ImageRequest, keepsInMemory: Bool) -> Bool {
         let options = request.resolved(defaults)
         let originals = originals(of: options)
+        let request = complete(request, options)
         let key = request.data.cacheKey
         let policy = originals.policy(of: request.data)
         guard policy != .ignoreCache, policy != .bypass else { return false }

@@ -2,6 +2,11 @@ import Foundation
 
 /// Reading and changing the contents of the cache, without the network.
 extension ImageCache {
+    private func completed(_ request: ImageRequest) -> (ImageRequest, ResolvedOptions) {
+        let options = request.resolved(defaults)
+        return (complete(request, options), options)
+    }
+
     // MARK: Lookup
 
     /// Returns the cached picture of a URL, or `nil` if the cache has none.
@@ -27,7 +32,7 @@ extension ImageCache {
     /// if let image = cache.image(for: thumbnail) { view.show(image) }
     /// ```
     public func image(for request: ImageRequest) -> Image? {
-        let options = request.resolved(defaults)
+        let (request, options) = completed(request)
         let key = options.inMemory(options.key(request.data.cacheKey))
         if let entry = memory.entry(for: key), entry.info.mayBeShown(to: request.data.headers) {
             return options.handOut(entry.product.value())
@@ -35,7 +40,7 @@ extension ImageCache {
         return objects.find(origin(of: request, options), step(options)).map { options.handOut($0.value()) }
     }
 
-    /// Returns whether the cache has a picture of a URL, which ``image(for:)-(URL)`` would return.
+    /// Returns whether the cache has bytes of a URL, of which ``image(for:)-(URL)`` would make a picture, or the picture.
     ///
     /// The method decodes nothing and does not count as a use.
     ///
@@ -56,8 +61,7 @@ extension ImageCache {
     /// ```
     /// - Parameter source: a URL or an ``ImageRequest``.
     public func cachedTier(for source: some ImageRequestConvertible) -> ResponseSource? {
-        let request = source.imageRequest
-        let options = request.resolved(defaults)
+        let (request, options) = completed(source.imageRequest)
         let originals = originals(of: options)
         let key = request.data.cacheKey
         if memory.contains(options.inMemory(options.key(key)))
@@ -65,7 +69,7 @@ extension ImageCache {
         {
             return .memory
         }
-        return originals.cachedSource(for: options.fileKey(key)) ?? originals.cachedSource(for: key)
+        return originals.cachedSource(for: options.fileKey(key)) ?? originals.cachedSource(for: request.data)
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.
@@ -77,7 +81,7 @@ extension ImageCache {
     /// }
     /// ```
     public func hasProcessedImage(for request: ImageRequest) -> Bool {
-        let options = request.resolved(defaults)
+        let (request, options) = completed(request)
         let key = request.data.cacheKey
         return memory.contains(options.inMemory(options.key(key)))
             || originals(of: options).hasData(for: options.fileKey(key))
@@ -117,7 +121,7 @@ extension ImageCache {
     ///   - request: the request by which the picture is requested later.
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
-        let options = request.resolved(defaults)
+        let (request, options) = completed(request)
         let key = request.data.cacheKey
         guard !key.isEmpty, !options.key(key).isEmpty else { throw .emptyKey }
         let info = originals(of: options).infoOfAdded(request.data)
@@ -125,6 +129,24 @@ extension ImageCache {
         let isInMemoryOnly = originals(of: options).policy(of: request.data) == .memoryOnly
         let origin = origin(of: request, options, policy: isInMemoryOnly ? .memoryOnly : .useCache)
         objects.add(ProductOf(image, cost: image.footprint), info, form: bytes, for: origin, step(options))
+    }
+
+    /// Adds a picture like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``, and returns when it is on disk or the disk
+    /// has failed.
+    ///
+    /// ```swift
+    /// try await cache.addImageAndWait(image, for: ImageRequest(url).with(\.durability, .durable))
+    /// ```
+    /// - Throws: `DipperError.emptyKey`; `DipperError.notWritten` if the request wants a durable entry and the disk failed.
+    public func addImageAndWait(
+        _ image: Image, bytes: Data? = nil, for request: ImageRequest
+    ) async throws(DipperError) {
+        try addImage(image, bytes: bytes, for: request)
+        let isInMemoryOnly = originals(of: request.resolved(defaults)).policy(of: request.data) == .memoryOnly
+        // A call that waits for the disk waits for the picture to be written.
+        _ = try await getImage(
+            request.with(\.cachePolicy, isInMemoryOnly ? .memoryOnly : .useCache).with(\.waitsForDiskWrite, true)
+        ).response
     }
 
     /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested.
@@ -137,15 +159,22 @@ extension ImageCache {
     /// ```
     /// - Throws: `DipperError.emptyKey`; `DipperError.shutDown`.
     public func addImage(bytes: Data, for url: URL) throws(DipperError) {
-        let originals = originals(of: defaults)
-        let key = CacheKey(url)
-        objects.remove(defaults.inMemory(key), from: .all)
+        try addImage(bytes: bytes, for: ImageRequest(url))
+    }
+
+    /// Adds the file of a picture to the cache under the key of a request. The cache decodes the file, and applies the
+    /// processors, when the picture is requested. See ``addImage(bytes:for:)-(Data,URL)``.
+    public func addImage(bytes: Data, for request: ImageRequest) throws(DipperError) {
+        let (request, options) = completed(request)
+        let originals = originals(of: options)
+        let key = request.data.cacheKey
+        objects.remove(options.inMemory(key), from: .all)
         // A fetch in progress still answers its callers, but its bytes are not kept.
         originals.removeData(for: key)
         originals.removeDerived(of: key)
-        try originals.addData(bytes, for: url)
+        try originals.addData(bytes, for: request.data)
         // Readers may have made pictures of the earlier file meanwhile.
-        objects.remove(defaults.inMemory(key), from: .memory)
+        objects.remove(options.inMemory(key), from: .memory)
     }
 
     /// Removes all pictures of a URL, and its file, from both tiers or from one of them.
@@ -172,7 +201,7 @@ extension ImageCache {
     /// cache.removeImages(for: thumbnail)                  // the original and all sizes are gone
     /// ```
     public func removeImage(for request: ImageRequest, from tiers: CacheTiers = .all) {
-        let options = request.resolved(defaults)
+        let (request, options) = completed(request)
         let key = request.data.cacheKey
         objects.remove(options.inMemory(key), step(options), from: tiers)
         originals(of: options).removeData(for: options.fileKey(key), from: tiers)
@@ -183,7 +212,7 @@ extension ImageCache {
     /// Removes the file of a request, and all pictures made from it, from both tiers or from one of them. See
     /// ``removeImage(for:from:)-(ImageRequest,_)``.
     public func removeImages(for request: ImageRequest, from tiers: CacheTiers = .all) {
-        let options = request.resolved(defaults)
+        let (request, options) = completed(request)
         let originals = originals(of: options)
         let key = request.data.cacheKey
         objects.remove(options.inMemory(key), from: tiers)
@@ -245,6 +274,9 @@ extension ImageCache {
         PixelMemory.trim()
     }
 
+    /// Removes all files from disk. Memory keeps its pictures. What calls in progress bring is not kept on disk.
+    public func clearDisk() { data.clearDisk() }
+
     /// Removes pictures, in the order of eviction, until memory holds no more than a number of bytes.
     ///
     /// The memory limit stays as it is. Memory that is kept for the pixels of later pictures is released too.
@@ -295,15 +327,12 @@ extension ImageCache {
     public var memorySize: Int { memory.totalCost }
     /// The number of decoded pictures in memory.
     public var memoryCount: Int { memory.count }
-    /// The bytes on disk, without those that still have to be written.
-    public var diskSize: Int { data.diskSize }
 
     /// Returns the file on disk with the bytes of a request's picture, or `nil` if there is none.
     ///
     /// If the request has processors, this is the file of the processed picture. The method also returns `nil` for
     /// small entries, which have no file of their own, and for compressed or encoded entries. The file belongs to the
-    /// cache: it must not be changed. After the picture's bytes it has a trailer of the cache, which viewers of pictures
-    /// ignore; `DataCache.file(for:)` describes it.
+    /// cache: it must not be changed. `DataCache.file(for:)` says more.
     ///
     /// ```swift
     /// if let file = cache.file(for: ImageRequest(url)) {
@@ -311,7 +340,7 @@ extension ImageCache {
     /// }
     /// ```
     public func file(for request: ImageRequest) -> URL? {
-        let options = request.resolved(defaults)
+        let (request, options) = completed(request)
         return originals(of: options).file(for: options.fileKey(request.data.cacheKey))
     }
 
@@ -344,7 +373,7 @@ extension ImageCache {
 
     /// Decodes the bytes of a file on the caller's thread, keeps the picture in memory and returns it.
     func store(_ bytes: Data, for request: ImageRequest) -> Image? {
-        let options = request.resolved(defaults)
+        let (request, options) = completed(request)
         let info = originals(of: options).infoOfAdded(request.data)
         return objects.make(bytes, info, for: origin(of: request, options), step(options)).map {
             options.handOut($0.value())

@@ -233,7 +233,7 @@ public final class ImageCache: Sendable {
     func get(_ request: ImageRequest, _ queue: FetchQueue) -> ImageTask {
         let options = request.resolved(defaults)
         let originals = originals(of: options)
-        var request = request
+        var request = complete(request, options)
         let askedKey = request.data.cacheKey
         var isDecided = true
         if request.data.hasHooks, request.data.lowDataSource != nil {
@@ -288,6 +288,14 @@ public final class ImageCache: Sendable {
             return false
         }
         return true
+    }
+
+    /// Returns a request as the cache of its originals makes it; see `DataCache.Configuration.completeRequest`.
+    @inline(__always)
+    func complete(_ request: ImageRequest, _ options: ResolvedOptions? = nil) -> ImageRequest {
+        var request = request
+        request.data = originals(of: options ?? request.resolved(defaults)).complete(request.data)
+        return request
     }
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
@@ -349,30 +357,26 @@ public final class ImageCache: Sendable {
 
     // MARK: Queues and cancellation
 
-    /// Moves every urgent call for a URL, or with the key of a request, to `slowQueue`, where it continues as a
-    /// prefetch, whatever picture the call makes from the bytes.
+    /// Moves every urgent call for a URL, whatever its header fields and key, or with the key of a request, to
+    /// `slowQueue`, where it continues as a prefetch, whatever picture the call makes from the bytes.
     ///
     /// A transfer in progress is not restarted. The method has no effect if there is no such call.
     ///
     /// ```swift
     /// cache.getImage(url) { image in view.show(image) }
     /// cache.moveTaskToSlowQueue(url)      // the row has left the screen
-    ///
-    /// let request = ImageRequest(url).with(\.headers, ["Accept": "image/webp"])
-    /// cache.getImage(request)
-    /// cache.moveTaskToSlowQueue(request)  // the URL alone is another key, because headers are part of the key
     /// ```
     /// - Parameter source: a URL or an ``ImageRequest``.
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
-        moveTaskToSlowQueue(key: source.imageRequest.data.cacheKey)
+        moveTaskToSlowQueue(key: complete(source.imageRequest).data.cacheKey)
     }
     /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
         objects.demote(key)
     }
 
-    /// Ends every call for a URL, or with the key of a request, with `DipperError.cancelled`, whatever picture the call
-    /// makes from the bytes.
+    /// Ends every call for a URL, whatever its header fields and key, or with the key of a request, with
+    /// `DipperError.cancelled`, whatever picture the call makes from the bytes.
     ///
     /// ```swift
     /// cache.getImage(url)
@@ -380,7 +384,9 @@ public final class ImageCache: Sendable {
     /// cache.cancel(url)                   // ends both calls
     /// ```
     /// - Parameter source: a URL or an ``ImageRequest``.
-    public func cancel(_ source: some ImageRequestConvertible) { cancel(key: source.imageRequest.data.cacheKey) }
+    public func cancel(_ source: some ImageRequestConvertible) {
+        cancel(key: complete(source.imageRequest).data.cacheKey)
+    }
     /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
     public func cancel(key: CacheKey) {
         objects.cancel(key: key)

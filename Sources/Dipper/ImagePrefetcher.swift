@@ -46,6 +46,31 @@ extension Prefetcher where Request == ImageRequest {
             })
     }
 
+    /// Creates a prefetcher that brings only the files of pictures to disk, or to memory if there is no disk. Nothing is
+    /// decoded or processed.
+    ///
+    /// ```swift
+    /// let prefetcher = ImagePrefetcher(cache, filesOf: album.map { ImageRequest($0) }).start()
+    /// ```
+    /// - Parameters:
+    ///   - cache: the cache to fill.
+    ///   - requests: the requests for the pictures, whose processors do not matter.
+    ///   - maxOutstanding: the most calls in progress at a time.
+    public convenience init(
+        _ cache: ImageCache = .shared, filesOf requests: [ImageRequest], maxOutstanding: Int = 4
+    ) {
+        let originals = { @Sendable (request: ImageRequest) in cache.originals(of: request.resolved(cache.defaults)) }
+        self.init(
+            requests, maxOutstanding: maxOutstanding,
+            .init(
+                run: cache.data.runOnReader,
+                isCached: { originals($0).answers($0.data, under: $0.data.cacheKey) },
+                callbackQueue: cache.data.callbackQueue
+            ) { request in
+                originals(request).slowGetData(request.data.withoutStandIns.with(\.callbackQueue, .inPlace))
+            })
+    }
+
     /// Creates a prefetcher of URLs, with the cache's default options.
     ///
     /// ```swift

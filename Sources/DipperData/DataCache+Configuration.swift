@@ -117,6 +117,18 @@ extension DataCache {
         public var retryPolicy = RetryPolicy.default
         /// The longest that a fetch may take; see ``DataRequest/timeout``. `nil` for no limit but those of ``network``.
         public var timeout: Duration?
+        /// A closure that completes each request of the cache, for the options that have no default of their own here:
+        /// header fields, credentials, a modifier, redirects, validation, alternatives. What it sets is part of the key
+        /// as if the caller had set it. It is called for each call and look-up, so it must be fast and always do the
+        /// same.
+        ///
+        /// ```swift
+        /// configuration.completeRequest = { request in
+        ///     if request.url?.host() == "api.example.org" { request.credentials = .bearer(token) }
+        ///     request.waitsForDiskWrite = true
+        /// }
+        /// ```
+        public var completeRequest: (@Sendable (inout DataRequest) -> Void)?
         /// The queue on which closures run; `nil` for a serial queue of the cache's own.
         ///
         /// ```swift

@@ -14,6 +14,24 @@ extension DataCache {
         return store.disk == nil ? request.effective(isThere: false) : nil
     }
 
+    /// Returns a request as the cache makes it of the caller's; see ``Configuration/completeRequest``.
+    @inline(__always)
+    package func complete(_ request: DataRequest) -> DataRequest {
+        guard let complete = configuration.completeRequest else { return request }
+        var request = request
+        complete(&request)
+        return request
+    }
+
+    /// Returns the request for a URL as the cache makes it; `nil` if it has nothing but the URL.
+    private func completed(_ url: URL) -> DataRequest? {
+        configuration.completeRequest == nil ? nil : complete(DataRequest(url))
+    }
+
+    /// Returns the key of a URL.
+    @inline(__always)
+    func key(of url: URL) -> CacheKey { completed(url)?.cacheKey ?? CacheKey(url) }
+
     /// Returns the cache policy that applies to a request.
     package func policy(of request: DataRequest) -> DataRequest.CachePolicy {
         request.policy(configuration.cachePolicy)

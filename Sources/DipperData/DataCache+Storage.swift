@@ -12,13 +12,15 @@ extension DataCache {
     /// ```swift
     /// if let data = cache.data(for: url) { print(data.count) }
     /// ```
-    public func data(for url: URL) -> Data? { data(for: CacheKey(url)) }
+    public func data(for url: URL) -> Data? {
+        configuration.completeRequest == nil ? data(for: CacheKey(url)) : data(for: DataRequest(url))
+    }
     /// Returns the bytes of a request if memory or disk has them; of several variants, the one that the request's
     /// header fields choose. See ``data(for:)-(URL)``.
     public func data(for request: DataRequest) -> Data? {
-        request.headers.isEmpty
-            ? data(for: request.cacheKey)
-            : response(for: request).flatMap { (200...299).contains($0.status) ? $0.data : nil }
+        let request = complete(request)
+        return request.headers.isEmpty
+            ? data(for: request.cacheKey) : find(request).flatMap { (200...299).contains($0.status) ? $0.data : nil }
     }
     /// Returns the bytes of a key if memory or disk has them. See ``data(for:)-(URL)``.
     public func data(for key: CacheKey) -> Data? {
@@ -36,10 +38,14 @@ extension DataCache {
     /// ```swift
     /// if let response = cache.response(for: url) { print(response.status, response.freshUntil ?? .distantFuture) }
     /// ```
-    public func response(for url: URL) -> DataResponse? { response(for: CacheKey(url)) }
+    public func response(for url: URL) -> DataResponse? {
+        configuration.completeRequest == nil ? response(for: CacheKey(url)) : response(for: DataRequest(url))
+    }
     /// Returns the bytes of a request with their metadata if memory or disk has them; of several variants, the one that
     /// the request's header fields choose.
-    public func response(for request: DataRequest) -> DataResponse? {
+    public func response(for request: DataRequest) -> DataResponse? { find(complete(request)) }
+
+    private func find(_ request: DataRequest) -> DataResponse? {
         guard let found = store.find(request.cacheKey, request.headers),
             found.value.info.isChosen(by: request.headers)
         else { return nil }
@@ -50,31 +56,39 @@ extension DataCache {
         store.peek(key).map { DataResponse($0.value, source: $0.source) }
     }
 
-    /// Returns whether memory or disk has an entry for a URL. Reads no body and does not count as a use.
+    /// Returns whether memory or disk has bytes for a URL, which ``data(for:)-(URL)`` would return. Reads no body and does
+    /// not count as a use.
     ///
     /// ```swift
     /// if !cache.hasData(for: url) { cache.slowGetData(url) }
+    /// print(cache.hasData(for: url, in: .disk))
     /// ```
-    public func hasData(for url: URL) -> Bool { hasData(for: CacheKey(url)) }
-    /// Returns whether memory or disk has an entry for a request's key. Reads no body and does not count as a use.
-    public func hasData(for request: DataRequest) -> Bool { hasData(for: request.cacheKey) }
-    /// Returns whether memory or disk has an entry for a key. Reads no body and does not count as a use.
-    public func hasData(for key: CacheKey) -> Bool { store.contains(key) }
+    /// - Parameter tiers: the tiers that are looked at, of memory and disk.
+    public func hasData(for url: URL, in tiers: CacheTiers = .all) -> Bool { hasData(for: DataRequest(url), in: tiers) }
+    /// Returns whether memory or disk has bytes for a request, as ``data(for:)-(DataRequest)`` would return them.
+    public func hasData(for request: DataRequest, in tiers: CacheTiers = .all) -> Bool {
+        tier(of: complete(request), in: tiers) != nil
+    }
+    /// Returns whether memory or disk has bytes for a key, as ``data(for:)-(CacheKey)`` would return them.
+    public func hasData(for key: CacheKey, in tiers: CacheTiers = .all) -> Bool {
+        store.tier(of: key, [:], in: tiers) != nil
+    }
 
-    /// Returns the tier that has the entry of a URL: `memory`, `disk`, or `nil` for none.
+    /// Returns the tier that has the bytes of a URL: `memory`, `disk`, or `nil` for none.
     ///
     /// ```swift
     /// print(cache.cachedSource(for: url)?.rawValue ?? "not cached")
     /// ```
-    public func cachedSource(for url: URL) -> ResponseSource? { cachedSource(for: CacheKey(url)) }
-    /// Returns the tier that has the entry of a request's key: `memory`, `disk`, or `nil` for none.
+    public func cachedSource(for url: URL) -> ResponseSource? { cachedSource(for: DataRequest(url)) }
+    /// Returns the tier that has the bytes of a request: `memory`, `disk`, or `nil` for none.
     public func cachedSource(for request: DataRequest) -> ResponseSource? {
-        cachedSource(for: request.cacheKey)
+        tier(of: complete(request), in: .all)
     }
-    /// Returns the tier that has the entry of a key: `memory`, `disk`, or `nil` for none.
-    public func cachedSource(for key: CacheKey) -> ResponseSource? {
-        if store.memory.contains(key) { return .memory }
-        return store.disk?.contains(key) == true ? .disk : nil
+    /// Returns the tier that has the bytes of a key: `memory`, `disk`, or `nil` for none.
+    public func cachedSource(for key: CacheKey) -> ResponseSource? { store.tier(of: key, [:], in: .all) }
+
+    private func tier(of request: DataRequest, in tiers: CacheTiers) -> ResponseSource? {
+        store.tier(of: request.cacheKey, request.headers, in: tiers)
     }
 
     // MARK: Adding and removing
@@ -93,6 +107,7 @@ extension DataCache {
     /// ``DataRequest/durability``, in memory at once and on disk in the background.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for request: DataRequest) throws(DipperError) {
+        let request = complete(request)
         try check(request.cacheKey)
         add(data, request.cacheKey, request)
     }
@@ -108,6 +123,12 @@ extension DataCache {
     public func addData(_ data: Data, for key: CacheKey) throws(DipperError) {
         try check(key)
         add(data, key, DataRequest(string: ""))
+    }
+
+    /// Stores bytes of the caller's own for a URL, and returns when they are on disk or the disk has failed.
+    /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
+    public func addDataAndWait(_ data: Data, for url: URL) async throws(DipperError) {
+        try await addDataAndWait(data, for: DataRequest(url))
     }
 
     /// Stores bytes of the caller's own under a key, and returns when they are on disk or the disk has failed.
@@ -129,6 +150,7 @@ extension DataCache {
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``; ``DipperError/notWritten`` if a durable entry is
     ///   not on disk.
     public func addDataAndWait(_ data: Data, for request: DataRequest) async throws(DipperError) {
+        let request = complete(request)
         try await addAndWait(data, request.cacheKey, request)
     }
 
@@ -167,10 +189,10 @@ extension DataCache {
     /// cache.removeData(for: url)
     /// cache.removeData(for: feedURL, from: .memory)       // the disk keeps its entry
     /// ```
-    public func removeData(for url: URL, from tiers: CacheTiers = .all) { removeData(for: CacheKey(url), from: tiers) }
+    public func removeData(for url: URL, from tiers: CacheTiers = .all) { removeData(for: key(of: url), from: tiers) }
     /// Removes the entry of a request's key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
     public func removeData(for request: DataRequest, from tiers: CacheTiers = .all) {
-        removeData(for: request.cacheKey, from: tiers)
+        removeData(for: complete(request).cacheKey, from: tiers)
     }
     /// Removes the entry of a key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
     public func removeData(for key: CacheKey, from tiers: CacheTiers = .all) {
@@ -253,6 +275,7 @@ extension DataCache {
     ///
     /// ```swift
     /// cache.clear()
+    /// await cache.synchronize()       // the files are gone
     /// ```
     public func clear() {
         store.clear()
@@ -264,6 +287,9 @@ extension DataCache {
         store.memory.removeAll()
         values.load()?.removeAll()
     }
+
+    /// Removes all entries from disk. Memory keeps its entries. What fetches in progress bring is not kept on disk.
+    public func clearDisk() { store.clearDisk() }
 
     /// Returns when the disk tier, and the tiers of ``Configuration/tiers`` that work, have carried out all changes
     /// that were asked for before.

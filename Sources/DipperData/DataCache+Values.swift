@@ -39,6 +39,7 @@ extension DataCache {
     private func getValue<Value: Decodable & Sendable>(
         _ type: Value.Type, _ request: DataRequest, _ decoder: some ValueDecoder, _ queue: FetchQueue
     ) -> ValueTask<Value> {
+        let request = complete(request)
         // A smaller source takes the place of the URL while the network is constrained, unless the tiers have it.
         let effective = effective(request)
         let origin = Origin(
@@ -73,7 +74,7 @@ extension DataCache {
     public func value<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> Value? {
-        let request = source.dataRequest
+        let request = complete(source.dataRequest)
         let origin = Origin(request, policy(of: request), valueSource)
         return typedValues.find(origin, ValueStep(type, decoder)).map { $0.value(as: Value.self) }
     }

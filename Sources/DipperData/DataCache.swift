@@ -231,6 +231,7 @@ public final class DataCache: Sendable {
     // For inlined calls: no generic call delays an answer from memory.
     @usableFromInline
     func get(_ request: DataRequest, _ queue: FetchQueue) -> DataTask {
+        let request = complete(request)
         let call = Call(request, key: request.cacheKey, defaults: defaults)
         let task = DataTask(call, queue: queue, orElse: request.hasHooks ? substitute(for: request) : nil)
         engine.start(task)
@@ -249,8 +250,8 @@ public final class DataCache: Sendable {
 
     // MARK: Cancelling and moving
 
-    /// Moves the urgent calls for a URL, or with the key of a request, to ``slowQueue`` without starting their fetch
-    /// anew. Does nothing if there are none.
+    /// Moves the urgent calls for a URL, whatever their header fields and keys, or with the key of a request, to
+    /// ``slowQueue`` without starting their fetch anew. Does nothing if there are none.
     ///
     /// ```swift
     /// cache.getData(url)
@@ -258,7 +259,7 @@ public final class DataCache: Sendable {
     /// ```
     /// - Parameter source: a URL or a ``DataRequest``.
     public func moveTaskToSlowQueue(_ source: some DataRequestConvertible) {
-        moveTaskToSlowQueue(key: source.dataRequest.cacheKey)
+        moveTaskToSlowQueue(key: complete(source.dataRequest).cacheKey)
     }
     /// Moves the urgent calls for a key to ``slowQueue`` without starting their fetch anew. Does nothing if there are
     /// none.
@@ -267,13 +268,16 @@ public final class DataCache: Sendable {
         values.load()?.demote(key)
     }
 
-    /// Cancels every call for a URL, or with the key of a request: each ends with ``DipperError/cancelled``.
+    /// Cancels every call for a URL, whatever its header fields and key, or with the key of a request: each ends with
+    /// ``DipperError/cancelled``.
     ///
     /// ```swift
     /// cache.cancel(url)
     /// ```
     /// - Parameter source: a URL or a ``DataRequest``.
-    public func cancel(_ source: some DataRequestConvertible) { cancel(key: source.dataRequest.cacheKey) }
+    public func cancel(_ source: some DataRequestConvertible) {
+        cancel(key: complete(source.dataRequest).cacheKey)
+    }
     /// Cancels every call for a key: each ends with ``DipperError/cancelled``.
     public func cancel(key: CacheKey) {
         engine.post { $0.cancel(key) }

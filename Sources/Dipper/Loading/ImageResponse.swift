@@ -19,10 +19,13 @@ public struct ImageResponse: FetchResponse {
     public var value: Image { image }
     /// The tier that answered: `ResponseSource.memory` for pictures that were decoded before.
     public let source: ResponseSource
+    /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
+    public var url: URL? { info.source }
     /// The status the server answered with when the bytes were fetched.
-    public let status: Int
+    public var status: Int { info.status }
     /// The header fields of the server's answer.
-    public let headers: HTTPHeaders
+    public var headers: HTTPHeaders { info.serverHeaders }
+    private let info: EntryInfo
     /// The number of network attempts made for this result; 0 if the cache answered.
     public let attempts: Int
     /// The times and sizes of the last attempt; `nil` if the cache answered.
@@ -37,8 +40,7 @@ public struct ImageResponse: FetchResponse {
     ) {
         self.image = image
         self.source = source
-        status = info.status
-        headers = info.serverHeaders
+        self.info = info
         self.attempts = attempts
         self.metrics = metrics
         self.revalidation = revalidation

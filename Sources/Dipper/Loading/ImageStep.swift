@@ -60,6 +60,15 @@ final class ImageStep: ObjectStep {
         return try ImageProcessors.Chain(options.chain.processors.suffix(1)).process(image, context)
     }
 
+    func misfit(_ bytes: Data) -> DipperError? {
+        do throws(DipperError) {
+            _ = try tools.codecs.decoder(for: bytes)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
     func cost(of material: Material) -> Int {
         switch material {
         case .bytes(let data): DecodeCost.bytes(of: data, options)

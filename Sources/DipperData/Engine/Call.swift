@@ -10,6 +10,8 @@ final class Call: Sendable {
     private let localSources: [Bool]
     /// Whether the bytes may be kept on disk; `false` if what is made of them takes their place.
     private let mayKeepOnDisk: Bool
+    /// Returns the reason why nothing that the caller wants can be made of the bytes of a success; `nil` if there is none.
+    let misfit: (@Sendable (Data) -> DipperError?)?
 
     /// The options of requests that have none of their own.
     final class Defaults: Sendable {
@@ -41,8 +43,12 @@ final class Call: Sendable {
         }
     }
 
-    init(_ request: DataRequest, key: CacheKey, defaults: Defaults, mayKeepOnDisk: Bool = true) {
+    init(
+        _ request: DataRequest, key: CacheKey, defaults: Defaults, mayKeepOnDisk: Bool = true,
+        misfit: (@Sendable (Data) -> DipperError?)? = nil
+    ) {
         self.mayKeepOnDisk = mayKeepOnDisk
+        self.misfit = misfit
         self.request = request
         self.key = key
         self.defaults = defaults

@@ -35,6 +35,8 @@ public struct DataResponse: FetchResponse {
         }
     }
 
+    /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
+    public var url: URL? { info.source }
     /// The status that the server answered with when the bytes were fetched; 200 for entries that the caller added.
     public var status: Int { info.status }
     /// The header fields of the answer that the bytes came with, updated when the server confirmed the answer.
@@ -119,6 +121,8 @@ public protocol FetchResponse: Sendable {
     var value: Value { get }
     /// The tier that answered.
     var source: ResponseSource { get }
+    /// The URL that the bytes came from, after redirects; `nil` if they came from a provider.
+    var url: URL? { get }
     /// The status that the server answered with when the bytes were fetched; 200 for entries that the caller added.
     var status: Int { get }
     /// The header fields of the server's answer.

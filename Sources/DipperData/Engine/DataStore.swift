@@ -154,6 +154,23 @@ final class DataStore: Sendable {
         return .init(value: value, source: source, place: key)
     }
 
+    /// Returns the first of the tiers that has bytes for a key and header fields: a success, or the variant of it that the
+    /// fields choose. Reads metadata alone, and counts no use.
+    func tier(of key: CacheKey, _ fields: HTTPHeaders, in tiers: CacheTiers) -> ResponseSource? {
+        let at: (CacheKey) -> (info: EntryInfo, source: ResponseSource)? = { key in
+            if tiers.contains(.memory), let info = self.memory.peek(key, { $0.info }) { return (info, .memory) }
+            return tiers.contains(.disk) ? self.disk?.info(of: key).map { ($0, .disk) } : nil
+        }
+        guard var found = at(key) else { return nil }
+        if let variant = found.info.variant, !variant.matches(fields) {
+            guard let other = at(key.variant(variant.selection(for: fields), family: found.info.family)) else {
+                return nil
+            }
+            found = other
+        }
+        return found.info.mayBeShown(to: fields) ? found.source : nil
+    }
+
     /// Returns what memory has for the call: the entry, or the variant of it that the call's fields choose.
     @inline(__always)
     func kept(for key: CacheKey, _ call: Call) -> StoredData? {
@@ -171,9 +188,7 @@ final class DataStore: Sendable {
         return call.key.variant(variant.selection(for: call.request.headers), family: value.info.family)
     }
 
-    func contains(_ key: CacheKey) -> Bool {
-        memory.contains(key) || disk?.contains(key) == true
-    }
+    func contains(_ key: CacheKey) -> Bool { memory.contains(key) || disk?.info(of: key) != nil }
 
     private func warm(_ record: EntryRecord, _ call: Call?, unlessChangedSince changes: UInt64) {
         let now = now()
@@ -377,6 +392,11 @@ final class DataStore: Sendable {
         disk?.clear()
         memory.removeAll()
         tiers?.hideAll()
+    }
+
+    func clearDisk() {
+        history.revoke(from: .disk)
+        disk?.clear()
     }
 
     /// Removes expired entries, and entries stored before a moment in seconds since 1970, at once for readers.

@@ -8,9 +8,10 @@ extension Engine {
         case backOff(Duration)
     }
 
-    func failed(_ fetch: Fetch, _ error: DipperError) {
+    func failed(_ fetch: Fetch, _ failure: DipperError) {
         let run = exchange(&fetch.run, with: nil)
         guard !fetch.isOver else { return }
+        let error = fetch.sources.provider == nil ? failure.at(run?.attempt.sentURL ?? fetch.sources.url) : failure
         let time = time.now()
         let isOffline = error.mayPass && error.status == nil && !canReach(fetch, after: run)
         if isOffline {
@@ -36,10 +37,47 @@ extension Engine {
             && fetch.findings.ways.add(bytes: bytes)
     }
 
-    /// Decides what follows from a failure for each call and for the fetch.
-    /// - Parameter verdicts: what the calls say of what the tiers have.
+    /// The failures that a call has counted, and what its own rule says of the last one.
+    private struct Count: Sendable {
+        let context: RetryPolicy.Context
+        var answer: Duration?
+    }
+
+    /// Decides what follows from a failure for each call and for the fetch. A rule of the program's own is asked elsewhere.
+    /// - Parameters:
+    ///   - verdicts: what the calls say of what the tiers have.
+    ///   - counts: of the calls that have counted the failure.
     private func conclude(
-        _ fetch: Fetch, _ error: DipperError, isOffline: Bool, at time: Duration, _ verdicts: Verdicts
+        _ fetch: Fetch, _ error: DipperError, isOffline: Bool, at time: Duration, _ verdicts: Verdicts,
+        _ counts: [ObjectIdentifier: Count] = [:]
+    ) {
+        var counts = counts
+        var asked: [ObjectIdentifier: @Sendable (RetryPolicy.Context) async -> Duration?] = [:]
+        for waiter in fetch.waiters where counts[ObjectIdentifier(waiter)] == nil {
+            let failures = waiter.wait.failures.add(isOffline: isOffline, at: time)
+            counts[ObjectIdentifier(waiter)] = Count(
+                context: .init(failures: failures.count, error: error, elapsed: failures.elapsed))
+            if !isOffline { asked[ObjectIdentifier(waiter)] = waiter.call.retryPolicy.rule }
+        }
+        if asked.isEmpty || error.isCancelled || error == .shutDown {
+            return decide(fetch, error, isOffline: isOffline, at: time, verdicts, counts)
+        }
+        let number = wait(for: fetch)
+        Task.detached { [asked, counts] in
+            var counts = counts
+            for (call, rule) in asked {
+                if let context = counts[call]?.context { counts[call]?.answer = await rule(context) }
+            }
+            self.post { [counts] engine in
+                guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver else { return }
+                engine.conclude(fetch, error, isOffline: isOffline, at: time, verdicts, counts)
+            }
+        }
+    }
+
+    private func decide(
+        _ fetch: Fetch, _ error: DipperError, isOffline: Bool, at time: Duration, _ verdicts: Verdicts,
+        _ counts: [ObjectIdentifier: Count]
     ) {
         // No call waits for the network if another source can be reached.
         let hasOther = fetch.sources.remaining.contains { $0.url.map { canReach($0) } ?? true }
@@ -50,7 +88,8 @@ extension Engine {
         var (ending, answered, limits) = ([DataTask](), [DataTask](), [(DataTask, Duration)]())
         var delay: Duration?
         for waiter in waiters {
-            switch verdict(on: waiter, attempt, fetch.findings.found, at: time, verdicts) {
+            guard let count = counts[ObjectIdentifier(waiter)] else { continue }
+            switch verdict(on: waiter, attempt, fetch.findings.found, count, verdicts) {
             case .end: ending.append(waiter)
             case .takeKept: answered.append(waiter)
             case .retry(let wait): delay = min(delay ?? wait, wait)
@@ -85,7 +124,7 @@ extension Engine {
     }
 
     private func verdict(
-        on waiter: DataTask, _ attempt: FailedAttempt, _ found: FoundEntry?, at time: Duration, _ verdicts: Verdicts
+        on waiter: DataTask, _ attempt: FailedAttempt, _ found: FoundEntry?, _ count: Count, _ verdicts: Verdicts
     ) -> FailureVerdict {
         if attempt.error.mayPass, let found,
             verdicts.isAnsweredAllTheSame(
@@ -94,8 +133,8 @@ extension Engine {
             return .takeKept
         }
         return attempt.verdict(
-            by: waiter.call.retryPolicy, timeout: waiter.call.timeout,
-            after: waiter.wait.failures.add(isOffline: attempt.isOffline, at: time), unit: .random(in: 0..<1))
+            by: waiter.call.retryPolicy, timeout: waiter.call.timeout, after: count.context, answer: count.answer,
+            unit: .random(in: 0..<1))
     }
 
     // MARK: Parking
@@ -201,21 +240,21 @@ struct FailedAttempt: Sendable {
     /// Returns the verdict for a call that the cache does not answer.
     /// - Parameters:
     ///   - timeout: the time limit of the call.
-    ///   - failures: the failures that the call has counted, and the time since the first one.
+    ///   - context: the failures that the call has counted, and the time since the first one.
+    ///   - answer: the answer of the call's own rule.
     ///   - unit: a random number in 0..<1 for the jitter.
     func verdict(
-        by policy: RetryPolicy, timeout: Duration?, after failures: (count: Int, elapsed: Duration),
+        by policy: RetryPolicy, timeout: Duration?, after context: RetryPolicy.Context, answer: Duration?,
         unit: @autoclosure () -> Double
     ) -> FailureVerdict {
-        guard error.mayPass else { return .end }
+        guard error.mayPass || answer != nil else { return .end }
         if isOffline {
             guard mayWait, policy.waitsForNetwork else { return .end }
             guard let deadline = policy.deadline else { return .waitForNetwork(nil) }
-            // mutant Offline|Retry: `eadline - failures.elapsed) : .en` => `eadline) : .en`
-            return failures.elapsed < deadline ? .waitForNetwork(deadline - failures.elapsed) : .end
+            // mutant Offline|Retry: `eadline - context.elapsed) : .en` => `eadline) : .en`
+            return context.elapsed < deadline ? .waitForNetwork(deadline - context.elapsed) : .end
         }
-        let context = RetryPolicy.Context(failures: failures.count, error: error, elapsed: failures.elapsed)
-        guard let delay = policy.delay(after: context, unit: unit()) else { return .end }
+        guard let delay = policy.delay(after: context, answer: answer, unit: unit()) else { return .end }
         if let timeout, spent + delay >= timeout { return .end }
         return .retry(after: delay)
     }
@@ -226,7 +265,7 @@ struct FailedAttempt: Sendable {
     ///   - goesOn: whether the job turns to its next source.
     func parking(after delay: Duration?, goesOn: Bool) -> Engine.Parking? {
         if goesOn { return .backOff(.zero) }
-        guard error.mayPass else { return nil }
+        guard error.mayPass || delay != nil else { return nil }
         return isOffline ? .untilNetworkReturns : .backOff(delay ?? .zero)
     }
 

@@ -47,6 +47,8 @@ actor Engine: LoopClient {
     var fetches: [CacheKey: Fetch] = [:]
     /// The fetches under way whose entries have been removed, and whose places later calls have taken.
     var outdated: [CacheKey: [Fetch]] = [:]
+    /// The fetches whose keys are not those of their URLs, by the keys of their URLs.
+    var aliases: [CacheKey: [Fetch]] = [:]
     /// The fetches for which something is done elsewhere, by the number of that.
     var awaiting: [UInt64: Fetch] = [:]
     /// The fetches that wait for the network, by the number of their place among them.
@@ -452,6 +454,7 @@ actor Engine: LoopClient {
         } else {
             let fetch = Fetch(call, waiter.wait.queue, level: waiter.wait.level)
             if let old = fetches.updateValue(fetch, forKey: call.key) { outdated[call.key, default: []].append(old) }
+            if let alias = fetch.alias { aliases[alias, default: []].append(fetch) }
             fetch.add(waiter)
             if let claim { fetch.findings.claim(claim) }
             if let found { fetch.findings.find(found) }
@@ -523,8 +526,9 @@ actor Engine: LoopClient {
         for fetch in all(of: key) { for waiter in fetch.waiters { move(waiter, to: .slow) } }
     }
 
+    /// Returns the fetches for a key; for the key of a URL, those with other header fields or a key of their own as well.
     private func all(of key: CacheKey) -> [Fetch] {
-        (fetches[key].map { [$0] } ?? []) + (outdated[key] ?? [])
+        (fetches[key].map { [$0] } ?? []) + (outdated[key] ?? []) + (aliases[key] ?? [])
     }
 
     func move(_ waiter: DataTask, to queue: FetchQueue) {

@@ -112,6 +112,9 @@ final class Fetch: QueueEntry {
     var isOver = false
 
     override var isLocal: Bool { sources.isLocal }
+    /// The key of the URL alone, if the fetch has another one.
+    var alias: CacheKey? { sources.lead.request.plainKey }
+
     override var host: String { sources.lead.request.url?.host(percentEncoded: false) ?? "" }
 
     init(_ call: Call, _ queue: FetchQueue, level: UInt8) {

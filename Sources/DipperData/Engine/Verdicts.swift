@@ -45,8 +45,9 @@ struct Verdicts: Sendable {
 
     /// Returns the reason why a call refuses an answer of the network.
     func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
-        guard call.hasOwnValidation else { return call.request.validation.check(response) }
-        return own[ObjectIdentifier(call)] ?? nil
+        let refusal =
+            call.hasOwnValidation ? own[ObjectIdentifier(call)] ?? nil : call.request.validation.check(response)
+        return refusal ?? ((200...299).contains(response.status) ? call.misfit?(response.body) : nil)
     }
 }
 

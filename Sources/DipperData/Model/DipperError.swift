@@ -31,6 +31,7 @@ public struct DipperError: Error, Sendable, Hashable {
     private struct Notes: Sendable {
         var detail: String?
         var key: CacheKey?
+        var url: URL?
         var retryAfter: Duration?
         var earlier: [DipperError] = []
     }
@@ -50,6 +51,14 @@ public struct DipperError: Error, Sendable, Hashable {
         guard let notes = boxed?.value else { return nil }
         return notes.detail ?? notes.key?.description
     }
+
+    /// The URL that was asked when the failure came, after redirects and the changes of a ``RequestModifier``; `nil` if
+    /// none was. It may contain secrets, which the description does not.
+    ///
+    /// ```swift
+    /// task.onFail { error, _ in print(error, error.url?.host() ?? "") }
+    /// ```
+    public var url: URL? { boxed?.value.url }
 
     /// The time that the server asked the client to wait (`Retry-After`); `nil` if it did not ask.
     public internal(set) var retryAfter: Duration? {
@@ -144,6 +153,13 @@ public struct DipperError: Error, Sendable, Hashable {
     public func with(detail: String) -> DipperError {
         var copy = self
         copy.notes.detail = Redaction.standard.sentence(detail)
+        return copy
+    }
+
+    /// Returns the error with the URL that was asked.
+    func at(_ url: URL?) -> DipperError {
+        var copy = self
+        copy.notes.url = url
         return copy
     }
 

@@ -13,14 +13,16 @@ extension Engine {
         if !exchange(&state.isGuest, with: true) { guests.append(state) }
     }
 
-    /// Has a call found by the key that its caller has asked for.
+    /// Has a call found by the key that its caller has asked for, and by that of the URL.
     private func register(_ call: ObjectCall, _ state: ObjectCache.State) {
-        if let alias = call.origin?.alias { state.aliases[alias, default: []].append(call) }
+        for alias in call.origin?.aliases ?? [] { state.aliases[alias, default: []].append(call) }
     }
 
     private func unregister(_ call: ObjectCall, _ state: ObjectCache.State) {
-        guard let alias = call.origin?.alias, let others = state.aliases[alias]?.filter({ $0 !== call }) else { return }
-        state.aliases[alias] = others.isEmpty ? nil : others
+        for alias in call.origin?.aliases ?? [] {
+            guard let others = state.aliases[alias]?.filter({ $0 !== call }) else { continue }
+            state.aliases[alias] = others.isEmpty ? nil : others
+        }
     }
 
     /// Finds out whether the tiers have the bytes that the caller has asked for, which a smaller source may replace.

@@ -257,7 +257,7 @@ extension Engine {
             origin.following?()
             ?? origin.source.task(
                 for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority), want.queue,
-                keepsOnDisk: make.keepsBytes)
+                make.step, keepsOnDisk: make.keepsBytes)
         return Supply(origin, claim, task, keepsBytes: make.keepsBytes)
     }
 

@@ -136,6 +136,8 @@ package final class ObjectCall: @unchecked Sendable {
     }
 
     func end(_ result: Result<MadeObject, DipperError>) {
+        // What was fetched may be no picture or value.
+        let result = result.mapError { $0.url == nil && !$0.isCancelled ? $0.at(origin?.request.url) : $0 }
         let kept = (exchange(&task, with: nil), exchange(&cache, with: nil), exchange(&origin, with: nil))
         make = nil
         let engine = link.withLock { link in

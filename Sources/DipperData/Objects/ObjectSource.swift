@@ -16,16 +16,26 @@ package final class ObjectSource: Sendable {
     var hasDisk: Bool { store.disk != nil }
     var events: EventHub { engine.events }
 
-    private func call(_ request: DataRequest, _ key: CacheKey? = nil, keepsOnDisk: Bool = true) -> Call {
-        Call(request, key: key ?? request.cacheKey, defaults: defaults, mayKeepOnDisk: keepsOnDisk)
+    private func call(_ request: DataRequest, _ key: CacheKey? = nil) -> Call {
+        Call(request, key: key ?? request.cacheKey, defaults: defaults)
     }
 
     // MARK: Bytes
 
     /// Returns a call for the bytes of a request. The caller starts it and tells its end to the events.
-    /// - Parameter keepsOnDisk: whether the bytes are kept on disk; `false` if what is made of them takes their place.
-    func task(for request: DataRequest, _ queue: FetchQueue, keepsOnDisk: Bool) -> DataTask {
-        DataTask(call(request, keepsOnDisk: keepsOnDisk), queue: queue, tellsEnd: false)
+    /// - Parameters:
+    ///   - step: the step that is made of the bytes. If the request has alternatives, the next one is asked when a source
+    ///     answers with something else, such as a page of a captive portal.
+    ///   - keepsOnDisk: whether the bytes are kept on disk; `false` if what is made of them takes their place.
+    func task(
+        for request: DataRequest, _ queue: FetchQueue, _ step: any ObjectStep, keepsOnDisk: Bool
+    ) -> DataTask {
+        let hasAlternatives = request.hasHooks && !request.alternatives.isEmpty
+        let misfit: @Sendable (Data) -> DipperError? = { step.misfit($0) }
+        let call = Call(
+            request, key: request.cacheKey, defaults: defaults, mayKeepOnDisk: keepsOnDisk,
+            misfit: hasAlternatives ? misfit : nil)
+        return DataTask(call, queue: queue, tellsEnd: false)
     }
 
     /// Returns how a request may use an object made from an answer.
@@ -203,6 +213,9 @@ package final class Origin: Sendable {
         self.following = following
         self.claim = claim
     }
+
+    /// The other keys by which calls are found: the key that the caller has asked for, and the key of the URL alone.
+    var aliases: Set<CacheKey> { Set([alias, request.plainKey].compactMap(\.self)) }
 
     /// Returns the origin that is asked for.
     /// - Parameter isThere: whether the tiers have the bytes of this one.

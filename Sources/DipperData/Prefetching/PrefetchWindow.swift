@@ -2,7 +2,7 @@ import DequeModule
 import Synchronization
 
 /// The calls of a prefetcher: few of many requests at a time, the next one as one ends.
-package final class PrefetchWindow<Request: Sendable>: Sendable {
+package final class PrefetchWindow<Request: Hashable & Sendable>: Sendable {
     /// An event in the life of a call.
     package enum News: Sendable {
         /// The call waits for the network or for its next attempt.
@@ -18,8 +18,9 @@ package final class PrefetchWindow<Request: Sendable>: Sendable {
         let run: @Sendable (@escaping @Sendable () -> Void) -> Void
         /// Returns whether the cache can answer a request as it is wanted without the network.
         let isCached: @Sendable (Request) -> Bool
-        /// Makes a call, and tells its events to the closure that it is given. Returns a closure that cancels the call.
-        let call: @Sendable (Request, @escaping @Sendable (News) -> Void) -> @Sendable () -> Void
+        /// Makes a call, and tells its events to the closure that it is given. A priority takes the place of the
+        /// request's own.
+        let call: @Sendable (Request, Priority?, @escaping @Sendable (News) -> Void) -> any FetchTask
         /// The queue on which closures run.
         let callbackQueue: CallbackQueue
 
@@ -30,12 +31,13 @@ package final class PrefetchWindow<Request: Sendable>: Sendable {
             call: @escaping @Sendable (Request) -> Task
         ) {
             (self.run, self.isCached, self.callbackQueue) = (run, isCached, callbackQueue)
-            self.call = { request, tell in
+            self.call = { request, priority, tell in
                 let task = call(request)
+                if let priority { task.priority = priority }
                 task.onFail { _, isFatal in if !isFatal { tell(.parked) } }
                 task.onRetry { tell(.resumed) }
                 task.onEnd { tell(.ended($0.error)) }
-                return { task.cancel() }
+                return task
             }
         }
     }
@@ -44,7 +46,7 @@ package final class PrefetchWindow<Request: Sendable>: Sendable {
         let request: Request
         /// Whether the call waits, and holds no place meanwhile.
         var isParked = false
-        var cancel: (@Sendable () -> Void)?
+        var task: (any FetchTask)?
     }
 
     private struct State {
@@ -56,6 +58,8 @@ package final class PrefetchWindow<Request: Sendable>: Sendable {
         var hasEnded = false
         var isPaused = false
         var isPumping = false
+        /// The priority of all calls; `nil` for those of the requests.
+        var priority: Priority?
         var result = PrefetchResult<Request>()
         var progress = PrefetchProgress()
         var progressHooks: [@Sendable (PrefetchProgress) -> Void] = []
@@ -131,7 +135,32 @@ package final class PrefetchWindow<Request: Sendable>: Sendable {
             state.waiting = []
             return calls
         }
-        for call in calls { call.cancel?() }
+        for call in calls { call.task?.cancel() }
+    }
+
+    /// Takes requests out: those that wait, and those whose calls are under way, which are cancelled.
+    package func remove(_ requests: Set<Request>) {
+        let calls = change { state -> [Call] in
+            let waiting = state.waiting.count
+            state.waiting.removeAll(where: requests.contains)
+            let calls = state.calls.filter { requests.contains($0.value.request) }
+            for number in calls.keys { _ = state.leave(number) { _, _ in } }
+            state.progress.total -= waiting - state.waiting.count + calls.count
+            state.endIfDone()
+            return calls.sorted { $0.key < $1.key }.map(\.value)
+        }
+        for call in calls { call.task?.cancel() }
+    }
+
+    package var priority: Priority? {
+        get { state.withLock { $0.priority } }
+        set {
+            let calls = state.withLock { state in
+                state.priority = newValue
+                return state.calls.values.compactMap(\.task)
+            }
+            if let newValue { for task in calls { task.priority = newValue } }
+        }
     }
 
     private func change<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
@@ -184,7 +213,8 @@ package final class PrefetchWindow<Request: Sendable>: Sendable {
     }
 
     private func call(_ number: Int, _ request: Request) {
-        let cancel = cache.call(request) { [self] news in
+        let given = priority
+        let task = cache.call(request, given) { [self] news in
             let done = change { state -> Call? in
                 switch news {
                 case .parked: setParked(number, true, &state)
@@ -196,12 +226,13 @@ package final class PrefetchWindow<Request: Sendable>: Sendable {
             // Released where no lock is held.
             _ = consume done
         }
-        // The call may have ended already, or the prefetcher may have been stopped.
-        let isStopped = state.withLock { state in
-            state.calls[number]?.cancel = cancel
-            return state.hasEnded
+        // The call may have ended or been taken out already, or the prefetcher may have been stopped.
+        let (isWanted, priority) = state.withLock { state in
+            state.calls[number]?.task = task
+            return (state.calls[number] != nil, state.priority)
         }
-        if isStopped { cancel() }
+        if !isWanted { task.cancel() }
+        if let priority, priority != given { task.priority = priority }
     }
 
     private func setParked(_ number: Int, _ isParked: Bool, _ state: inout State) {

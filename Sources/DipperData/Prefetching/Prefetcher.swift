@@ -15,8 +15,9 @@
 /// Few calls are under way at a time: a million URLs cost no more than their list. An urgent call for the same key
 /// promotes a prefetch, and the bytes are fetched once.
 ///
-/// Methods may be called from any thread and return at once. Releasing the prefetcher stops it.
-public final class Prefetcher<Request: Sendable>: Sendable {
+/// Methods may be called from any thread and return at once. The prefetcher continues if it is released; ``stop()`` ends
+/// it.
+public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     private let window: PrefetchWindow<Request>
 
     package init(_ requests: [Request], maxOutstanding: Int, _ cache: PrefetchWindow<Request>.Cache) {
@@ -38,6 +39,25 @@ public final class Prefetcher<Request: Sendable>: Sendable {
     /// - Returns: false, and nothing is added, if the prefetcher has ended.
     @discardableResult
     public func add(_ requests: [Request]) -> Bool { window.add(requests) }
+
+    /// Takes requests out of the prefetcher. Their calls that are under way are cancelled; a fetch goes on if other calls
+    /// wait for it. The progress no longer counts them, and the result does not contain them.
+    ///
+    /// ```swift
+    /// prefetcher.remove([DataRequest(url)])       // the row is gone
+    /// ```
+    public func remove(_ requests: [Request]) { window.remove(Set(requests)) }
+
+    /// The priority inside `slowQueue` of all calls of the prefetcher, now and from now on; `nil`, the default, for the
+    /// priorities of the requests.
+    ///
+    /// ```swift
+    /// prefetcher.priority = .low          // the page is no longer in front
+    /// ```
+    public var priority: Priority? {
+        get { window.priority }
+        set { window.priority = newValue }
+    }
 
     /// Pauses the prefetcher: no more calls are made. The few calls under way go on to their ends.
     public func pause() { window.pause() }
@@ -103,6 +123,4 @@ public final class Prefetcher<Request: Sendable>: Sendable {
             return await window.value
         }
     }
-
-    deinit { window.stop() }
 }

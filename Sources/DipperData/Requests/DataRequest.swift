@@ -267,6 +267,13 @@ public struct DataRequest: Sendable {
         return plain.marked(mark)
     }
 
+    /// The key of the URL alone, if that is not the key of the request; otherwise `nil`.
+    var plainKey: CacheKey? {
+        guard let url, key != nil || !headers.isEmpty || box?.mark != nil else { return nil }
+        let plain = CacheKey(url)
+        return plain == cacheKey ? nil : plain
+    }
+
     /// Whether the answers belong to a hook without a declared identity, which another process could not recognize.
     var isForThisProcess: Bool { box?.hooks.isAnonymous ?? false }
 

@@ -2,7 +2,8 @@ import Foundation
 
 /// The rule for when to try again after a failure that may pass.
 ///
-/// Failures that cannot pass (a 404, a bad certificate) are never retried. While the network is down, the cache makes
+/// Failures that cannot pass (a 404, a bad certificate) are never retried, unless a policy of the caller's own says so
+/// (``custom(_:)``). While the network is down, the cache makes
 /// and counts no attempt: the job waits for the network to return, until ``deadline``.
 ///
 /// ```swift
@@ -27,7 +28,7 @@ public struct RetryPolicy: Sendable {
         case fixed(Duration)
         case accumulated(Duration)
         case exponential(base: Duration, cap: Duration)
-        case custom(@Sendable (Context) -> Duration?)
+        case custom(@Sendable (Context) async -> Duration?)
     }
 
     private let delay: Delay
@@ -81,15 +82,16 @@ public struct RetryPolicy: Sendable {
     }
 
     /// Returns a policy with the caller's own rule: the closure returns the wait before the next attempt, or `nil` to
-    /// give up. It is called on any thread, also on one that works for other calls, so it must return soon.
+    /// give up. It is asked about every failure of an attempt but the lack of a network, also about those that do not
+    /// pass by themselves, and may wait for something, such as the user or a new token.
     ///
     /// ```swift
     /// let policy = RetryPolicy.custom { context in
-    ///     if context.error == .hostNotFound || context.failures > 10 { return nil }
-    ///     return .seconds(5)
+    ///     if context.error == .status(401), context.failures == 1, await session.renew() { return .zero }
+    ///     return context.error.mayPass && context.failures <= 10 ? .seconds(5) : nil
     /// }
     /// ```
-    public static func custom(_ delay: @escaping @Sendable (Context) -> Duration?) -> RetryPolicy {
+    public static func custom(_ delay: @escaping @Sendable (Context) async -> Duration?) -> RetryPolicy {
         RetryPolicy(.custom(delay), maxRetries: nil)
     }
 
@@ -98,9 +100,16 @@ public struct RetryPolicy: Sendable {
         if case .never = delay { false } else { true }
     }
 
+    /// The caller's own rule; `nil` for the other policies.
+    var rule: (@Sendable (Context) async -> Duration?)? {
+        if case .custom(let rule) = delay { rule } else { nil }
+    }
+
     /// Returns the wait before the next attempt, which is at least `Retry-After`; `nil` ends the call.
-    /// - Parameter unit: a random number in 0..<1 for the jitter.
-    func delay(after context: Context, unit: Double) -> Duration? {
+    /// - Parameters:
+    ///   - answer: the answer of the caller's own rule.
+    ///   - unit: a random number in 0..<1 for the jitter.
+    func delay(after context: Context, answer: Duration?, unit: Double) -> Duration? {
         // mutant Retry: `etries { retur` => `etries + 1 { retur`
         if let maxRetries, context.failures > maxRetries { return nil }
         let own: Duration
@@ -111,9 +120,9 @@ public struct RetryPolicy: Sendable {
         case .accumulated(let step): own = step * context.failures
         case .exponential(let base, let cap):
             own = min(cap, base * Double(sign: .plus, exponent: min(context.failures - 1, 40), significand: 1)) * unit
-        case .custom(let rule):
-            guard let delay = rule(context) else { return nil }
-            own = delay
+        case .custom:
+            guard let answer else { return nil }
+            own = answer
         }
         var wait = max(.zero, own)
         if let retryAfter = context.error.retryAfter {

@@ -164,8 +164,6 @@ final class DiskTier: Sendable {
         return record
     }
 
-    func contains(_ key: CacheKey) -> Bool { info(of: key) != nil }
-
     /// Returns the metadata of an entry. Does not read a body in a file, unless a codec has encoded it, and does not
     /// count as an access.
     func info(of key: CacheKey) -> EntryInfo? {

@@ -61,8 +61,13 @@ package final class StoreHistory: Sendable {
     func clear() {
         cleared.store(
             Self.moments.add(1, ordering: .sequentiallyConsistent).newValue, ordering: .sequentiallyConsistent)
+        revoke(from: .all)
+    }
+
+    /// Revokes all claims on some tiers.
+    func revoke(from tiers: CacheTiers) {
         claims.withLock { claims in
-            for first in claims.values { for standing in first.all { standing.revoke(.all) } }
+            for first in claims.values { for standing in first.all { standing.revoke(tiers) } }
         }
     }
 

@@ -93,6 +93,9 @@ package final class EntryInfo: Sendable {
     /// Returns whether this is an answer to a request with these header fields.
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 
+    /// The URL that the answer came from; `nil` for what came from elsewhere.
+    package var source: URL? { url.hasPrefix("http") ? URL(string: url) : nil }
+
     /// Returns whether an object made from this answer may be shown to a request with these header fields, however old
     /// the answer is.
     package func mayBeShown(to request: HTTPHeaders) -> Bool { (200...299).contains(status) && isChosen(by: request) }

@@ -87,10 +87,12 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    func contains(_ key: CacheKey, now: TimeInterval) -> Bool {
+    /// Returns a part of a value without counting a use.
+    func peek<Part: Sendable>(_ key: CacheKey, now: TimeInterval, _ part: (borrowing Value) -> Part) -> Part? {
         state.withLock { state in
             let index = state.find(key)
-            return index >= 0 && !state.nodes.start[Int(index)].lifetime.isExpired(at: now)
+            guard index >= 0, !state.nodes.start[Int(index)].lifetime.isExpired(at: now) else { return nil }
+            return state.nodes.start[Int(index)].value.map(part)
         }
     }
 

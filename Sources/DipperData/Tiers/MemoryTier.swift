@@ -90,9 +90,12 @@ final class MemoryTier<Value: Sendable>: Sendable {
         return found.part
     }
 
-    func contains(_ key: CacheKey) -> Bool {
-        shard(of: key).contains(key, now: now().timeIntervalSince1970)
+    /// Returns a part of the value of a key without counting a use; `nil` if there is none or it has expired.
+    func peek<Part: Sendable>(_ key: CacheKey, _ part: (borrowing Value) -> Part) -> Part? {
+        shard(of: key).peek(key, now: now().timeIntervalSince1970, part)
     }
+
+    func contains(_ key: CacheKey) -> Bool { peek(key) { _ in true } == true }
 
     /// Keeps a value in place of the one its key had.
     ///

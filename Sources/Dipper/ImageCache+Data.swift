@@ -1,0 +1,49 @@
+import DipperData
+
+/// What the cache shares with its data cache, whose properties and methods of the same names say more.
+extension ImageCache {
+    /// The limits and the order of `fastQueue`. They can be changed at any time.
+    public var fastQueue: QueueConfiguration {
+        get { data.fastQueue }
+        set { data.fastQueue = newValue }
+    }
+    /// The limits and the order of `slowQueue`. They can be changed at any time.
+    public var slowQueue: QueueConfiguration {
+        get { data.slowQueue }
+        set { data.slowQueue = newValue }
+    }
+    /// The numbers of jobs in the queues, by what the jobs are doing now.
+    public var queueCounts: QueueCounts { data.queueCounts }
+
+    /// The counts of what the cache has done so far, in calls for pictures and for bytes.
+    public var statistics: CacheStatistics { data.statistics }
+
+    /// The events of the cache from now on, until it has shut down.
+    ///
+    /// ```swift
+    /// for await event in cache.events { print(event) }
+    /// ```
+    public var events: CacheEvents { data.events }
+    /// Returns the events of some topics from now on, until the cache has shut down.
+    public func events(about topics: CacheEvent.Topics = .all, limit: Int = 1_024) -> CacheEvents {
+        data.events(about: topics, limit: limit)
+    }
+
+    /// The number of bytes on disk, without those that still have to be written.
+    public var diskSize: Int { data.diskSize }
+    /// The number of files and pictures on disk, without those that still have to be written.
+    public var diskCount: Int { data.diskCount }
+
+    /// Changes the limit of the disk, in bytes; `nil` for no limit.
+    ///
+    /// ```swift
+    /// cache.setDiskLimit(500 << 20)       // 500 MiB
+    /// ```
+    public func setDiskLimit(_ bytes: Int?) { data.setDiskLimit(bytes) }
+
+    /// Removes files and pictures from disk, in the order of eviction, until no more than a number of bytes is left.
+    public func trim(toDiskSize size: Int) { data.trim(toDiskSize: size) }
+
+    /// Reads every entry on disk, removes damaged entries, repairs the index, and returns a report.
+    public func verify() async -> StoreReport { await data.verify() }
+}
