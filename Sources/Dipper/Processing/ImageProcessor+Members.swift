@@ -45,6 +45,11 @@ extension ImageProcessor where Self == ImageProcessors.Crop {
         Self(width: width, height: height, anchor: anchor)
     }
 
+    /// Returns an ``ImageProcessors/Crop`` processor for proportions: the width divided by the height.
+    public static func crop(toRatio ratio: Double, anchor: Anchor = .center) -> Self {
+        Self(toRatio: ratio, anchor: anchor)
+    }
+
     /// Returns an ``ImageProcessors/Crop`` processor for a rectangle.
     public static func crop(to rectangle: PixelRect) -> Self { Self(to: rectangle) }
 }
@@ -112,6 +117,13 @@ extension ImageProcessor where Self == ImageProcessors.ColorControls {
     }
 }
 
+extension ImageProcessor where Self == ImageProcessors.WhiteBalance {
+    /// Returns an ``ImageProcessors/WhiteBalance`` processor for a temperature in kelvin and a tint.
+    public static func whiteBalance(temperature: Double = 6500, tint: Double = 0) -> Self {
+        Self(temperature: temperature, tint: tint)
+    }
+}
+
 extension ImageProcessor where Self == ImageProcessors.Monochrome {
     /// An ``ImageProcessors/Monochrome`` processor for black and white.
     public static var monochrome: Self { Self() }
@@ -144,6 +156,18 @@ extension ImageProcessor where Self == ImageProcessors.Blend {
         side: ImageProcessors.Blend.Side = .above
     ) -> Self {
         Self(image, mode, anchor: anchor, opacity: opacity, side: side)
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Storyboard {
+    /// Returns an ``ImageProcessors/Storyboard`` processor for a grid.
+    public static func storyboard(columns: Int, rows: Int) -> Self { Self(columns: columns, rows: rows) }
+}
+
+extension ImageProcessor where Self == ImageProcessors.SoulOut {
+    /// Returns an ``ImageProcessors/SoulOut`` processor for a copy of a scale and an opacity.
+    public static func soulOut(scale: Double = 1.5, opacity: Double = 0.5) -> Self {
+        Self(scale: scale, opacity: opacity)
     }
 }
 

@@ -3,7 +3,8 @@
 /// - Sizes and frames: ``Downsample``, ``Resize``, ``Scale``, ``Crop``, ``Fitting``.
 /// - Orientation: ``Rotate``, ``Flip``.
 /// - Shapes: ``RoundedCorners``, ``Circle``, ``Border``.
-/// - Colours and filters: ``Blur``, ``ColorControls``, ``Monochrome``, ``Tint``, ``Overlay``, ``Blend``.
+/// - Colours and filters: ``Blur``, ``ColorControls``, ``WhiteBalance``, ``Monochrome``, ``Tint``, ``Overlay``,
+///   ``Blend``, ``Storyboard``, ``SoulOut``.
 /// - Chains and closures: ``Chain``, ``Custom``.
 ///
 /// Where a processor is expected, a static member of ``ImageProcessor`` is the short form: `.circle` is

@@ -27,12 +27,13 @@ enum Processed {
         var all: [any ImageProcessor] = [
             .resize(width: 17, height: 11), .resize(width: 6, height: 6, .stretch),
             .resize(width: 97, height: 97, .stretch, allowsUpscaling: true), .scale(by: 1.7),
-            .crop(width: 20, height: 9, anchor: .topRight),
+            .crop(width: 20, height: 9, anchor: .topRight), .crop(toRatio: 1, anchor: .left),
             .fitting(width: 30, height: 44, .aspectFit, background: color), .fitting(width: 9, height: 8, .topRight),
             .roundedCorners(radius: 7.3), .roundedCorners(radius: 9, corners: .left, background: color), .circle,
             .border(color, width: 2.4), .border(.white, width: 3, radius: 8, corners: .top), .blur(1.3), .blur(5),
             .blur(16), .overlay(color), .tint(color),
             .colorControls(brightness: 0.3, contrast: 2, saturation: 3, exposure: 0.5), .colorControls(contrast: -1),
+            .whiteBalance(temperature: 3000, tint: -40), .storyboard(columns: 3, rows: 2), .soulOut(),
             .monochrome(color, intensity: 0.7), .rotate(degrees: 33), .rotate(degrees: 90),
             .rotate(degrees: 200, background: color, expands: false), .flip(.horizontal), .flip(.vertical),
         ]

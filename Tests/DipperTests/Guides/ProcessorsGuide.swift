@@ -30,6 +30,12 @@ enum ProcessorsGuide {
         return [cell, page, stamp]
     }
 
+    static func ratios() -> [any ImageProcessor] {
+        let wide = ImageProcessors.Crop(toRatio: 16 / 9)
+        let portrait = ImageProcessors.Crop(toRatio: 4 / 5, anchor: .top)
+        return [wide, portrait]
+    }
+
     static func lengths() -> [any ImageProcessor] {
         let card = ImageProcessors.RoundedCorners(radius: .points(8), corners: .top)
         let pill = ImageProcessors.RoundedCorners(radius: .fractionOfHeight(0.5), background: .white)
@@ -38,11 +44,12 @@ enum ProcessorsGuide {
 
     static func colors(_ logo: Image) -> [any ImageProcessor] {
         let faded = ImageProcessors.ColorControls(brightness: 0.1, contrast: 0.8, saturation: 0.4)
+        let daylight = ImageProcessors.WhiteBalance(temperature: 3200)
         let warm = ImageProcessors.Monochrome(Color(hex: 0xffd0a0), intensity: 0.8)
         let icon = ImageProcessors.Tint(Color(hex: 0x0060df))
         let marked = ImageProcessors.Blend(logo, anchor: .bottomRight, opacity: 0.6)
         let dark = ImageProcessors.Blend(.black.with(alpha: 0.4), .multiply)
-        return [faded, warm, icon, marked, dark]
+        return [faded, daylight, warm, icon, marked, dark]
     }
 
     static func custom() -> ImageProcessors.Custom {

@@ -59,6 +59,7 @@ struct ProcessorRuleTests {
             .resize(width: 9, height: 9), .scale(by: 2), .crop(width: 5, height: 5), .blur(0.7), .blur(6), .blur(40),
             .overlay(color), .tint(color), .colorControls(contrast: 3, exposure: 2), .monochrome,
             .border(color, width: 3, radius: 9), .blend(color, .softLight), .blend(.clear, .multiply),
+            .crop(toRatio: 1), .whiteBalance(temperature: 9000), .storyboard(columns: 3, rows: 2), .soulOut(),
             .flip(.vertical), .rotate(degrees: 270), .rotate(degrees: 45, background: .white),
             .roundedCorners(radius: 8, background: .black), .circle(background: .white),
             .fitting(width: 50, height: 20, background: .white),
@@ -79,7 +80,8 @@ struct ProcessorRuleTests {
             .fitting(width: 1, height: 1, .original), .roundedCorners(radius: 0),
             .roundedCorners(radius: 9, corners: []), .border(.black, width: 0), .border(.clear, width: 3), .blur(0),
             .blur(0.1), .colorControls(), .rotate(degrees: 0), .rotate(degrees: -720),
-            .monochrome(.white, intensity: 0), .chain([]),
+            .monochrome(.white, intensity: 0), .chain([]), .crop(toRatio: 4 / 3), .whiteBalance(),
+            .storyboard(columns: 1, rows: 1),
         ]
         for processor in nothing {
             #expect(try processor.process(soft, .init()).storage === soft.storage, "\(processor.identifier)")
@@ -99,7 +101,7 @@ struct ProcessorRuleTests {
             .blur(0.8), .blur(3), .blur(9), .rotate(degrees: 17), .resize(width: 13, height: 13), .scale(by: 1.3),
             .resize(width: 6, height: 6, .stretch), .resize(width: 97, height: 97, .stretch, allowsUpscaling: true),
             .roundedCorners(radius: 14.5), .circle, .colorControls(saturation: 1, exposure: 0.4),
-            .border(.clear, width: 2),
+            .border(.clear, width: 2), .storyboard(columns: 2, rows: 2), .soulOut(), .whiteBalance(temperature: 9000),
         ]
         for processor in processors {
             let result = try processor.process(image, .init())
@@ -179,7 +181,9 @@ struct ProcessorRuleTests {
                 .scale(by: number), .blur(number), .rotate(degrees: number), .colorControls(brightness: number),
                 .colorControls(contrast: number), .colorControls(saturation: number), .colorControls(exposure: number),
                 .monochrome(color, intensity: number), .overlay(color, fraction: number), .tint(color),
-                .crop(width: 3, height: 3, anchor: Anchor(x: number, y: number)),
+                .crop(width: 3, height: 3, anchor: Anchor(x: number, y: number)), .crop(toRatio: number),
+                .whiteBalance(temperature: number), .whiteBalance(tint: number), .soulOut(scale: number),
+                .soulOut(opacity: number),
                 .blend(color, .softLight, opacity: number), .fitting(width: 40, height: 9, background: color),
                 .fitting(width: 9, height: 4, .unscaled(at: Anchor(x: number, y: number))),
             ]
@@ -196,7 +200,7 @@ struct ProcessorRuleTests {
             for height in lengths {
                 processors += [
                     .resize(width: width, height: height, .stretch, allowsUpscaling: true),
-                    .crop(width: width, height: height),
+                    .crop(width: width, height: height), .storyboard(columns: width, rows: height),
                     .crop(to: PixelRect(x: width, y: height, width: 3, height: 3)),
                     .crop(to: PixelRect(x: 1, y: 1, width: width, height: height)),
                     .crop(to: PixelRect(x: width, y: 2, width: height, height: width)),
@@ -218,7 +222,11 @@ struct ProcessorRuleTests {
         }
         let refused: [any ImageProcessor] = [
             .crop(width: 0, height: 4), .blur(.nan), .roundedCorners(radius: -3),
-            .crop(to: PixelRect(x: 13, y: 0, width: 5, height: 5)),
+            .crop(to: PixelRect(x: 13, y: 0, width: 5, height: 5)), .storyboard(columns: 14, rows: 1),
+            .storyboard(columns: 1, rows: 0), .whiteBalance(temperature: 1999), .whiteBalance(temperature: 15_001),
+            .whiteBalance(temperature: .nan), .whiteBalance(tint: .infinity), .whiteBalance(tint: .nan),
+            .soulOut(scale: 0.9), .soulOut(scale: .nan), .soulOut(scale: .infinity), .crop(toRatio: 0),
+            .crop(toRatio: -1), .crop(toRatio: .nan), .crop(toRatio: .infinity),
         ]
         for processor in refused {
             expectError(.processingFailed) { _ = try processor.process(image, .init()) }

@@ -24,6 +24,11 @@ struct ColorMatrix {
         }
     }
 
+    /// Creates a matrix that multiplies red, green and blue by factors.
+    init(gains: SIMD3<Double>) {
+        for index in 0..<3 { columns[index] *= gains[index] }
+    }
+
     /// Multiplies the resulting colours by a factor and then adds a constant.
     mutating func scale(by factor: Double, adding sum: Double) {
         for index in 0..<4 { columns[index] *= SIMD4(factor, factor, factor, 1) }
