@@ -6,7 +6,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Previews of progressive pictures", .timeLimit(.minutes(2)))
+@Suite("Previews of pictures that arrive", .timeLimit(.minutes(2)))
 struct PreviewTests {
     private let test = TestImageCache()
     private let a = url("photo.jpg")
@@ -24,10 +24,21 @@ struct PreviewTests {
         return (task, previews, try await test.transport.nextTransfer())
     }
 
-    /// Shows the cache the first bytes of the file.
-    private func show(_ length: Int, _ transfer: ScriptedTransfer) {
+    /// Shows the cache the first bytes of a file.
+    private func show(_ length: Int, _ transfer: ScriptedTransfer, of file: Data = ProgressivePhoto.file) {
         transfer.hold(TransferResponse(body: file.prefix(length)))
         transfer.send(progress: length, of: file.count)
+    }
+
+    /// Returns a square picture that no encoder makes small.
+    private static func noise(_ side: Int, seed: UInt64 = 1) throws -> Image {
+        var random = SeededRandom(seed)
+        var pixels = [UInt8](repeating: 255, count: side * side * 4)
+        for start in stride(from: 0, to: pixels.count, by: 4) {
+            let word = random.next()
+            for color in 0..<3 { pixels[start + color] = UInt8(truncatingIfNeeded: word >> (8 * UInt64(color))) }
+        }
+        return try #require(Image(size: PixelSize(width: side, height: side), premultiplied: pixels))
     }
 
     @Test("a progressive picture is shown coarse while its bytes arrive, finer with each, then whole")
@@ -48,6 +59,50 @@ struct PreviewTests {
         let errors = seen.map { zip($0.pixels, whole.pixels).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) } }
         #expect(errors == errors.sorted(by: >) && errors[0] > 0, "\(errors)")
         #expect(test.cache.image(for: a)?.pixels == whole.pixels, "previews are not kept")
+    }
+
+    @Test(
+        "other pictures are shown row by row: the rows that have come, and nothing below them",
+        arguments: CodecRegistry.standard.writable)
+    func rows(format: ImageFormat) async throws {
+        let file = try CodecRegistry.standard.encode(Self.noise(480), as: format)
+        let whole = try CodecRegistry.standard.decode(file)
+        let previews = Box<[Image]>([])
+        let task = test.cache.getImage(previewed).onPreview { preview in previews.update { $0.append(preview) } }
+        let transfer = try await test.transport.nextTransfer()
+        let quarter = file.count / 4
+        try #require(quarter >= 16 << 10)
+        for (number, part) in [(length: quarter, rows: 48), (length: 2 * quarter, rows: 120)].enumerated() {
+            show(part.length, transfer, of: file)
+            test.clock.advance(by: .seconds(1))
+            try await previews.wait { $0.count == number + 1 }
+            let preview = previews.value[number]
+            let bytes = part.rows * whole.width * 4
+            #expect(preview.size == whole.size && preview.pixels.prefix(bytes) == whole.pixels.prefix(bytes))
+            #expect(preview.pixels.suffix(48 * whole.width * 4).allSatisfy { $0 == 0 })
+        }
+        transfer.finish(with: file)
+        #expect(try await task.value.pixels == whole.pixels)
+        await test.cache.idle()
+        #expect(previews.value.count == 2)
+    }
+
+    @Test(
+        "of an animation the first frame is shown",
+        arguments: CodecRegistry.standard.writable.intersection([.gif, .webp]))
+    func animation(format: ImageFormat) async throws {
+        let frames = try (1...3).map { try AnimationFrame(image: Self.noise(240, seed: $0), duration: .seconds(1)) }
+        let encoder = try CodecRegistry.standard.encoder(for: format)
+        let file = try encoder.encode(frames, loopCount: 0, EncodeOptions())
+        let whole = try CodecRegistry.standard.decode(file)
+        let previews = Box<[Image]>([])
+        let task = test.cache.getImage(previewed).onPreview { preview in previews.update { $0.append(preview) } }
+        let transfer = try await test.transport.nextTransfer()
+        show(file.count * 3 / 4, transfer, of: file)
+        try await previews.wait { $0.count == 1 }
+        #expect(previews.value[0].pixels == whole.pixels && previews.value[0].animation == nil)
+        transfer.finish(with: file)
+        #expect(try await task.value.animation?.frameCount == 3)
     }
 
     @Test("who begins to look while nothing comes sees what has come before")
@@ -143,24 +198,26 @@ struct PreviewTests {
         again.cancel()
     }
 
-    @Test("baseline pictures, and requests that want none, have no previews")
-    func none() async throws {
+    @Test(
+        "small files, broken bytes, and requests that want none, have no previews",
+        arguments: CodecRegistry.standard.writable)
+    func none(format: ImageFormat) async throws {
         let test = TestImageCache { $0.decodingThreads = 1 }
         let previews = Box(0)
         var tasks: [ImageTask] = []
-        let bodies = [try whole.jpeg, file]
-        for (body, shows) in zip(bodies, [true, false]) {
-            tasks.append(test.cache.getImage(ImageRequest(url("\(shows)")).with(\.showsPreviews, shows)))
+        let small = try CodecRegistry.standard.encode(whole, as: format)
+        // The format can be told, and nothing else.
+        let broken = small.prefix(13) + Data(count: 1 << 16)
+        for (body, shows) in [(small, true), (broken, true), (file, false)] {
+            tasks.append(test.cache.getImage(ImageRequest(url("\(tasks.count)")).with(\.showsPreviews, shows)))
             tasks.last?.onPreview { _ in previews.update { $0 += 1 } }
-            let transfer = try await test.transport.nextTransfer()
-            transfer.hold(TransferResponse(body: body.dropLast(20)))
-            transfer.send(progress: body.count - 20, of: body.count)
+            show(body.count - 20, try await test.transport.nextTransfer(), of: body)
         }
         // The only thread has looked at the bytes of the others when it has made a preview of these.
         let (last, seen, transfer) = try await asked(test)
         show(lengths[0], transfer)
         try await seen.wait { $0 == 1 }
-        for (sent, body) in zip(test.transport.transfers, bodies + [file]) { sent.finish(with: body) }
+        for sent in test.transport.transfers { sent.finish(with: file) }
         for task in tasks + [last] { _ = try await task.value }
         await test.cache.idle()
         #expect(previews.value == 0)

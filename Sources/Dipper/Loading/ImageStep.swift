@@ -84,11 +84,13 @@ final class ImageStep: ObjectStep {
 
     // MARK: Previews
 
-    func previews() -> (any PreviewScan)? { ProgressiveJPEG() }
+    func previews() -> (any PreviewScan)? { PictureScan() }
 
     func preview(of data: Data, _ task: MakingTask) -> Product? {
         var decode = options.decodeOptions(tools.limits, isCancelled: task.isCancelled)
         decode.allowsPartial = true
+        // Frames that are decoded on demand would keep the bytes.
+        decode.firstFrameOnly = true
         guard let image = try? tools.codecs.decode(data, decode),
             let processed = try? options.chain.process(
                 image, ProcessingContext(limits: tools.limits, isCancelled: task.isCancelled))
@@ -113,6 +115,28 @@ final class ImageStep: ObjectStep {
     }
 }
 
-extension ProgressiveJPEG: PreviewScan {
-    package var isPointless: Bool { isProgressive == false }
+/// Decides which prefixes of a picture's file are worth a preview: the scans of a progressive JPEG, or the bytes received
+/// so far whenever they have doubled, so that all previews together decode at most twice as many bytes as the file has.
+struct PictureScan: PreviewScan {
+    /// The number of bytes from which on the next preview is worth its decode; smaller files have none.
+    private var next = 16 << 10
+    private var progressive = ProgressiveJPEG()
+    private(set) var isPointless = false
+
+    mutating func preview(in data: Data) -> Int? {
+        let format = ImageFormat(sniffing: data.prefix(CodecRegistry.sniffLength))
+        if format == .jpeg {
+            let length = progressive.preview(in: data)
+            if progressive.isProgressive != false { return length }
+        }
+        guard data.count >= next else { return nil }
+        next = 2 * data.count
+        guard [ImageFormat.jpeg, .png, .webp, .gif].contains(where: { $0 == format }) else {
+            isPointless = true
+            return nil
+        }
+        // The first frame of an animation, its only preview, is complete when the second begins.
+        if let info = try? ImageInfo(data), info.frameCount > 1 { isPointless = true }
+        return data.count
+    }
 }

@@ -221,14 +221,15 @@ public final class ImageTask: FetchTask {
 
     // MARK: Events
 
-    /// Calls a closure with coarse pictures while the bytes of a progressive picture arrive, if
+    /// Calls a closure with coarse or partial pictures while the bytes of a JPEG, PNG, WebP or GIF file arrive, if
     /// ``ImageOptions/showsPreviews`` is set.
     ///
+    /// A progressive or interlaced picture is coarse. In other previews the rows that have not arrived are transparent.
     /// Previews are processed like the picture itself, and are not kept.
     ///
     /// ```swift
     /// cache.getImage(ImageRequest(url).with(\.showsPreviews, true))
-    ///     .onPreview { coarse in view.show(coarse) }
+    ///     .onPreview { preview in view.show(preview) }
     ///     .then { image in view.show(image) }
     /// ```
     @discardableResult

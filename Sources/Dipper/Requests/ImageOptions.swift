@@ -54,8 +54,8 @@ public struct ImageOptions: Sendable {
     /// let image = try await cache.getImage(broken).value
     /// ```
     public var allowsPartial: Bool?
-    /// Whether ``ImageTask/onPreview(_:)`` receives previews of a progressive picture while its bytes arrive; `false`
-    /// by default.
+    /// Whether ``ImageTask/onPreview(_:)`` receives previews of a JPEG, PNG, WebP or GIF file while its bytes arrive;
+    /// `false` by default.
     public var showsPreviews: Bool?
 
     /// Whether the original stays on disk when processors have run; `true` by default.

@@ -36,7 +36,7 @@ package protocol ObjectStep: AnyObject, Sendable {
 
     /// Returns a scan that finds previews in the bytes that arrive; `nil` if there are none.
     func previews() -> (any PreviewScan)?
-    /// Makes a coarse object from the first bytes; `nil` if they are too few.
+    /// Makes a coarse or partial object from the first bytes; `nil` if they are too few.
     func preview(of data: Data, _ task: MakingTask) -> Product?
 
     /// Whether the object has a stored form of its own.
@@ -113,6 +113,6 @@ package protocol PreviewScan: Sendable {
     /// Returns the length of a prefix that makes a better preview than the last one; `nil` if there is none.
     /// - Parameter data: the bytes that have arrived so far.
     mutating func preview(in data: Data) -> Int?
-    /// Whether there will never be a preview.
+    /// Whether there will be no further preview.
     var isPointless: Bool { get }
 }

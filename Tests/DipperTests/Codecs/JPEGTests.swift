@@ -176,7 +176,7 @@ import Testing
     }
 }
 
-@Suite("Previews of progressive JPEG while bytes arrive", .timeLimit(.minutes(2))) struct JPEGPreviewTests {
+@Suite("Previews while bytes arrive", .timeLimit(.minutes(2))) struct JPEGPreviewTests {
     private func previews(of data: Data, step: Int) -> (lengths: [Int], state: ProgressiveJPEG) {
         var state = ProgressiveJPEG()
         var lengths: [Int] = []
@@ -215,6 +215,31 @@ import Testing
         var atOnce = ProgressiveJPEG()
         #expect(atOnce.preview(in: data) == byOne.last && atOnce.completeScans == state.completeScans)
         #expect(atOnce.preview(in: data) == nil)
+    }
+
+    @Test("rows are worth a preview whenever the bytes have doubled, until a second frame begins")
+    func rows() throws {
+        func scan(_ data: Data) -> (lengths: [Int], isPointless: Bool) {
+            var state = PictureScan()
+            let lengths = stride(from: 1_000, through: data.count, by: 1_000).compactMap { count in
+                state.preview(in: data.prefix(count))
+            }
+            return (lengths, state.isPointless)
+        }
+        let png = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]) + Data(count: 600_000)
+        #expect(scan(png).lengths == [17, 34, 68, 136, 272, 544].map { $0 * 1_000 } && !scan(png).isPointless)
+        #expect(scan(png.prefix(16_000)).lengths.isEmpty)
+        #expect(scan(try Pictures.data("jpeg/large.jpg")).lengths == [17_000])
+        let text = scan(Data(repeating: 65, count: 20_000))
+        #expect(text.lengths.isEmpty && text.isPointless)
+        #if GIF
+            let frame = AnimationFrame(image: try TestPicture.waves(200, 200).image(), duration: .seconds(1))
+            let data = try GIFEncoder().encode([frame, frame, frame], loopCount: 0, EncodeOptions())
+            let (lengths, isPointless) = scan(data)
+            let last = try #require(lengths.last)
+            #expect(isPointless && lengths.count > 1)
+            #expect(try ImageInfo(data.prefix(last)).frameCount > 1)
+        #endif
     }
 
     @Test("there are none of baseline files, other formats and broken ones")

@@ -17,7 +17,7 @@ enum DecodingGuide {
     static func previews(_ cache: ImageCache, _ url: URL, _ view: Stage) {
         let request = ImageRequest(url).with(\.showsPreviews, true)
         cache.getImage(request)
-            .onPreview { coarse in view.show(coarse) }
+            .onPreview { preview in view.show(preview) }
             .then { image in view.show(image) }
     }
 
