@@ -392,7 +392,7 @@ public final class ImageCache: Sendable {
         objects.cancel(key: key)
     }
 
-    /// Ends all calls of the cache with `DipperError.cancelled`.
+    /// Ends all calls for pictures with `DipperError.cancelled`. Calls for bytes of ``data`` go on.
     ///
     /// ```swift
     /// cache.cancelAll()                   // the user has signed out: none of the pictures comes back

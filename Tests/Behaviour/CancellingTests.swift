@@ -1,4 +1,4 @@
-import DipperData
+import Dipper
 import DipperTesting
 import Foundation
 import TestSupport
@@ -153,6 +153,42 @@ struct CancellingTests {
         #expect(transfer.request.queue == .slow && transfer.request.headers["Priority"] == "u=6")
         transfer.finish(with: Data())
         #expect(await task.error == nil)
+    }
+
+    @Test("A URL means all its calls, whatever their header fields and keys; a request those with its key")
+    func everyCall() async throws {
+        let test = TestImageCache()
+        let requests = [
+            ImageRequest(url("a")), ImageRequest(url("a")).with(\.headers, ["Accept": "image/webp"]),
+            ImageRequest(url("a")).with(\.key, "own"), ImageRequest(url("b")).with(\.key, "other"),
+        ]
+        func check(
+            _ tasks: [some FetchTask], move: (URL) -> Void, cancelOne: () -> Void, cancel: (URL) -> Void
+        ) async {
+            move(url("a"))
+            #expect(tasks.map(\.queue) == [FetchQueue.slow, .slow, .slow, .fast])
+            cancelOne()
+            #expect(await tasks[1].error == .cancelled)
+            cancel(url("a"))
+            for task in [tasks[0], tasks[2]] { #expect(await task.error == .cancelled) }
+            #expect(test.cache.queueCounts.fastRunning == 1)
+        }
+        let (cache, data) = (test.cache, test.cache.data)
+        await check(requests.map { cache.getImage($0) }) {
+            cache.moveTaskToSlowQueue($0)
+        } cancelOne: {
+            cache.cancel(requests[1])
+        } cancel: {
+            cache.cancel($0)
+        }
+        cache.cancelAll()
+        await check(requests.map { data.getData($0.data) }) {
+            data.moveTaskToSlowQueue($0)
+        } cancelOne: {
+            data.cancel(requests[1].data)
+        } cancel: {
+            data.cancel($0)
+        }
     }
 
     @Test("The task of a provider is cancelled when no call waits for it any more")

@@ -66,22 +66,17 @@ struct DataPrefetcherTests {
         await test.cache.shutdown()
     }
 
-    @Test(
-        "a stop cancels the calls under way, and tells once what was done and what was not", arguments: [false, true])
-    func stop(byRelease: Bool) async throws {
+    @Test("a stop cancels the calls under way, and tells once what was done and what was not")
+    func stop() async throws {
         let results = Box<[PrefetchResult<DataRequest>]>([])
-        var prefetcher: DataPrefetcher? = DataPrefetcher(test.cache, urls: urls(5), maxOutstanding: 2)
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(5), maxOutstanding: 2)
             .onEnd { result in results.update { $0.append(result) } }
             .start()
         try await test.transport.nextTransfer().finish(with: bytes)
         let second = try await test.transport.nextTransfer()
-        if byRelease {
-            prefetcher = nil
-        } else {
-            for _ in 0..<2 { prefetcher?.stop() }
-            #expect(prefetcher?.add([DataRequest(url("late"))]) == false)
-            #expect(await prefetcher?.value.remaining.count == 4)
-        }
+        for _ in 0..<2 { prefetcher.stop() }
+        #expect(!prefetcher.add([DataRequest(url("late"))]))
+        #expect(await prefetcher.value.remaining.count == 4)
         try await second.wait { $0.isCancelled }
         try await results.wait { !$0.isEmpty }
         await test.cache.idle()
@@ -89,8 +84,57 @@ struct DataPrefetcherTests {
         #expect(results.value.first?.completed.map(\.url) == [url("0")])
         #expect(results.value.first?.remaining.map(\.url) == Array(urls(5)[1...]))
         let late = Box(0)
-        prefetcher?.onEnd { _ in late.update { $0 += 1 } }
-        #expect(late.value == (byRelease ? 0 : 1), "a closure that is added late is called, too")
+        prefetcher.onEnd { _ in late.update { $0 += 1 } }
+        #expect(late.value == 1, "a closure that is added late is called, too")
+    }
+
+    @Test("a prefetcher that nobody keeps goes on to its end")
+    func released() async throws {
+        let completed = Box(0)
+        DataPrefetcher(test.cache, urls: urls(3), maxOutstanding: 1)
+            .onEnd { result in completed.update { $0 = result.completed.count } }
+            .start()
+        for _ in 0..<3 { try await test.transport.nextTransfer().finish(with: bytes) }
+        try await completed.wait { $0 == 3 }
+    }
+
+    @Test("what is taken out is not fetched, or cancelled unless others want it; the end does not wait for it")
+    func removal() async throws {
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(4), maxOutstanding: 2).start()
+        let first = try await test.transport.nextTransfer()
+        let others = test.cache.getData(url("1"))
+        let second = try await test.transport.nextTransfer()
+        #expect(second.request.url == url("1"))
+        prefetcher.remove([DataRequest(url("0")), DataRequest(url("1")), DataRequest(url("2")), DataRequest(url("9"))])
+        try await first.wait { $0.isCancelled }
+        #expect(prefetcher.progress.total == 1)
+        second.finish(with: bytes)
+        #expect(try await others.value == bytes)
+        let last = try await test.transport.nextTransfer()
+        #expect(last.request.url == url("3"))
+        last.finish(with: bytes)
+        let result = await prefetcher.value
+        #expect(result.completed.map(\.url) == [url("3")] && result.remaining.isEmpty && result.failed.isEmpty)
+    }
+
+    @Test("a priority holds for the calls that are made and for those under way")
+    func priority() async throws {
+        test.cache.slowQueue.isSuspended = true
+        let other = test.cache.slowGetData(url("other"))
+        let prefetcher = DataPrefetcher(test.cache, urls: urls(3), maxOutstanding: 2)
+        prefetcher.priority = .high
+        prefetcher.start()
+        while test.cache.queueCounts.slowWaiting < 3 { await Task.yield() }
+        test.cache.slowQueue.isSuspended = false
+        var order: [String] = []
+        for _ in 0..<4 {
+            let transfer = try await test.transport.nextTransfer()
+            order.append(transfer.request.url.lastPathComponent)
+            if order.count == 1 { prefetcher.priority = .low }
+            transfer.finish(with: bytes)
+        }
+        #expect(order.first == "0" && order[1] == "other")
+        #expect(try await other.value == bytes)
     }
 
     @Test("a stop does not end what others wait for")

@@ -27,6 +27,19 @@ struct ImagePrefetcherTests {
         await test.cache.shutdown()
     }
 
+    @Test("files are brought to disk without being decoded, and skipped when they are there")
+    func files() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        for name in ["a", "b"] { try test.script(url(name), .sample()) }
+        let requests = ["a", "b"].map { ImageRequest(url($0)).processed(by: .circle) }
+        #expect(await ImagePrefetcher(test.cache, filesOf: requests).value.completed == requests)
+        #expect(test.decoder.decodes == 0 && test.cache.memoryCount == 0)
+        await test.cache.idle()
+        #expect(test.cache.data.hasData(for: a, in: .disk))
+        #expect(await ImagePrefetcher(test.cache, filesOf: requests).value.skipped == requests)
+        await test.cache.shutdown()
+    }
+
     @Test("pictures on disk are skipped without being decoded; those that are to be in memory are decoded")
     func memory() async throws {
         let folder = TemporaryFolder()

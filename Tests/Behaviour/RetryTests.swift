@@ -72,6 +72,27 @@ struct RetryTests {
         #expect(await seconds(policy) == expected)
     }
 
+    @Test("A rule of the program's own is asked about every failure, and may take its time")
+    func ownRule() async throws {
+        let test = TestCache()
+        let asked = Box<[DipperError]>([])
+        let gate = Box(false)
+        test.transport.script(a, [.status(401), .status(404), .text("here")])
+        let policy = RetryPolicy.custom { context in
+            asked.update { $0.append(context.error) }
+            if context.error == .status(401) { try? await gate.wait { $0 } }
+            return context.failures < 3 ? .zero : nil
+        }
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy))
+        try await asked.wait { $0.count == 1 }
+        let joined = test.cache.getData(a)
+        gate.update { $0 = true }
+        // The call that has joined has another policy.
+        #expect(await joined.error == .status(401))
+        #expect(try await task.value == Data("here".utf8))
+        #expect(asked.value == [.status(401), .status(404)])
+    }
+
     @Test("By default a failure is tried again three times, within half a second, a second and two")
     func byDefault() async {
         let times = await seconds(nil)

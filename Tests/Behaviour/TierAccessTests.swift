@@ -1,0 +1,91 @@
+import Dipper
+import DipperTesting
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Each tier by itself, and questions that agree with answers", .timeLimit(.minutes(2)))
+struct TierAccessTests {
+    private let a = url("a")
+
+    @Test("whether there are bytes agrees with the bytes: not for a kept failure, nor for another variant")
+    func agreement() async throws {
+        let test = TestCache.onDisk(TemporaryFolder())
+        let lenient = DataRequest(a).with(\.validation, .anyStatus)
+        test.transport.script(a, [.status(404, ["Cache-Control": "max-age=1000"])])
+        _ = try await test.cache.getData(lenient).value
+        let accept = {
+            DataRequest(url("v")).with(\.headers, ["Cache-Control": "max-stale", "Accept": $0]).with(\.key, "v")
+        }
+        let answer = TransferResponse(headers: ["Vary": "Accept"], body: Data("png".utf8))
+        test.transport.script(url("v"), [.response(answer)])
+        _ = try await test.cache.getData(accept("image/png")).value
+        await test.cache.idle()
+        for _ in 0..<2 {
+            #expect(test.cache.response(for: a)?.status == 404)
+            #expect(
+                test.cache.data(for: a) == nil && !test.cache.hasData(for: a) && test.cache.cachedSource(for: a) == nil)
+            for name in ["image/png", "image/webp"] {
+                let isThere = test.cache.hasData(for: accept(name))
+                #expect(isThere == (name == "image/png") && (test.cache.data(for: accept(name)) != nil) == isThere)
+            }
+            // The second time only the disk has them.
+            test.cache.clearMemory()
+        }
+        await test.cache.shutdown()
+    }
+
+    @Test("one tier can be asked and cleared; what is being fetched meanwhile is not kept there")
+    func oneTier() async throws {
+        let test = TestCache.onDisk(TemporaryFolder())
+        try await test.cache.addDataAndWait(Data("a".utf8), for: a)
+        #expect(test.cache.hasData(for: a, in: .memory) && test.cache.hasData(for: a, in: .disk))
+        let running = test.cache.getData(url("b"))
+        let transfer = try await test.transport.nextTransfer()
+        test.cache.clearDisk()
+        #expect(test.cache.hasData(for: a, in: .memory) && !test.cache.hasData(for: a, in: .disk))
+        transfer.finish(with: Data("b".utf8))
+        #expect(try await running.value == Data("b".utf8))
+        await test.cache.idle()
+        #expect(test.cache.hasData(for: url("b"), in: .memory) && !test.cache.hasData(for: url("b"), in: .disk))
+        try await test.cache.addDataAndWait(Data("c".utf8), for: url("c"))
+        test.cache.clearMemory()
+        #expect(!test.cache.hasData(for: url("c"), in: .memory) && test.cache.data(for: url("c")) == Data("c".utf8))
+        await test.cache.shutdown()
+    }
+
+    @Test("a picture that is added is on disk when the method returns, also as the file of a request")
+    func additions() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let small = ImageRequest(a).processed(by: .circle)
+        try await test.cache.addImageAndWait(.sample(), for: ImageRequest(a).with(\.durability, .durable))
+        try await test.cache.addImageAndWait(.sample(4, 4), for: small)
+        #expect(test.cache.diskCount == 2)
+        let own = ImageRequest(url("b")).with(\.headers, ["Accept": "image/png"])
+        try test.cache.addImage(bytes: Image.sample().png, for: own)
+        #expect(try await test.pixels(own) == Image.sample().pixels)
+        #expect(!test.cache.hasImage(for: url("b")) && test.transport.transfers.isEmpty)
+        await test.cache.shutdown()
+    }
+
+    @Test(
+        "an answer that is no picture makes the next source's turn, and is not kept; answers and errors name their URLs"
+    )
+    func noPicture() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        test.transport.script(a, [.text("<html>Please log in</html>")])
+        try test.script(url("mirror"), .sample())
+        let response = try await test.cache.getImage(ImageRequest(a).with(\.alternatives, [url("mirror")])).response
+        #expect(response.image.pixels == Image.sample().pixels && response.url == url("mirror"))
+        await test.cache.idle()
+        #expect(test.cache.data.diskCount == 1)
+        test.transport.script(url("c"), [.text("<html>")])
+        test.transport.script(url("d"), [.status(404)])
+        let failed = await test.cache.getImage(ImageRequest(url("c")).with(\.alternatives, [url("d")])).error
+        #expect(failed == .status(404) && failed?.url == url("d"))
+        #expect(failed?.earlier == [.unsupportedFormat] && failed?.earlier.first?.url == url("c"))
+        let plain = await test.cache.getImage(url("c")).error
+        #expect(plain == .unsupportedFormat && plain?.url == url("c"))
+        await test.cache.shutdown()
+    }
+}
