@@ -1,0 +1,452 @@
+import Dipper
+import DipperTesting
+import Foundation
+import Logging
+import TestSupport
+import Testing
+
+/// The code of "Recipes", in the order of the guide.
+enum RecipesGuide {
+    // MARK: Show
+
+    @MainActor
+    static func placeholder(
+        _ view: some ImageDisplay & Sendable, _ cache: ImageCache, _ url: URL, _ broken: Image
+    ) -> ImageBinding {
+        let binding = ImageBinding(view, cache: cache)
+        let options = DisplayOptions()
+            .with(\.transition, .fade(.milliseconds(200)))
+            .with(\.failure, .image(broken))
+        binding.setImage(url, placeholder: .color(Color(hex: 0xe0e0e0)), options: options)
+        return binding
+    }
+
+    static func list(_ cache: ImageCache, _ photos: [URL], _ binding: ImageBinding) -> ListLoader {
+        let list = ListLoader(cache, count: photos.count) { row in
+            [ImageRequest(photos[row]).processed(by: .downsample(width: 320, height: 240))]
+        }
+        list.update(visible: 0..<12)  // whenever the list scrolls
+        list.attach(binding, to: 3, placeholder: .color(.black))  // when row 3 gets a display
+        return list
+    }
+
+    static func avatar(_ url: URL, _ binding: ImageBinding, _ nobody: Image) {
+        let avatar = ImageRequest(url)
+            .processed(by: .downsample(width: 96, height: 96, .fill))
+            .processed(by: .circle)
+            .processed(by: .border(.white, width: 3, radius: 48))
+        binding.setImage(avatar, placeholder: .image(nobody))
+    }
+
+    static func animation(_ url: URL, _ binding: ImageBinding) -> ImageRequest {
+        let small = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
+        let options = DisplayOptions().with(\.animation, AnimationOptions(loop: .count(3)))
+        binding.setImage(small, options: options)
+        let still = small.with(\.firstFrameOnly, true)  // for a list
+        return still
+    }
+
+    static func sizes(_ cache: ImageCache, _ url: URL, _ page: Stage, _ icon: Stage) {
+        let large = ImageRequest(url).processed(by: .downsample(width: 1600, height: 1200))
+        let small = large.processed(by: .resize(width: 160, height: 120))
+        cache.getImage(large) { image in page.show(image) }
+        cache.getImage(small) { image in icon.show(image) }
+    }
+
+    static func blurred(_ cache: ImageCache, _ url: URL, _ small: URL, _ binding: ImageBinding) {
+        let blurred = ImageRequest(small).processed(by: .blur(8))
+        let placeholder = cache.image(for: blurred).map(Placeholder.image) ?? .color(.black)
+        let photo = ImageRequest(url).with(\.lowDataURL, small)  // enough while the network is constrained
+        binding.setImage(photo, placeholder: placeholder)
+    }
+
+    static func newer(_ cache: ImageCache, _ url: URL, _ view: Stage) {
+        if let old = cache.image(for: url) { view.show(old) }  // however old it is
+        cache.getImage(url) { image in view.show(image) }  // asks the server if that picture is out of date
+            .onRevalidate { newer in
+                if case .success(let response) = newer { view.show(response.image) }
+            }
+    }
+
+    // MARK: Fetch
+
+    static func local(_ cache: ImageCache, _ file: URL, _ inline: String) async throws -> [Image] {
+        let photo = try await cache.getImage(file).value  // URL(filePath: "/home/ada/photo.jpg")
+        let dot = try await cache.getImage(inline).value  // "data:image/png;base64,iVBORw0…"
+        let icon = try await cache.getImage(named: "icons/home").value
+        return [photo, dot, icon]
+    }
+
+    static func authorised(_ cache: ImageCache, _ url: URL, _ session: Session) async throws -> Image {
+        let credentials = Credentials.provider(identity: session.account) { challenge in
+            let token = await session.token(renewing: challenge.demand != nil)
+            return "Bearer \(token)"
+        }
+        let request = ImageRequest(url).with(\.credentials, credentials)
+        let image = try await cache.getImage(request).value
+        return image
+    }
+
+    static func signed(_ cache: ImageCache, _ url: URL, _ session: Session) async throws -> Image {
+        let signer = RequestModifier(identity: session.account) { request in
+            var request = request
+            let signature = try await session.signature(of: request.url)
+            request.url.append(queryItems: [URLQueryItem(name: "signature", value: signature)])
+            return request
+        }
+        let image = try await cache.getImage(ImageRequest(url).with(\.modifier, signer)).value
+        return image
+    }
+
+    static func download(
+        _ cache: ImageCache, _ url: URL, _ bar: Stage, _ banner: Stage, _ view: Stage, _ button: Button
+    ) -> ImageTask {
+        let task = cache.getImage(url)
+            .onProgress { progress in bar.set(progress.fraction) }
+            .onFail { error, isFatal in if isFatal, !error.isCancelled { banner.show(error) } }
+            .then { image in view.show(image) }
+        button.onClick { task.cancel() }
+        return task
+    }
+
+    static func document(_ cache: ImageCache, _ url: URL, _ file: URL, _ bar: Stage) async throws {
+        let task = cache.data.getData(url).onProgress { progress in bar.set(progress.fraction) }
+        try await task.value.write(to: file, options: .atomic)
+        cache.data.removeData(for: url)  // the file is enough
+    }
+
+    static func feed(_ cache: ImageCache, _ feedURL: URL) async throws -> [URL] {
+        struct Feed: Decodable { var photos: [URL] }
+
+        let feed = try await cache.data.getValue(Feed.self, from: feedURL).value
+        for photo in feed.photos { cache.slowGetImage(photo) }
+        return feed.photos
+    }
+
+    static func patient(_ configuration: inout ImageCache.Configuration) {
+        configuration.data.retryPolicy = .exponential(cap: .seconds(60), retries: nil)
+        configuration.data.retryPolicy.deadline = nil
+        configuration.data.retryPolicy.maxRetryAfter = .seconds(86_400)
+    }
+
+    static func offline(_ cache: ImageCache, _ url: URL, _ bundled: URL, _ view: Stage, _ banner: Stage) {
+        let request = ImageRequest(url).with(\.alternatives, [bundled])  // a file of the program
+        cache.getImage(request) { image in view.show(image) }
+            .onFail { error, isFatal in if isFatal { banner.show(error) } }
+    }
+
+    // MARK: Keep
+
+    static func limits(_ configuration: inout ImageCache.Configuration) {
+        configuration.memoryLimit = 128 << 20  // decoded pictures, in bytes
+        configuration.memoryCountLimit = 500
+        configuration.data.diskLimit = 500 << 20  // files, in bytes
+        configuration.data.partialLimit = 32 << 20  // the received parts of interrupted downloads
+        configuration.data.diskExpiration = .days(30)
+        configuration.data.diskAccessExtension = .cacheTime  // 30 days after the last use
+    }
+
+    static func signOut(_ cache: ImageCache) async {
+        cache.cancelAll()  // pictures
+        cache.data.cancelAll()  // feeds and other data
+        cache.clear()
+        await cache.synchronize()  // the files are gone
+    }
+
+    // MARK: Run
+
+    static func thumbnail(_ configuration: ImageCache.Configuration, _ text: String) async throws -> Data {
+        var configuration = configuration
+        configuration.data.network.addressPolicy = .publicOnly  // no host of the server's own network
+        configuration.data.network.maximumBodySize = 20 << 20
+        configuration.data.readsFileURLs = false
+        configuration.limits.pixels = 50_000_000
+        let cache = ImageCache(configuration)
+        let thumbnail = ImageRequest(string: text).processed(by: .downsample(width: 320, height: 240))
+        let image = try await cache.getImage(thumbnail).value
+        let file = try CodecRegistry.standard.encode(image, as: .jpeg)
+        await cache.shutdown()
+        return file
+    }
+
+    static func watched(_ configuration: ImageCache.Configuration, _ url: URL, _ file: URL) async throws {
+        var configuration = configuration
+        let timeline = Timeline()
+        configuration.data.name = "photos"  // the dimension "cache" of the metrics
+        configuration.data.logger = Logger(label: "photos")  // with logLevel .debug, each request
+        configuration.data.eventSinks = [timeline]
+        let cache = ImageCache(configuration)
+        let response = try await cache.getImage(url).response
+        print(response, cache.data.statistics.networkBytes, "bytes")
+        try timeline.svg().write(to: file, atomically: true, encoding: .utf8)
+        await cache.shutdown()
+    }
+
+    static func testing(_ url: URL) async throws {
+        let transport = ScriptedTransport()
+        try transport.script(url, [.status(503), .image(.sample(160, 120))])
+        var configuration = ImageCache.Configuration()
+        configuration.data.transport = transport
+        configuration.data.networkMonitor = ManualNetwork()
+        configuration.data.retryPolicy = .fixed(.zero)
+        let cache = ImageCache(configuration)
+        #expect(try await cache.getImage(url).value.size == PixelSize(width: 160, height: 120))
+        await cache.shutdown()
+    }
+}
+
+extension Session {
+    func signature(of url: URL) async throws -> String { "of-\(url.lastPathComponent)" }
+}
+
+/// A button of a program.
+final class Button: Sendable {
+    private let action = Box<(@Sendable () -> Void)?>(nil)
+
+    func onClick(_ action: @escaping @Sendable () -> Void) { self.action.update { $0 = action } }
+    func click() { action.value?() }
+}
+
+@Suite("The recipes", .timeLimit(.minutes(2)))
+struct RecipesTests {
+    private let test = TestImageCache()
+    private let a = url("a.png")
+    private let picture = Image.sample()
+    private let other = Image.sample(seed: 7)
+
+    /// Returns a display and its binding.
+    private func bound() -> (RecordingDisplay, ImageBinding) {
+        let display = RecordingDisplay()
+        return (display, ImageBinding(display, cache: test.cache, queue: .inPlace))
+    }
+
+    // MARK: Show
+
+    @Test("a placeholder comes first, the picture fades in, and another picture stands for one that cannot be loaded")
+    func placeholder() async throws {
+        let (display, second) = (RecordingDisplay(), RecordingDisplay())
+        let binding = await RecipesGuide.placeholder(display, test.cache, a, other)
+        try await test.transport.nextTransfer().finish(with: try picture.png)
+        try await display.nextImage()
+        #expect(display.descriptions.first == "placeholder e0e0e0ff")
+        #expect(display.descriptions.last == "image 16x12, fade")
+        test.transport.script(url("gone"), [.status(404)])
+        let failing = await RecipesGuide.placeholder(second, test.cache, url("gone"), other)
+        try await second.nextEvent { $0.description == "failure 16x12" }
+        withExtendedLifetime((binding, failing)) {}
+    }
+
+    @Test("an avatar is a circle with a line around it, and a list loads the rows on screen")
+    func requests() async throws {
+        let (display, binding) = bound()
+        test.transport.script(a, [try .image(.filled(with: .black, 120, 100))])
+        RecipesGuide.avatar(a, binding, picture)
+        let avatar = try await display.nextImage()
+        #expect(avatar.size == PixelSize(width: 96, height: 96) && avatar[0, 0].w == 0 && avatar[48, 1].x == 255)
+        let (photos, file) = try ((0..<20).map { url("\($0)") }, Image.sample(640, 480).png)
+        for photo in photos { test.transport.script(photo, [.body(file)]) }
+        let list = RecipesGuide.list(test.cache, photos, binding)
+        #expect(try await display.nextImage().size == PixelSize(width: 320, height: 240))
+        withExtendedLifetime((list, binding)) {}
+    }
+
+    #if GIF
+        @Test("an animation plays, and is a still picture in a list")
+        func animation() async throws {
+            let frames = (0..<3).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(20)) }
+            test.transport.script(a, [try .animation(frames)])
+            let (display, binding) = bound()
+            let still = RecipesGuide.animation(a, binding)
+            try await display.nextEvent { $0.description.hasPrefix("frame") }
+            #expect(try await test.cache.getImage(still).value.animation == nil)
+            withExtendedLifetime(binding) {}
+        }
+    #endif
+
+    @Test("two sizes of a photo are decoded once")
+    func sizes() async throws {
+        let (page, icon) = (Stage(), Stage())
+        test.transport.script(a, [try .image(.sample(400, 300))])
+        RecipesGuide.sizes(test.cache, a, page, icon)
+        await test.cache.idle()
+        #expect(page.images.map(\.width) == [400] && icon.images.map(\.width) == [160])
+        #expect(test.decoder.decodes == 1 && test.transport.transfers.count == 1)
+    }
+
+    @Test("a small picture that is cached is the placeholder of the large one")
+    func blurred() async throws {
+        let (display, binding) = bound()
+        test.transport.script(url("small"), [try .image(picture)])
+        _ = try await test.cache.getImage(url("small")).value
+        RecipesGuide.blurred(test.cache, a, url("small"), binding)
+        #expect(display.descriptions.first == "placeholder 16x12")
+        try await test.transport.nextTransfer().finish(with: try Image.sample(160, 120).png)
+        #expect(try await display.nextImage().width == 160)
+        withExtendedLifetime(binding) {}
+    }
+
+    @Test(
+        "an old picture is shown first, and then the newer one",
+        arguments: [("max-age=60", 2), ("max-age=60, stale-while-revalidate=600", 3)])
+    func newer(control: String, count: Int) async throws {
+        let headers: HTTPHeaders = ["Cache-Control": control]
+        test.transport.script(a, [try .image(picture, headers: headers), try .image(other, headers: headers)])
+        _ = try await test.cache.getImage(a).value
+        test.date.advance(by: 100)
+        let view = Stage()
+        RecipesGuide.newer(test.cache, a, view)
+        await test.cache.idle()
+        #expect(view.images.count == count && view.images.first?.pixels == picture.pixels)
+        #expect(view.images.last?.pixels == other.pixels)
+    }
+
+    // MARK: Fetch
+
+    @Test("pictures come from a file, a data URL and the program's own folders")
+    func local() async throws {
+        let folder = TemporaryFolder()
+        let icons = folder.url.appendingPathComponent("icons")
+        try FileManager.default.createDirectory(at: icons, withIntermediateDirectories: true)
+        let file = icons.appendingPathComponent("home.png")
+        try picture.png.write(to: file)
+        let test = TestImageCache { $0.resourceFolders = [folder.url] }
+        let inline = try "data:image/png;base64,\(picture.png.base64EncodedString())"
+        let images = try await RecipesGuide.local(test.cache, file, inline)
+        #expect(images.map(\.pixels) == Array(repeating: picture.pixels, count: 3))
+    }
+
+    @Test("tokens and signatures are sent")
+    func signed() async throws {
+        let (cache, address, session) = (test.cache, a, Session())
+        async let authorised = RecipesGuide.authorised(cache, address, session)
+        let first = try await test.transport.nextTransfer()
+        #expect(first.request.headers["Authorization"] == "Bearer token")
+        first.finish(with: try picture.png)
+        let own = try await authorised
+        #expect(own.size == picture.size)
+        async let signed = RecipesGuide.signed(cache, address, session)
+        let second = try await test.transport.nextTransfer()
+        #expect(second.request.url == url("a.png?signature=of-a.png"))
+        second.finish(with: try picture.png)
+        let shared = try await signed
+        #expect(shared.size == picture.size)
+    }
+
+    @Test("a download tells how far it is, and a button cancels it; a document becomes a file")
+    func downloads() async throws {
+        let test = TestImageCache { $0.data.progressInterval = .zero }
+        let (bar, banner, view, button) = (Stage(), Stage(), Stage(), Button())
+        let task = RecipesGuide.download(test.cache, a, bar, banner, view, button)
+        let transfer = try await test.transport.nextTransfer()
+        transfer.send(progress: 50, of: 100)
+        try await bar.noted.wait { $0.contains("0.5") }
+        button.click()
+        #expect(await task.error == .cancelled)
+        try await transfer.wait { $0.isCancelled }
+        await test.cache.idle()
+        #expect(banner.texts.isEmpty && view.images.isEmpty)
+        let (folder, document) = (TemporaryFolder(), Data("%PDF-1.7".utf8))
+        let file = folder.url.appendingPathComponent("a.pdf")
+        test.transport.script(url("a.pdf"), [.body(document)])
+        try await RecipesGuide.document(test.cache, url("a.pdf"), file, bar)
+        #expect(try Data(contentsOf: file) == document)
+        #expect(!test.cache.data.hasData(for: url("a.pdf")))
+    }
+
+    @Test("the pictures of a feed are prefetched")
+    func feed() async throws {
+        test.transport.script(url("feed"), [.body(Data(#"{"photos": ["\#(a)"]}"#.utf8))])
+        test.transport.script(a, [try .image(picture)])
+        #expect(try await RecipesGuide.feed(test.cache, url("feed")) == [a])
+        await test.cache.idle()
+        #expect(test.cache.hasImage(for: a))
+    }
+
+    @Test("a kiosk tries for ever")
+    func patient() async throws {
+        let test = TestImageCache { RecipesGuide.patient(&$0) }
+        let failures = Array(repeating: ScriptedTransport.Step.status(503), count: 20)
+        try test.transport.script(a, failures + [.image(picture)])
+        let task = test.cache.getImage(a)
+        let stepping = Task { [clock = test.clock] in
+            while !Task.isCancelled {
+                try await clock.waitForSleepers(1)
+                clock.advance(by: .seconds(600))
+            }
+        }
+        defer { stepping.cancel() }
+        #expect(try await task.value.size == picture.size)
+        #expect(test.transport.transfers.count == 21)
+    }
+
+    @Test("without a network a bundled picture stands in, and later the real one comes")
+    func offline() async throws {
+        let (folder, view, banner) = (TemporaryFolder(), Stage(), Stage())
+        let bundled = folder.url.appendingPathComponent("welcome.png")
+        try picture.png.write(to: bundled)
+        test.network.isUp = false
+        RecipesGuide.offline(test.cache, a, bundled, view, banner)
+        await test.cache.idle()
+        #expect(view.images.map(\.pixels) == [picture.pixels])
+        test.network.isUp = true
+        test.transport.script(a, [try .image(other)])
+        RecipesGuide.offline(test.cache, a, bundled, view, banner)
+        await test.cache.idle()
+        #expect(view.images.last?.pixels == other.pixels && banner.texts.isEmpty)
+    }
+
+    // MARK: Keep
+
+    @Test("limits are taken, and after signing out nothing is left")
+    func keeping() async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) { RecipesGuide.limits(&$0) }
+        var configuration = ImageCache.Configuration()
+        RecipesGuide.limits(&configuration)
+        #expect(configuration.memoryLimit == 128 << 20 && configuration.data.partialLimit == 32 << 20)
+        test.transport.script(a, [try .image(picture)])
+        _ = try await test.cache.getImage(a).value
+        await test.cache.idle()
+        #expect(test.cache.data.diskCount == 1)
+        let (waiting, feed) = (test.cache.getImage(url("b")), test.cache.data.getData(url("feed")))
+        await RecipesGuide.signOut(test.cache)
+        #expect(await waiting.error == .cancelled)
+        #expect(await feed.error == .cancelled)
+        #expect(!test.cache.hasImage(for: a) && test.cache.memoryCount == 0 && test.cache.data.diskCount == 0)
+        await test.cache.shutdown()
+    }
+
+    // MARK: Run
+
+    /// Returns settings for a cache in memory.
+    private func settings(_ transport: ScriptedTransport? = nil) -> ImageCache.Configuration {
+        var configuration = ImageCache.Configuration()
+        configuration.data.transport = transport
+        configuration.data.networkMonitor = ManualNetwork()
+        configuration.data.memoryPressure = nil
+        return configuration
+    }
+
+    @Test("a server makes thumbnails of public pictures, and reads neither its files nor its own network")
+    func thumbnail() async throws {
+        for (text, error) in [
+            ("file:///etc/passwd", DipperError.unsupportedScheme), ("http://127.0.0.1/a.png", .addressRefused),
+        ] {
+            await #expect(throws: error) { try await RecipesGuide.thumbnail(settings(), text) }
+        }
+        let transport = ScriptedTransport()
+        transport.script(a, [try .image(.sample(640, 480))])
+        let file = try await RecipesGuide.thumbnail(settings(transport), a.absoluteString)
+        #expect(try ImageInfo(file).format == .jpeg)
+        #expect(try ImageInfo(file).size == PixelSize(width: 320, height: 240))
+    }
+
+    @Test("a cache is watched, and tested without a network")
+    func watched() async throws {
+        let (folder, transport) = (TemporaryFolder(), ScriptedTransport())
+        transport.script(a, [try .image(picture)])
+        let file = folder.url.appendingPathComponent("timeline.svg")
+        try await RecipesGuide.watched(settings(transport), a, file)
+        #expect(folder.text("timeline.svg")?.contains("<svg") == true)
+        try await RecipesGuide.testing(a)
+    }
+}
