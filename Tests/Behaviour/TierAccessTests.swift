@@ -10,7 +10,7 @@ struct TierAccessTests {
 
     @Test("whether there are bytes agrees with the bytes: not for a kept failure, nor for another variant")
     func agreement() async throws {
-        let test = TestCache.onDisk(TemporaryFolder())
+        let test = TestCache(folder: TemporaryFolder())
         let lenient = DataRequest(a).with(\.validation, .anyStatus)
         test.transport.script(a, [.status(404, ["Cache-Control": "max-age=1000"])])
         _ = try await test.cache.getData(lenient).value
@@ -37,7 +37,7 @@ struct TierAccessTests {
 
     @Test("one tier can be asked and cleared; what is being fetched meanwhile is not kept there")
     func oneTier() async throws {
-        let test = TestCache.onDisk(TemporaryFolder())
+        let test = TestCache(folder: TemporaryFolder())
         try await test.cache.addDataAndWait(Data("a".utf8), for: a)
         #expect(test.cache.hasData(for: a, in: .memory) && test.cache.hasData(for: a, in: .disk))
         let running = test.cache.getData(url("b"))

@@ -250,7 +250,7 @@ extension DipperError {
     }
 }
 
-extension DipperError: CustomStringConvertible, LocalizedError {
+extension DipperError: RedactedStringConvertible, LocalizedError {
     /// The kind of error, and the detail if there is one.
     public var description: String {
         if let detail { "\(shortDescription): \(detail)" } else { shortDescription }
