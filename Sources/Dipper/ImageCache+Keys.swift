@@ -2,6 +2,17 @@ import Foundation
 
 /// Access to pictures by the key of their bytes, such as a key of the caller's own.
 extension ImageCache {
+    /// Returns the key of a picture: the key of its bytes and the processing. It is that of ``ImageTask/imageKey``, without
+    /// a call.
+    ///
+    /// ```swift
+    /// let key = cache.imageKey(for: ImageRequest(url).processed(by: .circle))
+    /// ```
+    public func imageKey(for source: some ImageRequestConvertible) -> CacheKey {
+        let options = source.imageRequest.resolved(defaults)
+        return options.key(complete(source.imageRequest, options).data.cacheKey)
+    }
+
     /// Returns the cached picture of a key, or `nil` if the cache has none.
     ///
     /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread.

@@ -169,4 +169,48 @@ struct FirstLinesTests {
         }
         #expect(Set([plain, ImageRequest(url("a")), ImageRequest(url("b"))]).count == 2)
     }
+
+    @Test("bytes are handed out as they arrive, none after the end; a request has its own pace")
+    func partialBytes() async throws {
+        let test = TestCache { $0.progressInterval = .seconds(1_000) }
+        let seen = Box<[Data]>([])
+        let fractions = Box<[Double]>([])
+        let request = DataRequest(url("a")).with(\.progressInterval, .zero)
+        let task = test.cache.getData(request).onBytes { bytes in seen.update { $0.append(bytes) } }
+            .onProgress { progress in fractions.update { $0.append(progress.fraction) } }
+        let transfer = try await test.transport.nextTransfer()
+        let body = Data("0123456789".utf8)
+        for count in [3, 7] {
+            transfer.hold(TransferResponse(headers: ["Content-Length": "10"], body: body.prefix(count)))
+            transfer.send(progress: count, of: 10)
+            try await seen.wait { $0.last?.count == count }
+        }
+        #expect(seen.value.allSatisfy { body.starts(with: $0) })
+        transfer.finish(with: body)
+        #expect(try await task.value == body)
+        await test.cache.idle()
+        let count = seen.value.count
+        #expect(fractions.value.count >= 2 && seen.value.count == count)
+    }
+
+    @MainActor final class Tile: @MainActor ImageDisplay {
+        var content = DisplayContent.nothing
+        let pixelSize: PixelSize? = PixelSize(width: 8, height: 8)
+        func show(_ content: DisplayContent, _ transition: ImageTransition) { self.content = content }
+    }
+
+    @MainActor
+    @Test("a display gets a picture in its own size, unless the request says what is done to it")
+    func displaySize() async throws {
+        let test = TestImageCache()
+        try test.script(url("a"), .sample(64, 32))
+        let tile = Tile()
+        let binding = ImageBinding(
+            tile, cache: test.cache, options: DisplayOptions().with(\.downsampling, .fit))
+        let small = try await binding.setImageAndWait(ImageRequest(url("a"))).image
+        #expect(small.size == PixelSize(width: 8, height: 4) && tile.content.image?.size == small.size)
+        let round = ImageRequest(url("a")).processed(by: .circle)
+        #expect(try await binding.setImageAndWait(round).image.size == PixelSize(width: 32, height: 32))
+        #expect(test.cache.imageKey(for: round) == test.cache.getImage(round).imageKey)
+    }
 }

@@ -28,6 +28,13 @@ public struct DisplayOptions: Sendable {
     /// Whether a picture that is on disk is read and decoded at once, on the caller's thread: nothing flickers, but the
     /// caller waits.
     public var loadsFromDiskAtOnce = false
+    /// Whether pictures without processors are decoded in the display's own size (``ImageDisplay/pixelSize``), and how
+    /// pictures of other proportions are brought to it; with `nil`, the default, they keep their own size.
+    ///
+    /// ```swift
+    /// binding.setImage(photo.url, options: DisplayOptions().with(\.downsampling, .fill))
+    /// ```
+    public var downsampling: TargetSize.Mode?
     /// Whether animated pictures play while the display is on screen.
     public var playsAnimations = true
     /// The options with which animated pictures play. The callback queue is that of the display, whatever is set here.

@@ -122,7 +122,12 @@ public final class ImageBinding: Sendable {
         _ request: ImageRequest?, _ placeholder: Placeholder?, _ options: DisplayOptions,
         _ presence: DisplayState.Presence, _ completion: (@Sendable (Result<ImageResponse, DipperError>) -> Void)?
     ) -> ImageTask? {
-        let request = request?.with(\.callbackQueue, queue)
+        var request = request?.with(\.callbackQueue, queue)
+        if let asked = request, let mode = options.downsampling, let size = target.display?.pixelSize, !size.isEmpty,
+            asked.resolved(cache.defaults).chain.processors.isEmpty
+        {
+            request = asked.processed(by: .downsample(to: TargetSize(size, mode)))
+        }
         let policy = request.map { cache.data.policy(of: $0.data) } ?? .useCache
         var glimpse: Image?
         if let request, options.loadsFromDiskAtOnce, presence == .visible, policy == .useCache || policy == .cacheOnly {

@@ -31,11 +31,17 @@ public protocol ImageDisplay: AnyObject {
     /// }
     /// ```
     func showActivity(_ activity: DisplayActivity?)
+
+    /// The size in pixels in which the display draws its picture; `nil`, the default, if it does not know. See
+    /// ``DisplayOptions/downsampling``.
+    var pixelSize: PixelSize? { get }
 }
 
 extension ImageDisplay {
     /// Does nothing.
     public func showActivity(_ activity: DisplayActivity?) {}
+    /// `nil`: the display does not know its size.
+    public var pixelSize: PixelSize? { nil }
 }
 
 /// The content of a display.

@@ -131,9 +131,28 @@ public final class DataTask: FetchTask {
 
     // MARK: Events
 
+    /// Calls a closure now and then, as ``FetchTask/onProgress(_:)`` does, with the bytes of the body received so far. A
+    /// second closure takes the place of the first. A body that is at hand anyway is not shown in parts.
+    ///
+    /// ```swift
+    /// cache.getData(url).onBytes { bytes in parser.parse(bytes) }
+    /// ```
+    @discardableResult
+    public func onBytes(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (Data) -> Void
+    ) -> DataTask {
+        let body = onItsActor(body)
+        watchBytes { [weak self, queue = call.callbackQueue] bytes in
+            guard let self else { return }
+            // No closure is called after the end.
+            queue.perform { if self.feed.outcome == nil { body(bytes) } }
+        }
+        return self
+    }
+
     /// Calls a closure now and then with the bytes of the body received so far, in place: on a thread that moves bytes,
     /// or on the caller's thread.
-    package func onBytes(_ body: @escaping @Sendable (Data) -> Void) {
+    func watchBytes(_ body: @escaping @Sendable (Data) -> Void) {
         let engine = link.withLock { link in
             if !link.hasEnded { link.viewer = body }
             return link.engine
@@ -307,8 +326,8 @@ public final class DataTask: FetchTask {
         return feed.retry(on: call.callbackQueue) { self.flush() }
     }
 
-    /// Forgets the closure of ``onBytes(_:)``.
-    package func ignoreBytes() {
+    /// Forgets the closure of ``watchBytes(_:)``.
+    func ignoreBytes() {
         let viewer = link.withLock { exchange(&$0.viewer, with: nil) }
         _ = consume viewer
     }

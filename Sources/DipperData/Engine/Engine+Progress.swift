@@ -24,7 +24,9 @@ extension Engine {
     func report(_ news: Fetch.News, of fetch: Fetch, _ progress: TaskProgress, isAgain: Bool = false) {
         guard let run = fetch.run, !fetch.isOver else { return }
         let isLast = news == .progress && progress.received == progress.expected
-        let answer = run.ask(news, at: time.now(), interval: options.progressInterval, isLast: isLast, isAgain: isAgain)
+        let own = fetch.demand.hasOwnPace ? fetch.calls.compactMap(\.request.progressInterval).min() : nil
+        let answer = run.ask(
+            news, at: time.now(), interval: own ?? options.progressInterval, isLast: isLast, isAgain: isAgain)
         switch answer {
         case .no: break
         case .later(let wait):

@@ -340,6 +340,8 @@ struct JobDemand: Sendable {
     private(set) var hasTimeLimits = false
     /// Whether a call has a validation of its own.
     private(set) var hasOwnValidation = false
+    /// Whether a call has an interval of its own between reports of progress.
+    private(set) var hasOwnPace = false
 
     mutating func add(_ call: Call) {
         if call.insistsOnNetwork { insistsOnNetwork = true }
@@ -349,6 +351,7 @@ struct JobDemand: Sendable {
         if call.request.durability == .durable { durability = .durable }
         if call.timeout != nil { hasTimeLimits = true }
         if call.hasOwnValidation { hasOwnValidation = true }
+        if call.request.progressInterval != nil { hasOwnPace = true }
     }
 }
 

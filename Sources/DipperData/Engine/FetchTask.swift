@@ -153,7 +153,7 @@ extension FetchTask {
         return self
     }
 
-    /// Calls a closure as bytes arrive, at most once in each `progressInterval` of the cache's configuration, and when
+    /// Calls a closure as bytes arrive, at most once in each ``DataRequest/progressInterval``, and when
     /// the last of the expected bytes arrives.
     ///
     /// ```swift

@@ -30,7 +30,7 @@ extension Engine {
             if let preview = previews.shown[make.key] { call.show(preview) }
         } else if let scan = call.step.previews() {
             supply.previews = Previews(scan)
-            supply.task.onBytes { bytes in self.post { $0.arrived(bytes, for: supply, in: cache) } }
+            supply.task.watchBytes { bytes in self.post { $0.arrived(bytes, for: supply, in: cache) } }
         }
     }
 

@@ -48,6 +48,7 @@ public struct DataRequest: Sendable {
         var waitsForDiskWrite = false
         var durability = Durability.relaxed
         var callbackQueue: CallbackQueue?
+        var progressInterval: Duration?
 
         /// Returns whether two sets of options are the same but for the queues of closures. Two retry policies cannot be
         /// compared.
@@ -57,7 +58,7 @@ public struct DataRequest: Sendable {
                 && a.timeout == b.timeout && a.freshness == b.freshness && a.memoryExpiration == b.memoryExpiration
                 && a.diskExpiration == b.diskExpiration && a.memoryAccessExtension == b.memoryAccessExtension
                 && a.diskAccessExtension == b.diskAccessExtension && a.waitsForDiskWrite == b.waitsForDiskWrite
-                && a.durability == b.durability
+                && a.durability == b.durability && a.progressInterval == b.progressInterval
         }
     }
 
@@ -173,6 +174,17 @@ public struct DataRequest: Sendable {
     public var callbackQueue: CallbackQueue? {
         get { boxed?.value.callbackQueue }
         set { change { $0.callbackQueue = newValue } }
+    }
+
+    /// The shortest time between two reports of progress, or of bytes; `nil` uses the cache's default. If several calls
+    /// share a fetch, the shortest interval of these calls holds.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.progressInterval, .milliseconds(16))
+    /// ```
+    public var progressInterval: Duration? {
+        get { boxed?.value.progressInterval }
+        set { change { $0.progressInterval = newValue } }
     }
 
     /// Creates a request for a URL, with the cache's defaults.
