@@ -1,6 +1,6 @@
 import DipperData
 
-/// What the cache shares with its data cache, whose properties and methods of the same names say more.
+/// The queues, counts, events and limits of the data cache, whose properties and methods of the same names say more.
 extension ImageCache {
     /// The limits and the order of `fastQueue`. They can be changed at any time.
     public var fastQueue: QueueConfiguration {
