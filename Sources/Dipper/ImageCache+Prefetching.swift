@@ -11,6 +11,12 @@ extension ImageRequest {
 
 /// The part of the cache that a prefetcher uses.
 extension ImageCache {
+    /// Returns the policy that applies to a request.
+    func policy(of request: ImageRequest) -> DataRequest.CachePolicy {
+        let options = request.resolved(defaults)
+        return originals(of: options).policy(of: complete(request, options).data)
+    }
+
     /// Returns whether a prefetched picture is kept in memory.
     ///
     /// A picture whose bytes are not kept on disk has no other place.

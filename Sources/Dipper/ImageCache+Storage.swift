@@ -69,7 +69,8 @@ extension ImageCache {
         {
             return .memory
         }
-        return originals.cachedSource(for: options.fileKey(key)) ?? originals.cachedSource(for: request.data)
+        return originals.source(of: options.fileKey(key), forCompleted: request.data)
+            ?? originals.source(of: key, forCompleted: request.data)
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.
@@ -84,7 +85,7 @@ extension ImageCache {
         let (request, options) = completed(request)
         let key = request.data.cacheKey
         return memory.contains(options.inMemory(options.key(key)))
-            || originals(of: options).hasData(for: options.fileKey(key))
+            || originals(of: options).source(of: options.fileKey(key), forCompleted: request.data) != nil
     }
 
     // MARK: Addition and removal
@@ -142,11 +143,11 @@ extension ImageCache {
         _ image: Image, bytes: Data? = nil, for request: ImageRequest
     ) async throws(DipperError) {
         try addImage(image, bytes: bytes, for: request)
-        let isInMemoryOnly = originals(of: request.resolved(defaults)).policy(of: request.data) == .memoryOnly
-        // A call that waits for the disk waits for the picture to be written.
-        _ = try await getImage(
-            request.with(\.cachePolicy, isInMemoryOnly ? .memoryOnly : .useCache).with(\.waitsForDiskWrite, true)
-        ).response
+        let (completed, options) = completed(request)
+        await objects.finishWrites()
+        let key = options.fileKey(completed.data.cacheKey)
+        let isOnDisk = await originals(of: options).isWritten(key, forCompleted: completed.data)
+        if !isOnDisk, completed.durability == .durable { throw .notWritten }
     }
 
     /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested.
@@ -172,7 +173,7 @@ extension ImageCache {
         // A fetch in progress still answers its callers, but its bytes are not kept.
         originals.removeData(for: key)
         originals.removeDerived(of: key)
-        try originals.addData(bytes, for: request.data)
+        try originals.add(bytes, forCompleted: request.data)
         // Readers may have made pictures of the earlier file meanwhile.
         objects.remove(options.inMemory(key), from: .memory)
     }
@@ -275,7 +276,10 @@ extension ImageCache {
     }
 
     /// Removes all files from disk. Memory keeps its pictures. What calls in progress bring is not kept on disk.
-    public func clearDisk() { data.clearDisk() }
+    public func clearDisk() {
+        objects.removeUnwritten()
+        data.clearDisk()
+    }
 
     /// Removes pictures, in the order of eviction, until memory holds no more than a number of bytes.
     ///

@@ -298,6 +298,10 @@ public final class ImageCache: Sendable {
         return request
     }
 
+    private func keys(of request: ImageRequest) -> Set<CacheKey> {
+        originals(of: request.resolved(defaults)).keys(of: request.data)
+    }
+
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
 
     /// Returns the last step of a picture.
@@ -368,7 +372,7 @@ public final class ImageCache: Sendable {
     /// ```
     /// - Parameter source: a URL or an ``ImageRequest``.
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
-        moveTaskToSlowQueue(key: complete(source.imageRequest).data.cacheKey)
+        for key in keys(of: source.imageRequest) { moveTaskToSlowQueue(key: key) }
     }
     /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
@@ -385,7 +389,7 @@ public final class ImageCache: Sendable {
     /// ```
     /// - Parameter source: a URL or an ``ImageRequest``.
     public func cancel(_ source: some ImageRequestConvertible) {
-        cancel(key: complete(source.imageRequest).data.cacheKey)
+        for key in keys(of: source.imageRequest) { cancel(key: key) }
     }
     /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
     public func cancel(key: CacheKey) {

@@ -40,7 +40,7 @@ extension Prefetcher where Request == ImageRequest {
                 run: cache.data.runOnReader, isCached: { cache.answers($0, keepsInMemory: keepsInMemory) },
                 callbackQueue: cache.data.callbackQueue
             ) { request in
-                let keeps = cache.keepsPrefetched(request, keepsInMemory)
+                let keeps = cache.keepsPrefetched(cache.complete(request), keepsInMemory)
                 return cache.slowGetImage(
                     request.withoutStandIns.with(\.callbackQueue, .inPlace).with(\.prefetchesToMemory, keeps))
             })
@@ -64,7 +64,10 @@ extension Prefetcher where Request == ImageRequest {
             requests, maxOutstanding: maxOutstanding,
             .init(
                 run: cache.data.runOnReader,
-                isCached: { originals($0).answers($0.data, under: $0.data.cacheKey) },
+                isCached: { request in
+                    let bytes = originals(request).complete(request.data)
+                    return originals(request).answers(bytes, under: bytes.cacheKey)
+                },
                 callbackQueue: cache.data.callbackQueue
             ) { request in
                 originals(request).slowGetData(request.data.withoutStandIns.with(\.callbackQueue, .inPlace))

@@ -119,8 +119,8 @@ extension DataCache {
         public var timeout: Duration?
         /// A closure that completes each request of the cache, for the options that have no default of their own here:
         /// header fields, credentials, a modifier, redirects, validation, alternatives. What it sets is part of the key
-        /// as if the caller had set it. It is called for each call and look-up, so it must be fast and always do the
-        /// same.
+        /// as if the caller had set it. It is called once for each call and look-up, with the caller's request, so it must be fast and
+        /// always do the same.
         ///
         /// ```swift
         /// configuration.completeRequest = { request in

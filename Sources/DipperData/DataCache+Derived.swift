@@ -23,14 +23,30 @@ extension DataCache {
         return request
     }
 
-    /// Returns the request for a URL as the cache makes it; `nil` if it has nothing but the URL.
-    private func completed(_ url: URL) -> DataRequest? {
-        configuration.completeRequest == nil ? nil : complete(DataRequest(url))
+    /// Returns the keys by which the calls for a request are found: its own and, for that of a URL alone, the plain key of
+    /// the URL, by which calls with other keys are found as well.
+    package func keys(of request: DataRequest) -> Set<CacheKey> {
+        let key = complete(request).cacheKey
+        return request.plainKey == nil ? [key, request.cacheKey] : [key]
     }
 
-    /// Returns the key of a URL.
-    @inline(__always)
-    func key(of url: URL) -> CacheKey { completed(url)?.cacheKey ?? CacheKey(url) }
+    /// Stores bytes under the key of a request that has been completed.
+    package func add(_ data: Data, forCompleted request: DataRequest) throws(DipperError) {
+        try check(request.cacheKey)
+        add(data, request.cacheKey, request)
+    }
+
+    /// Waits until the entry under a key is on disk, as a completed request wants it. Returns whether it is.
+    package func isWritten(_ key: CacheKey, forCompleted request: DataRequest) async -> Bool {
+        await withCheckedContinuation { continuation in
+            objectSource().settle(key, for: request) { continuation.resume(returning: $0) }
+        }
+    }
+
+    /// Returns the tier that has an entry under a key for the header fields of a request that has been completed.
+    package func source(of key: CacheKey, forCompleted request: DataRequest) -> ResponseSource? {
+        store.tier(of: key, request.headers, in: .all)
+    }
 
     /// Returns the cache policy that applies to a request.
     package func policy(of request: DataRequest) -> DataRequest.CachePolicy {

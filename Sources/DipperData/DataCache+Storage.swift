@@ -107,9 +107,7 @@ extension DataCache {
     /// ``DataRequest/durability``, in memory at once and on disk in the background.
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for request: DataRequest) throws(DipperError) {
-        let request = complete(request)
-        try check(request.cacheKey)
-        add(data, request.cacheKey, request)
+        try add(data, forCompleted: complete(request))
     }
 
     /// Stores bytes of the caller's own under a key, with the cache's default options, in memory at once and on disk in
@@ -162,12 +160,12 @@ extension DataCache {
         if !isOnDisk, request.durability == .durable { throw .notWritten }
     }
 
-    private func check(_ key: CacheKey) throws(DipperError) {
+    func check(_ key: CacheKey) throws(DipperError) {
         guard !key.isEmpty else { throw .emptyKey }
         guard !engine.isShutDown.load(ordering: .acquiring) else { throw .shutDown }
     }
 
-    private func add(
+    func add(
         _ data: Data, _ key: CacheKey, _ request: DataRequest, whenWritten: (@Sendable (Bool) -> Void)? = nil
     ) {
         let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
@@ -189,7 +187,9 @@ extension DataCache {
     /// cache.removeData(for: url)
     /// cache.removeData(for: feedURL, from: .memory)       // the disk keeps its entry
     /// ```
-    public func removeData(for url: URL, from tiers: CacheTiers = .all) { removeData(for: key(of: url), from: tiers) }
+    public func removeData(for url: URL, from tiers: CacheTiers = .all) {
+        removeData(for: DataRequest(url), from: tiers)
+    }
     /// Removes the entry of a request's key from all tiers or from some of them; see ``removeData(for:from:)-(URL,_)``.
     public func removeData(for request: DataRequest, from tiers: CacheTiers = .all) {
         removeData(for: complete(request).cacheKey, from: tiers)

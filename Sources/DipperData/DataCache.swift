@@ -259,7 +259,7 @@ public final class DataCache: Sendable {
     /// ```
     /// - Parameter source: a URL or a ``DataRequest``.
     public func moveTaskToSlowQueue(_ source: some DataRequestConvertible) {
-        moveTaskToSlowQueue(key: complete(source.dataRequest).cacheKey)
+        for key in keys(of: source.dataRequest) { moveTaskToSlowQueue(key: key) }
     }
     /// Moves the urgent calls for a key to ``slowQueue`` without starting their fetch anew. Does nothing if there are
     /// none.
@@ -276,7 +276,7 @@ public final class DataCache: Sendable {
     /// ```
     /// - Parameter source: a URL or a ``DataRequest``.
     public func cancel(_ source: some DataRequestConvertible) {
-        cancel(key: complete(source.dataRequest).cacheKey)
+        for key in keys(of: source.dataRequest) { cancel(key: key) }
     }
     /// Cancels every call for a key: each ends with ``DipperError/cancelled``.
     public func cancel(key: CacheKey) {

@@ -19,7 +19,11 @@ extension Prefetcher where Request == DataRequest {
         self.init(
             requests, maxOutstanding: maxOutstanding,
             .init(
-                run: cache.runOnReader, isCached: { cache.answers($0, under: $0.cacheKey) },
+                run: cache.runOnReader,
+                isCached: { request in
+                    let request = cache.complete(request)
+                    return cache.answers(request, under: request.cacheKey)
+                },
                 callbackQueue: cache.defaults.callbackQueue
             ) { cache.slowGetData($0.withoutStandIns.with(\.callbackQueue, .inPlace)) })
     }

@@ -46,4 +46,29 @@ struct CompletedRequestTests {
         #expect(test.cache.data.value([Int].self, for: url("v")) == [1])
         #expect(test.transport.transfers.last?.request.headers["X-App"] == "kiosk")
     }
+
+    @Test("the closure changes each request once, also for files that are added and for prefetchers")
+    func once() async throws {
+        let test = TestImageCache(folder: TemporaryFolder()) {
+            $0.data.completeRequest = { $0.key = CacheKey("mine " + $0.cacheKey.string) }
+        }
+        try test.cache.addImage(bytes: Image.sample().png, for: a)
+        #expect(test.cache.hasImage(for: a) && test.cache.image(for: a) != nil)
+        #expect(try await test.pixels(a) == Image.sample().pixels && test.transport.transfers.isEmpty)
+        await test.cache.idle()
+        let request = ImageRequest(a)
+        #expect(await ImagePrefetcher(test.cache, filesOf: [request]).value.skipped == [request])
+        #expect(await DataPrefetcher(test.cache.data, urls: [a]).value.skipped.count == 1)
+        await test.cache.shutdown()
+    }
+
+    @Test("a URL still means all its calls")
+    func cancelling() async throws {
+        let test = TestCache { $0.completeRequest = { $0.credentials = .bearer("secret", identity: "me") } }
+        let tasks = [DataRequest(a), DataRequest(a).with(\.headers, ["Accept": "image/webp"])].map {
+            test.cache.getData($0)
+        }
+        test.cache.cancel(a)
+        for task in tasks { #expect(await task.error == .cancelled) }
+    }
 }

@@ -39,6 +39,11 @@ struct FirstLinesTests {
             #expect(await refused.error == .unsupportedScheme)
         }
         #expect(try await test.cache.getData(DataRequest(FileProvider(file))).value == Data("here".utf8))
+        test.transport.script(url("gone"), [.status(404)])
+        let misled = DataRequest(url("gone")).with(\.alternatives, [file])
+        #expect(await test.cache.getData(misled).error == .unsupportedScheme)
+        test.network.setConditions(NetworkConditions(isConstrained: true))
+        #expect(await test.cache.getData(DataRequest(url("gone")).with(\.lowDataURL, file)).error == .unsupportedScheme)
         let other = TestCache()
         other.transport.script(url("gone"), [.status(404)])
         let request = DataRequest(url("gone")).with(\.alternatives, [file])

@@ -93,6 +93,41 @@ struct RetryTests {
         #expect(asked.value == [.status(401), .status(404)])
     }
 
+    @Test("While a rule of the program's own thinks, others end and the fetch takes no place")
+    func slowRule() async throws {
+        let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
+        let asked = Box(0)
+        let gate = Box(false)
+        let policy = RetryPolicy.custom { _ in
+            asked.update { $0 += 1 }
+            try? await gate.wait { $0 }
+            return .zero
+        }
+        let task = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy))
+        let plain = test.cache.getData(a)
+        let next = test.cache.getData(url("next"))
+        let first = try await test.transport.nextTransfer()
+        try await first.wait { !$0.isCancelled }
+        first.finish(with: Data(), status: 404)
+        #expect(await plain.error == .status(404))
+        let second = try await test.transport.nextTransfer()
+        #expect(second.request.url == url("next"))
+        second.finish(with: Data("next".utf8))
+        #expect(try await next.value == Data("next".utf8))
+        try await asked.wait { $0 == 1 }
+        gate.update { $0 = true }
+        try await test.transport.nextTransfer().finish(with: Data("here".utf8))
+        #expect(try await task.value == Data("here".utf8))
+        let cancelled = test.cache.getData(DataRequest(a).with(\.retryPolicy, policy).with(\.cachePolicy, .ignoreCache))
+        gate.update { $0 = false }
+        try await test.transport.nextTransfer().finish(with: Data(), status: 404)
+        try await asked.wait { $0 == 2 }
+        cancelled.cancel()
+        #expect(await cancelled.error == .cancelled)
+        await test.cache.idle()
+        gate.update { $0 = true }
+    }
+
     @Test("By default a failure is tried again three times, within half a second, a second and two")
     func byDefault() async {
         let times = await seconds(nil)

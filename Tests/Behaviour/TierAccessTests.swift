@@ -68,6 +68,36 @@ struct TierAccessTests {
         await test.cache.shutdown()
     }
 
+    @Test("an added picture that cannot be written is neither fetched nor lost; a cleared disk does not get it")
+    func unwritten() async throws {
+        let never = ImageSerializer { _, _, _ in throw DipperError.unencodable }
+        let test = TestImageCache(folder: TemporaryFolder()) { $0.options.serializer = never }
+        try await test.cache.addImageAndWait(.sample(), for: ImageRequest(a))
+        try await test.cache.addImageAndWait(.sample(), for: ImageRequest(#require(URL(string: "app://avatar/1"))))
+        await #expect(throws: DipperError.notWritten) {
+            try await test.cache.addImageAndWait(.sample(), for: ImageRequest(a).with(\.durability, .durable))
+        }
+        #expect(test.cache.image(for: a) != nil && test.transport.transfers.isEmpty)
+        await test.cache.shutdown()
+        let other = TestImageCache(folder: TemporaryFolder())
+        try other.cache.addImage(.sample(), for: a)
+        other.cache.clearDisk()
+        await other.cache.idle()
+        #expect(other.cache.diskCount == 0 && other.cache.image(for: a) != nil)
+        await other.cache.shutdown()
+    }
+
+    @Test("a processed picture of an answer that varies is found by the header fields that chose it")
+    func variants() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        try test.script(a, .sample(), headers: ["Vary": "Accept"])
+        let small = ImageRequest(a).with(\.headers, ["Accept": "image/png"]).processed(by: .circle)
+        try await test.load(small)
+        test.cache.clearMemory()
+        #expect(test.cache.hasProcessedImage(for: small) && test.cache.hasImage(for: small))
+        await test.cache.shutdown()
+    }
+
     @Test(
         "an answer that is no picture makes the next source's turn, and is not kept; answers and errors name their URLs"
     )

@@ -108,7 +108,8 @@ public final class ImageBinding: Sendable {
     ///   - options: the options; `nil` for those of the binding.
     ///   - completion: called once, on the display's queue or on its own actor, with the picture or the error: `DipperError.replaced` if
     ///     another picture was set meanwhile, `DipperError.noSource` if there was no request.
-    /// - Returns: the call that loads the picture; `nil` if there is none.
+    /// - Returns: the call that loads the picture; `nil` if there is none, or if the method is called by the display or a
+    ///   completion, so that the call is made afterwards.
     @discardableResult
     public func setImage(
         _ request: ImageRequest?, placeholder: Placeholder? = nil, options: DisplayOptions? = nil,
@@ -128,7 +129,7 @@ public final class ImageBinding: Sendable {
         {
             request = asked.processed(by: .downsample(to: TargetSize(size, mode)))
         }
-        let policy = request.map { cache.data.policy(of: $0.data) } ?? .useCache
+        let policy = request.map { cache.policy(of: $0) } ?? .useCache
         var glimpse: Image?
         if let request, options.loadsFromDiskAtOnce, presence == .visible, policy == .useCache || policy == .cacheOnly {
             // This puts the picture into memory, where the call finds it at once.

@@ -117,6 +117,14 @@ final class Call: Sendable {
     /// Whether the request has a validation of its own.
     var hasOwnValidation: Bool { request.hasHooks && request.hooks.wantsErrorBody }
 
+    /// Whether an answer of the network is judged by code that is not the engine's.
+    var judgesAnswers: Bool { hasOwnValidation || misfit != nil }
+
+    /// Returns the reason why the call refuses an answer of the network; `nil` if it does not.
+    func refusal(of answer: TransferResponse) -> DipperError? {
+        request.validation.check(answer) ?? ((200...299).contains(answer.status) ? misfit?(answer.body) : nil)
+    }
+
     /// Returns whether the request's validation accepts a stored answer that was fetched for another call.
     func accepts(_ value: StoredData) -> Bool {
         guard hasOwnValidation else { return (200...299).contains(value.info.status) }

@@ -9,7 +9,7 @@ extension Engine {
         response.metrics.redirects = run.attempt.redirects
         let lead = fetch.sources.lead
         let number = wait(for: fetch)
-        judge(response, for: fetch.demand.hasOwnValidation ? [lead] + fetch.calls : []) { [response] engine, verdicts in
+        judge(response, for: fetch.demand.judgesAnswers ? [lead] + fetch.calls : []) { [response] engine, verdicts in
             guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
             // A call with a validation of its own may have joined meanwhile.
             if verdicts.areOfAll(fetch.calls) {

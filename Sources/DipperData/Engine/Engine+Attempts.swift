@@ -122,7 +122,10 @@ extension Engine {
     func send(_ fetch: Fetch) {
         guard let run = fetch.run, !fetch.isOver else { return }
         let attempt = run.attempt
-        if fetch.sources.provider != nil { return start(attempt.request, of: fetch, run) }
+        if let provider = fetch.sources.provider {
+            return reads(provider)
+                ? start(attempt.request, of: fetch, run) : failed(fetch, .unsupportedScheme.with(detail: "file"))
+        }
         let lead = fetch.sources.lead
         if let defect = DataRequest(remote: attempt.url).defect {
             // A modifier may turn the URL into one that can be fetched.

@@ -136,8 +136,9 @@ extension Engine {
         } else if let others = outdated[fetch.key]?.filter({ $0 !== fetch }) {
             outdated[fetch.key] = others.isEmpty ? nil : others
         }
-        if let alias = fetch.alias, let others = aliases[alias]?.filter({ $0 !== fetch }) {
-            aliases[alias] = others.isEmpty ? nil : others
+        if let alias = fetch.alias {
+            aliases[alias]?[ObjectIdentifier(fetch)] = nil
+            if aliases[alias]?.isEmpty == true { aliases[alias] = nil }
         }
     }
 

@@ -43,41 +43,69 @@ extension Engine {
         var answer: Duration?
     }
 
-    /// Decides what follows from a failure for each call and for the fetch. A rule of the program's own is asked elsewhere.
+    /// Decides what follows from a failure for each call and for the fetch. A rule of the program's own is asked elsewhere;
+    /// meanwhile the fetch takes no place, and calls that end whatever it says have ended.
     /// - Parameters:
     ///   - verdicts: what the calls say of what the tiers have.
     ///   - counts: of the calls that have counted the failure.
     private func conclude(
         _ fetch: Fetch, _ error: DipperError, isOffline: Bool, at time: Duration, _ verdicts: Verdicts,
-        _ counts: [ObjectIdentifier: Count] = [:]
+        _ counts: [DataTask: Count] = [:]
     ) {
         var counts = counts
-        var asked: [ObjectIdentifier: @Sendable (RetryPolicy.Context) async -> Duration?] = [:]
-        for waiter in fetch.waiters where counts[ObjectIdentifier(waiter)] == nil {
+        var asked: [(DataTask, @Sendable () async -> Duration?)] = []
+        for waiter in fetch.waiters where counts[waiter] == nil {
             let failures = waiter.wait.failures.add(isOffline: isOffline, at: time)
-            counts[ObjectIdentifier(waiter)] = Count(
-                context: .init(failures: failures.count, error: error, elapsed: failures.elapsed))
-            if !isOffline { asked[ObjectIdentifier(waiter)] = waiter.call.retryPolicy.rule }
+            let context = RetryPolicy.Context(failures: failures.count, error: error, elapsed: failures.elapsed)
+            counts[waiter] = Count(context: context)
+            guard !isOffline, !error.isOfRequest, let rule = waiter.call.retryPolicy.rule else { continue }
+            asked.append((waiter, { await rule(context) }))
         }
-        if asked.isEmpty || error.isCancelled || error == .shutDown {
-            return decide(fetch, error, isOffline: isOffline, at: time, verdicts, counts)
-        }
+        if asked.isEmpty { return decide(fetch, error, isOffline: isOffline, at: time, verdicts, counts) }
         let number = wait(for: fetch)
+        queues.park(fetch)
+        fetch.findings.budget.hold(at: time)
+        if fetch.sources.remaining.isEmpty {
+            endOthers(of: fetch, error, at: time, verdicts, counts)
+        }
+        reconsider()
         Task.detached { [asked, counts] in
-            var counts = counts
-            for (call, rule) in asked {
-                if let context = counts[call]?.context { counts[call]?.answer = await rule(context) }
+            let answers = await withTaskGroup(of: (DataTask, Duration?).self) { group in
+                for (task, ask) in asked { group.addTask { (task, await ask()) } }
+                return await group.reduce(into: counts) { $0[$1.0]?.answer = $1.1 }
             }
-            self.post { [counts] engine in
+            self.post { engine in
                 guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver else { return }
-                engine.conclude(fetch, error, isOffline: isOffline, at: time, verdicts, counts)
+                engine.conclude(fetch, error, isOffline: isOffline, at: time, verdicts, answers)
             }
         }
     }
 
+    /// Ends the calls that end with a failure whatever the rules of others say.
+    private func endOthers(
+        of fetch: Fetch, _ error: DipperError, at time: Duration, _ verdicts: Verdicts, _ counts: [DataTask: Count]
+    ) {
+        let attempt = FailedAttempt(error: error, isOffline: false, spent: fetch.findings.budget.spent(at: time))
+        fetch.findings.failure = failure(error, of: fetch)
+        for waiter in Array(fetch.waiters) where waiter.call.retryPolicy.rule == nil {
+            guard let count = counts[waiter] else { continue }
+            switch verdict(on: waiter, attempt, fetch.findings.found, count, verdicts) {
+            case .end: leave(waiter, .failed)
+            case .takeKept: leave(waiter, .keptAnswer)
+            case .retry, .waitForNetwork: break
+            }
+        }
+    }
+
+    private func failure(_ error: DipperError, of fetch: Fetch) -> DipperError {
+        var failure = error
+        failure.earlier = fetch.sources.earlierFailures
+        return failure
+    }
+
     private func decide(
         _ fetch: Fetch, _ error: DipperError, isOffline: Bool, at time: Duration, _ verdicts: Verdicts,
-        _ counts: [ObjectIdentifier: Count]
+        _ counts: [DataTask: Count]
     ) {
         // No call waits for the network if another source can be reached.
         let hasOther = fetch.sources.remaining.contains { $0.url.map { canReach($0) } ?? true }
@@ -88,7 +116,7 @@ extension Engine {
         var (ending, answered, limits) = ([DataTask](), [DataTask](), [(DataTask, Duration)]())
         var delay: Duration?
         for waiter in waiters {
-            guard let count = counts[ObjectIdentifier(waiter)] else { continue }
+            guard let count = counts[waiter] else { continue }
             switch verdict(on: waiter, attempt, fetch.findings.found, count, verdicts) {
             case .end: ending.append(waiter)
             case .takeKept: answered.append(waiter)
@@ -96,8 +124,7 @@ extension Engine {
             case .waitForNetwork(let limit): if let limit { limits.append((waiter, limit)) }
             }
         }
-        var failure = error
-        failure.earlier = fetch.sources.earlierFailures
+        let failure = failure(error, of: fetch)
         fetch.findings.failure = failure
         // The next source is asked only if no call would wait for this one any more.
         let goesOn =
@@ -274,6 +301,11 @@ struct FailedAttempt: Sendable {
 }
 
 extension DipperError {
+    /// Whether nothing was sent, or nobody waits any more, so that there is nothing to try again.
+    var isOfRequest: Bool {
+        isCancelled || [.shutDown, .invalidURL, .unsupportedScheme, .emptyKey, .invalidHeader].contains(self)
+    }
+
     /// Whether the failure may have broken off an answer that had begun.
     var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 }

@@ -48,7 +48,7 @@ actor Engine: LoopClient {
     /// The fetches under way whose entries have been removed, and whose places later calls have taken.
     var outdated: [CacheKey: [Fetch]] = [:]
     /// The fetches whose keys are not those of their URLs, by the keys of their URLs.
-    var aliases: [CacheKey: [Fetch]] = [:]
+    var aliases: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
     /// The fetches for which something is done elsewhere, by the number of that.
     var awaiting: [UInt64: Fetch] = [:]
     /// The fetches that wait for the network, by the number of their place among them.
@@ -363,10 +363,15 @@ actor Engine: LoopClient {
     /// Returns the error with which every call for a request ends; `nil` if it can be fetched.
     @inline(__always)
     nonisolated func defect(of request: DataRequest) -> DipperError? {
-        if !options.readsFileURLs, (request.provider as? FileProvider)?.isOfURL == true {
+        if !options.readsFileURLs, let provider = request.provider, !reads(provider) {
             return .unsupportedScheme.with(detail: "file")
         }
         return request.defect
+    }
+
+    /// Whether a provider is asked: not if it stands for the URL of a file, and such files are not read.
+    nonisolated func reads(_ provider: any DataProvider) -> Bool {
+        options.readsFileURLs || (provider as? FileProvider)?.isOfURL != true
     }
 
     /// Starts a call of the library's own.
@@ -454,7 +459,7 @@ actor Engine: LoopClient {
         } else {
             let fetch = Fetch(call, waiter.wait.queue, level: waiter.wait.level)
             if let old = fetches.updateValue(fetch, forKey: call.key) { outdated[call.key, default: []].append(old) }
-            if let alias = fetch.alias { aliases[alias, default: []].append(fetch) }
+            if let alias = fetch.alias { aliases[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
             fetch.add(waiter)
             if let claim { fetch.findings.claim(claim) }
             if let found { fetch.findings.find(found) }
@@ -512,7 +517,7 @@ actor Engine: LoopClient {
     }
 
     func cancel(_ key: CacheKey) {
-        for fetch in all(of: key) { for waiter in fetch.waiters { end(waiter, .cancelled) } }
+        for waiter in waiters(for: key) { end(waiter, .cancelled) }
     }
 
     func cancelAll() {
@@ -522,13 +527,15 @@ actor Engine: LoopClient {
     }
 
     func demote(_ key: CacheKey) {
-        // mutant QueueTests: `for waiter in fetch.waiters { move(waiter, to: .slow) }` => `_ = fetch`
-        for fetch in all(of: key) { for waiter in fetch.waiters { move(waiter, to: .slow) } }
+        // mutant QueueTests: `{ move(waiter, to: .slow) }` => `{ _ = waiter }`
+        for waiter in waiters(for: key) { move(waiter, to: .slow) }
     }
 
-    /// Returns the fetches for a key; for the key of a URL, those with other header fields or a key of their own as well.
-    private func all(of key: CacheKey) -> [Fetch] {
-        (fetches[key].map { [$0] } ?? []) + (outdated[key] ?? []) + (aliases[key] ?? [])
+    /// Returns the calls for a key; for the key of a URL, those with other header fields or a key of their own as well.
+    private func waiters(for key: CacheKey) -> [DataTask] {
+        let own = (fetches[key].map { [$0] } ?? []) + (outdated[key] ?? [])
+        return own.flatMap { Array($0.waiters) }
+            + (aliases[key]?.values.flatMap { $0.waiters.filter { $0.call.request.plainKey == key } } ?? [])
     }
 
     func move(_ waiter: DataTask, to queue: FetchQueue) {

@@ -112,13 +112,14 @@ final class Fetch: QueueEntry {
     var isOver = false
 
     override var isLocal: Bool { sources.isLocal }
-    /// The key of the URL alone, if the fetch has another one.
-    var alias: CacheKey? { sources.lead.request.plainKey }
-
     override var host: String { sources.lead.request.url?.host(percentEncoded: false) ?? "" }
+
+    /// The key of the URL alone that the first call asked for, if the fetch has another one.
+    let alias: CacheKey?
 
     init(_ call: Call, _ queue: FetchQueue, level: UInt8) {
         key = call.key
+        alias = call.request.plainKey
         sources = JobSources(call)
         super.init(queue, level: level)
     }
@@ -338,8 +339,8 @@ struct JobDemand: Sendable {
     /// The strongest durability that a call wants.
     private(set) var durability = Durability.relaxed
     private(set) var hasTimeLimits = false
-    /// Whether a call has a validation of its own.
-    private(set) var hasOwnValidation = false
+    /// Whether a call judges answers itself.
+    private(set) var judgesAnswers = false
     /// Whether a call has an interval of its own between reports of progress.
     private(set) var hasOwnPace = false
 
@@ -350,7 +351,7 @@ struct JobDemand: Sendable {
         if call.keepsInMemory { keepsInMemory = true }
         if call.request.durability == .durable { durability = .durable }
         if call.timeout != nil { hasTimeLimits = true }
-        if call.hasOwnValidation { hasOwnValidation = true }
+        if call.judgesAnswers { judgesAnswers = true }
         if call.request.progressInterval != nil { hasOwnPace = true }
     }
 }

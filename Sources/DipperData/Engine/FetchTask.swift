@@ -29,7 +29,9 @@
 /// }
 /// ```
 ///
-/// The same holds for a closure in a method of another actor.
+/// A closure in a method of another actor runs on that actor, where events may overtake each other. The top level of a
+/// `main.swift` belongs to the main actor: a program that blocks the main thread there, instead of awaiting a task, does
+/// not get its closures called.
 ///
 /// Code that awaits ``value`` may continue before or after
 /// the hooks are called, because a hook may wait for its queue. To continue after all hooks, use ``onEnd(_:)``.

@@ -38,16 +38,15 @@ struct Verdicts: Sendable {
             : answer.mayServeOnError(for: call.request.headers, at: now)
     }
 
-    /// Whether all calls with a validation of their own have been asked.
+    /// Whether all calls that judge an answer of the network themselves have been asked.
     func areOfAll(_ calls: some Sequence<Call>) -> Bool {
-        calls.allSatisfy { !$0.hasOwnValidation || own[ObjectIdentifier($0)] != nil }
+        calls.allSatisfy { !$0.judgesAnswers || own[ObjectIdentifier($0)] != nil }
     }
 
     /// Returns the reason why a call refuses an answer of the network.
     func refusal(of response: TransferResponse, by call: Call) -> DipperError? {
-        let refusal =
-            call.hasOwnValidation ? own[ObjectIdentifier(call)] ?? nil : call.request.validation.check(response)
-        return refusal ?? ((200...299).contains(response.status) ? call.misfit?(response.body) : nil)
+        guard call.judgesAnswers else { return call.request.validation.check(response) }
+        return own[ObjectIdentifier(call)] ?? nil
     }
 }
 
@@ -58,21 +57,25 @@ extension Engine {
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
     ) {
         let answer = TransferResponse(status: value.info.status, headers: value.info.headers, body: value.data)
-        judge(answer, for: calls, then: goOn)
+        ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)
     }
 
-    /// Asks the validations of calls about an answer, and goes on: at once if none is a call's own.
+    /// Asks calls about an answer of the network, and goes on: at once if none judges it itself.
     func judge(
         _ answer: TransferResponse, for calls: some Sequence<Call>,
         then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
     ) {
-        let own = calls.filter(\.hasOwnValidation)
-        if own.isEmpty { return goOn(self, Verdicts()) }
+        ask(calls.filter(\.judgesAnswers), { $0.refusal(of: answer) }, then: goOn)
+    }
+
+    private func ask(
+        _ calls: [Call], _ judge: @escaping @Sendable (Call) -> DipperError?,
+        then goOn: @escaping @Sendable (isolated Engine, Verdicts) -> Void
+    ) {
+        if calls.isEmpty { return goOn(self, Verdicts()) }
         work {
             var verdicts = Verdicts()
-            for call in own {
-                verdicts.own.updateValue(call.request.validation.check(answer), forKey: ObjectIdentifier(call))
-            }
+            for call in calls { verdicts.own.updateValue(judge(call), forKey: ObjectIdentifier(call)) }
             return verdicts
         } then: { engine, verdicts in
             goOn(engine, verdicts)

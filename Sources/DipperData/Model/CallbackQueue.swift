@@ -2,7 +2,9 @@ import Dispatch
 
 /// The queue on which the closures given to a task run.
 ///
-/// On every kind of queue, the closures of one task run one at a time, in the order of the events that they report.
+/// On every kind of queue, the closures of one task run one at a time, in the order of the events that they report. A
+/// closure of the main actor is passed on to the main queue, unless the queue runs it on the main thread: in a program
+/// whose main thread serves another loop, such as that of GTK, the queue is a ``custom(_:)`` one of that loop.
 public struct CallbackQueue: Sendable {
     package enum Kind: Sendable {
         case inPlace

@@ -15,13 +15,13 @@ extension Engine {
 
     /// Has a call found by the key that its caller has asked for, and by that of the URL.
     private func register(_ call: ObjectCall, _ state: ObjectCache.State) {
-        for alias in call.origin?.aliases ?? [] { state.aliases[alias, default: []].append(call) }
+        for alias in call.origin?.aliases ?? [] { state.aliases[alias, default: [:]][ObjectIdentifier(call)] = call }
     }
 
     private func unregister(_ call: ObjectCall, _ state: ObjectCache.State) {
         for alias in call.origin?.aliases ?? [] {
-            guard let others = state.aliases[alias]?.filter({ $0 !== call }) else { continue }
-            state.aliases[alias] = others.isEmpty ? nil : others
+            state.aliases[alias]?[ObjectIdentifier(call)] = nil
+            if state.aliases[alias]?.isEmpty == true { state.aliases[alias] = nil }
         }
     }
 
@@ -152,7 +152,7 @@ extension Engine {
 
     private func calls(of key: CacheKey, in state: ObjectCache.State) -> [ObjectCall] {
         let own = state.benches[key].map { $0.deciding + $0.makes.flatMap(\.calls) } ?? []
-        return own + (state.aliases[key]?.filter { call in !own.contains { $0 === call } } ?? [])
+        return own + (state.aliases[key]?.values.filter { call in !own.contains { $0 === call } } ?? [])
     }
 
     // MARK: Places

@@ -8,7 +8,7 @@ package final class ObjectCache: Sendable {
     final class State: @unchecked Sendable {
         var benches: [CacheKey: Bench] = [:]
         /// The calls whose callers asked for other keys than those of their origins, by these keys.
-        var aliases: [CacheKey: [ObjectCall]] = [:]
+        var aliases: [CacheKey: [ObjectIdentifier: ObjectCall]] = [:]
         /// The write of each stored form that is under way, and the one that follows.
         var writes: [CacheKey: (present: Write, next: Write?)] = [:]
         var writeCount = 0
@@ -283,6 +283,9 @@ package final class ObjectCache: Sendable {
         unstage { _ in true }
         memory.removeAll()
     }
+
+    /// Drops the added objects that are not written yet; memory keeps them.
+    package func removeUnwritten() { unstage { _ in true } }
 
     /// Removes the objects whose bytes were stored before a time, in seconds since 1970.
     package func removeAll(storedBefore limit: TimeInterval) {

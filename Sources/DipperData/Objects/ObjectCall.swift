@@ -137,7 +137,10 @@ package final class ObjectCall: @unchecked Sendable {
 
     func end(_ result: Result<MadeObject, DipperError>) {
         // What was fetched may be no picture or value.
-        let result = result.mapError { $0.url == nil && !$0.isCancelled ? $0.at(origin?.request.url) : $0 }
+        let result = result.mapError { error in
+            guard error.url == nil, let source = make?.root?.basis?.info.source else { return error }
+            return error.at(source)
+        }
         let kept = (exchange(&task, with: nil), exchange(&cache, with: nil), exchange(&origin, with: nil))
         make = nil
         let engine = link.withLock { link in

@@ -41,15 +41,16 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     public func add(_ requests: [Request]) -> Bool { window.add(requests) }
 
     /// Takes requests out of the prefetcher. Their calls that are under way are cancelled; a fetch goes on if other calls
-    /// wait for it. The progress no longer counts them, and the result does not contain them.
+    /// wait for it. The progress no longer counts them, and the result does not contain them. The requests must be equal to
+    /// those that were added.
     ///
     /// ```swift
     /// prefetcher.remove([DataRequest(url)])       // the row is gone
     /// ```
     public func remove(_ requests: [Request]) { window.remove(Set(requests)) }
 
-    /// The priority inside `slowQueue` of all calls of the prefetcher, now and from now on; `nil`, the default, for the
-    /// priorities of the requests.
+    /// The priority inside `slowQueue` of all calls of the prefetcher, now and from now on. With `nil`, the default, calls
+    /// that are made from now on have the priorities of their requests.
     ///
     /// ```swift
     /// prefetcher.priority = .low          // the page is no longer in front

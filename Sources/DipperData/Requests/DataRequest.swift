@@ -349,8 +349,8 @@ public struct DataRequest: Sendable {
 extension DataRequest: Hashable {
     /// Returns whether two requests ask for the same in the same way.
     ///
-    /// Closures and policies cannot be compared: requests that have any are equal only if one is a copy of the other in
-    /// that respect.
+    /// Closures, policies, credentials and providers, such as those of files, cannot be compared: requests that have any
+    /// are equal only if one is a copy of the other in that respect.
     public static func == (a: Self, b: Self) -> Bool {
         guard a.priority == b.priority else { return false }
         if let own = a.boxed, let other = b.boxed, own === other {

@@ -39,10 +39,11 @@ extension ValueDecoder {
 /// ```
 public struct JSONValueDecoder: ValueDecoder {
     public let identifier: String
-    private let decoder = JSONDecoder()
+    private let decoder: JSONDecoder
+    private static let plain = JSONDecoder()
 
     /// Creates a decoder with the default options of `JSONDecoder`.
-    public init() { identifier = "json" }
+    public init() { (identifier, decoder) = ("json", Self.plain) }
 
     /// Creates a decoder with options.
     /// - Parameters:
@@ -50,6 +51,7 @@ public struct JSONValueDecoder: ValueDecoder {
     ///   - configure: a closure that sets the options. It is called once.
     public init(_ name: String, _ configure: (JSONDecoder) -> Void) {
         identifier = "json " + name
+        decoder = JSONDecoder()
         configure(decoder)
     }
 
