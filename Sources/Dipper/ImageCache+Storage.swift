@@ -4,7 +4,7 @@ import Foundation
 extension ImageCache {
     private func completed(_ request: ImageRequest) -> (ImageRequest, ResolvedOptions) {
         let options = request.resolved(defaults)
-        return (complete(request, options), options)
+        return (completes(options) ? complete(request, options) : request, options)
     }
 
     // MARK: Lookup
@@ -20,7 +20,15 @@ extension ImageCache {
     ///     cache.getImage(url) { image in view.show(image) }
     /// }
     /// ```
-    public func image(for url: URL) -> Image? { image(for: ImageRequest(url)) }
+    public func image(for url: URL) -> Image? {
+        // Building a request takes as long as the rest of a hit.
+        if !completes(defaults), let entry = memory.entry(for: defaults.inMemory(defaults.key(CacheKey(url)))),
+            entry.info.mayBeShown(to: [:])
+        {
+            return defaults.handOut(entry.product.value())
+        }
+        return image(for: ImageRequest(url))
+    }
 
     /// Returns the cached picture of a request, or `nil` if the cache has none.
     ///
@@ -32,7 +40,13 @@ extension ImageCache {
     /// if let image = cache.image(for: thumbnail) { view.show(image) }
     /// ```
     public func image(for request: ImageRequest) -> Image? {
-        let (request, options) = completed(request)
+        let options = request.resolved(defaults)
+        return completes(options)
+            ? image(for: complete(request, options), options) : image(for: request, options)
+    }
+
+    @inline(__always)
+    private func image(for request: ImageRequest, _ options: ResolvedOptions) -> Image? {
         let key = options.inMemory(options.key(request.data.cacheKey))
         if let entry = memory.entry(for: key), entry.info.mayBeShown(to: request.data.headers) {
             return options.handOut(entry.product.value())

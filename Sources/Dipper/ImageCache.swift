@@ -44,6 +44,8 @@ public final class ImageCache: Sendable {
     let memory: ObjectTier
     let configuration: Configuration
     let defaults: ResolvedOptions
+    /// Whether requests with the default options are completed.
+    private let completesByDefault: Bool
     private let pixelsFollowPressure: ChangeObservation
     private let ownsData: Bool
     private let isShutDown = Atomic(false)
@@ -68,6 +70,7 @@ public final class ImageCache: Sendable {
         let pixels = PixelPressure()
         pixelsFollowPressure = data.observeMemoryPressure(last: true, pixels.follow)
         defaults = ResolvedOptions(configuration.options, home: data.number)
+        completesByDefault = (configuration.options.originals ?? data).completesRequests
         var logger = configuration.data.logger
         logger[metadataKey: "category"] = "images"
         source = data.objectSource()
@@ -233,7 +236,7 @@ public final class ImageCache: Sendable {
     func get(_ request: ImageRequest, _ queue: FetchQueue) -> ImageTask {
         let options = request.resolved(defaults)
         let originals = originals(of: options)
-        var request = complete(request, options)
+        var request = completes(options) ? complete(request, options) : request
         let askedKey = request.data.cacheKey
         var isDecided = true
         if request.data.hasHooks, request.data.lowDataSource != nil {
@@ -291,11 +294,14 @@ public final class ImageCache: Sendable {
     }
 
     /// Returns a request as the cache of its originals makes it; see `DataCache.Configuration.completeRequest`.
-    @inline(__always)
     func complete(_ request: ImageRequest, _ options: ResolvedOptions? = nil) -> ImageRequest {
-        var request = request
-        request.data = originals(of: options ?? request.resolved(defaults)).complete(request.data)
-        return request
+        request.with(\.data, originals(of: options ?? request.resolved(defaults)).complete(request.data))
+    }
+
+    /// Whether requests with these options are completed.
+    @inline(__always)
+    func completes(_ options: ResolvedOptions) -> Bool {
+        options === defaults ? completesByDefault : originals(of: options).completesRequests
     }
 
     private func keys(of request: ImageRequest) -> Set<CacheKey> {

@@ -17,7 +17,7 @@ extension DataCache {
     /// Returns a request as the cache makes it of the caller's; see ``Configuration/completeRequest``.
     @inline(__always)
     package func complete(_ request: DataRequest) -> DataRequest {
-        guard let complete = configuration.completeRequest else { return request }
+        guard completesRequests, let complete = configuration.completeRequest else { return request }
         var request = request
         complete(&request)
         return request

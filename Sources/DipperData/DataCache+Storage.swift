@@ -13,7 +13,7 @@ extension DataCache {
     /// if let data = cache.data(for: url) { print(data.count) }
     /// ```
     public func data(for url: URL) -> Data? {
-        configuration.completeRequest == nil ? data(for: CacheKey(url)) : data(for: DataRequest(url))
+        completesRequests ? data(for: DataRequest(url)) : data(for: CacheKey(url))
     }
     /// Returns the bytes of a request if memory or disk has them; of several variants, the one that the request's
     /// header fields choose. See ``data(for:)-(URL)``.
@@ -39,7 +39,7 @@ extension DataCache {
     /// if let response = cache.response(for: url) { print(response.status, response.freshUntil ?? .distantFuture) }
     /// ```
     public func response(for url: URL) -> DataResponse? {
-        configuration.completeRequest == nil ? response(for: CacheKey(url)) : response(for: DataRequest(url))
+        completesRequests ? response(for: DataRequest(url)) : response(for: CacheKey(url))
     }
     /// Returns the bytes of a request with their metadata if memory or disk has them; of several variants, the one that
     /// the request's header fields choose.

@@ -29,6 +29,8 @@ public final class DataCache: Sendable {
     let store: DataStore
     let configuration: Configuration
     let defaults: Call.Defaults
+    /// Whether requests are completed; see ``Configuration/completeRequest``.
+    package let completesRequests: Bool
     let pressure: PressureRelay
     /// The cache of typed values, once there are any.
     let values = AtomicLazyReference<ObjectCache>()
@@ -49,6 +51,7 @@ public final class DataCache: Sendable {
     /// ```
     public init(_ configuration: Configuration = Configuration()) {
         self.configuration = configuration
+        completesRequests = configuration.completeRequest != nil
         defaults = Call.Defaults(configuration)
         let relay = EngineRelay()
         let expiries = ExpiryWatch { expires in relay.post { $0.expires(at: expires) } }

@@ -86,7 +86,11 @@ public struct DataRequest: Sendable {
     }
     /// The URL to fetch; `nil` if a provider supplies the bytes, or if the text given was not a URL. In the second case
     /// each call ends with ``DipperError/invalidURL``.
-    public private(set) var url: URL?
+    public private(set) var url: URL? {
+        didSet { isPlainlyFetchable = url.map { Self.isPlainlyFetchable($0.absoluteString) } ?? false }
+    }
+    /// Whether the URL needs no closer look; see ``isPlainlyFetchable(_:)``.
+    private var isPlainlyFetchable = false
     /// The header fields to send. They are part of the default key, except `Cache-Control` and `Pragma`, which control
     /// the cache (RFC 9111, section 5.2.1).
     public var headers: HTTPHeaders = [:]
@@ -197,11 +201,18 @@ public struct DataRequest: Sendable {
     /// let request = DataRequest(url)
     /// ```
     public init(_ url: URL) {
-        if let provider = url.localProvider { self.init(provider) } else { self.init(remote: url) }
+        let isPlain = Self.isPlainlyFetchable(url.absoluteString)
+        if !isPlain, let provider = url.localProvider {
+            self.init(provider)
+        } else {
+            self.init(url, isPlain: isPlain)
+        }
     }
 
     /// Creates a request for a URL, which a server answers whatever its scheme.
-    init(remote url: URL) { self.url = url }
+    init(remote url: URL) { self.init(url, isPlain: Self.isPlainlyFetchable(url.absoluteString)) }
+
+    private init(_ url: URL, isPlain: Bool) { (self.url, isPlainlyFetchable) = (url, isPlain) }
 
     /// Creates a request from text. Text that is not a URL is no error here: the call that uses the request ends with
     /// ``DipperError/invalidURL``.
@@ -318,7 +329,7 @@ public struct DataRequest: Sendable {
         if hasHooks, hooks.provider != nil { return nil }
         // It may turn any URL into one that can be fetched.
         if hasHooks, hooks.modifier != nil, url != nil { return nil }
-        if let url, Self.isPlainlyFetchable(url.absoluteString) { return nil }
+        if isPlainlyFetchable { return nil }
         guard let url, let scheme = url.scheme else {
             return .invalidURL.with(detail: "'\(Redaction.standard.text(urlString))'")
         }

@@ -101,8 +101,6 @@ public struct FileProvider: DataProvider {
 extension URL {
     /// The provider of the bytes, if the URL names a file or contains them; otherwise `nil`.
     var localProvider: (any DataProvider)? {
-        // Nearly every URL begins with http, and taking a URL apart costs more than a memory hit.
-        guard let first = absoluteString.utf8.first, first | 0x20 != UInt8(ascii: "h") else { return nil }
         if isFileURL {
             var provider = FileProvider(self)
             provider.isOfURL = true
