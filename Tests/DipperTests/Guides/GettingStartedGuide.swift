@@ -62,7 +62,7 @@ enum GettingStartedGuide {
 
     static func local(_ cache: ImageCache, _ file: URL, _ photo: Image, _ uploadURL: URL) async throws -> [Image?] {
         let icon = cache.imageNamed("icons/home")
-        let local = try await cache.getImage(ImageRequest(FileProvider(file))).value
+        let local = try await cache.getImage(file).value
         try cache.addImage(photo, for: uploadURL)
         return [icon, local]
     }
