@@ -7,6 +7,9 @@ SWIFT ?= swift
 SWIFTPM = SWIFT_DETERMINISTIC_HASHING=1 $(SWIFT) $(1) \
 	-Xswiftc -index-ignore-system-modules -Xswiftc -index-ignore-clang-modules
 BUILD := $(call SWIFTPM,build)
+# Enters a package that depends on this one. Swift's package manager sees files that were added here, or are gone, only
+# if the manifest of the package is newer than its plan.
+ENTER = cd $(1) && touch Package.swift
 # DIPPER_TESTS selects the test target to build; a rule that needs the variable sets it.
 unexport DIPPER_TESTS
 
@@ -68,7 +71,7 @@ run: deps ## run the Scrolling sample against its own server, and draw .run/time
 	mkdir -p .run
 	$$($(BUILD) --show-bin-path)/Scrolling --timeline .run/timeline.svg
 
-GALLERY_BUILD = cd Samples/Gallery && $(BUILD) -c release --product Gallery
+GALLERY_BUILD = $(call ENTER,Samples/Gallery) && $(BUILD) -c release --product Gallery
 # Uses the library's own build folder, so that the library is not compiled again.
 GALLERY_TEST_BUILD = $(BUILD) --scratch-path $(CURDIR)/.build
 GALLERY = $$($(BUILD) -c release --show-bin-path)/Gallery
@@ -82,7 +85,7 @@ gallery: deps ## open the GTK 4 sample: a window with a long list of photographs
 
 gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	$(call install,$(GALLERY_TEST_PACKAGES))
-	cd Samples/Gallery && $(GALLERY_TEST_BUILD) --build-tests
+	$(call ENTER,Samples/Gallery) && $(GALLERY_TEST_BUILD) --build-tests
 	@cd Samples/Gallery && $(call tell-failures,$$($(GALLERY_TEST_BUILD) --show-bin-path)/GalleryPackageTests.xctest \
 		--testing-library swift-testing)
 
@@ -211,11 +214,11 @@ lean-test: deps-test ## build the image tests without the optional formats, and 
 	DIPPER_TESTS=DipperTests $(BUILD) --build-tests --disable-default-traits --scratch-path $(LEAN_FOLDER)
 	@$(call tell-failures,$(LEAN_FOLDER)/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
-BENCH_BUILD = cd Benchmarks && $(BUILD) -c release --product dipper-bench
+BENCH_BUILD = $(call ENTER,Benchmarks) && $(BUILD) -c release --product dipper-bench
 
 # A debug build in the library's own build folder, so that the library is not compiled again.
 bench-build: deps ## see that the benchmark compiles
-	cd Benchmarks && $(BUILD) --scratch-path $(CURDIR)/.build --product dipper-bench
+	$(call ENTER,Benchmarks) && $(BUILD) --scratch-path $(CURDIR)/.build --product dipper-bench
 
 bench-quick: deps-test ## measure the most important ratios in two minutes, beside those of the last full run
 	$(call install,gcc libc6-dev e2fsprogs)

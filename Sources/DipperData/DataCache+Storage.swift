@@ -304,7 +304,8 @@ extension DataCache {
     /// on disk.
     ///
     /// A call that waits for the network, for a retry or for room in a suspended queue has not ended. Calls made
-    /// meanwhile, for example by closures, are waited for as well.
+    /// meanwhile, for example by closures, are waited for as well. Closures of an actor have been handed to the actor, which
+    /// may not have run them yet.
     ///
     /// ```swift
     /// for url in urls { cache.slowGetData(url) }

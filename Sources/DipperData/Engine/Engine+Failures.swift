@@ -76,6 +76,7 @@ extension Engine {
             }
             self.post { engine in
                 guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver else { return }
+                engine.run(fetch)
                 engine.conclude(fetch, error, isOffline: isOffline, at: time, verdicts, answers)
             }
         }

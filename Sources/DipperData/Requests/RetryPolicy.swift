@@ -84,7 +84,7 @@ public struct RetryPolicy: Sendable {
     /// Returns a policy with the caller's own rule: the closure returns the wait before the next attempt, or `nil` to
     /// give up. It is asked about every failure of an attempt but the lack of a network, also about those that do not
     /// pass by themselves, such as a 404. It may wait for something, such as the user or a new token; meanwhile the fetch
-    /// takes no place in its queue, and no ``deadline`` and no time limit of the call passes.
+    /// takes no place in its queue, and the call's ``DataRequest/timeout`` stands still.
     ///
     /// ```swift
     /// let policy = RetryPolicy.custom { context in
