@@ -1,5 +1,3 @@
-import Foundation
-
 /// A reader of numbers from untrusted bytes. It checks each read against the end and copies nothing.
 ///
 /// A reader is valid as long as the bytes are.

@@ -1,6 +1,5 @@
 #if WebP
     import CWebP
-    import Foundation
 
     /// A decoder of an animated WebP's frames: each is the canvas as it looks when the frame is displayed. It owns
     /// libwebp's decoder.
