@@ -1,3 +1,7 @@
+import CXXHash
+import Foundation
+import Logging
+
 extension Duration {
     /// Whole milliseconds, rounded up.
     var milliseconds: Int {
@@ -16,5 +20,22 @@ extension Duration {
     /// Seconds.
     var timeInterval: Double {
         Double(components.seconds) + Double(components.attoseconds) * 1e-18
+    }
+}
+
+extension Data {
+    /// A digest by which bytes are told apart. It is the same in every process.
+    var digest: UInt64 { withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) } }
+}
+
+extension Logger {
+    /// A logger that logs nothing.
+    static let silent = Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }
+
+    /// Returns this logger with a topic in its metadata.
+    func category(_ name: String) -> Logger {
+        var copy = self
+        copy[metadataKey: "category"] = "\(name)"
+        return copy
     }
 }

@@ -1,3 +1,4 @@
+import CCrypto
 import CXXHash
 import Foundation
 
@@ -213,4 +214,73 @@ extension URL {
 extension URL {
     /// Whether the URL contains the bytes themselves (RFC 2397).
     var isDataURL: Bool { scheme?.asciiLowercased == "data" }
+}
+
+/// File names made from keys.
+enum KeyDigest {
+    @Sendable static func sha256(_ key: CacheKey) -> String { MessageDigest.sha256.hex(key.string) }
+    @Sendable static func sha1(_ key: CacheKey) -> String { MessageDigest.sha1.hex(key.string) }
+    @Sendable static func md5(_ key: CacheKey) -> String { MessageDigest.md5.hex(key.string) }
+
+    /// Returns whether a name consists of at most 200 letters, digits, `-`, `_`, and dots, but no dot at the start.
+    /// Such a name cannot leave its folder, is not hidden, and has no meaning to a shell.
+    static func isPlainFileName(_ name: String) -> Bool {
+        !name.isEmpty && name.utf8.count <= 200 && name.utf8.first != UInt8(ascii: ".")
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
+                default: false
+                }
+            }
+    }
+}
+
+/// A digest function of OpenSSL's libcrypto.
+struct MessageDigest: @unchecked Sendable {
+    static let sha256 = MessageDigest("SHA256")
+    static let sha1 = MessageDigest("SHA1")
+    static let md5 = MessageDigest("MD5")
+
+    // Unchecked: libcrypto never changes a fetched method. The method is fetched once, because finding it by its name
+    // costs more than the digest of a short text.
+    private let method: OpaquePointer?
+
+    private init(_ name: String) {
+        method = EVP_MD_fetch(nil, name, nil)
+    }
+
+    /// Returns the digest of the text's UTF-8 bytes.
+    func digest(_ text: String) -> [UInt8] {
+        var text = text
+        return text.withUTF8 { digest(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Returns the digest of the bytes.
+    func digest(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: Int(EVP_MAX_MD_SIZE)) { buffer, count in
+            var length: UInt32 = 0
+            let isDone = EVP_Digest(bytes.baseAddress, bytes.count, buffer.baseAddress, &length, method, nil) == 1
+            precondition(isDone, "libcrypto must provide MD5, SHA-1 and SHA-256")
+            count = Int(length)
+        }
+    }
+
+    /// Returns the digest of the text's UTF-8 bytes, in lower-case hexadecimal digits.
+    func hex(_ text: String) -> String {
+        let digest = digest(text)
+        return String(unsafeUninitializedCapacity: digest.count * 2) { buffer in
+            for (index, byte) in digest.enumerated() {
+                buffer[index * 2] = Self.digits[Int(byte >> 4)]
+                buffer[index * 2 + 1] = Self.digits[Int(byte & 15)]
+            }
+            return digest.count * 2
+        }
+    }
+
+    private static let digits = Array("0123456789abcdef".utf8)
+}
+
+extension Redaction {
+    /// Returns the first line of a key without secrets. The first line of a default key is its URL.
+    public func text(_ key: CacheKey) -> String { text(key.string) }
 }

@@ -129,3 +129,99 @@ enum HTTPDate {
 extension UInt8 {
     fileprivate var isLowercaseLetter: Bool { self >= 0x61 && self <= 0x7A }
 }
+
+/// A number of seconds in a field (RFC 9111, section 1.2.2).
+enum DeltaSeconds {
+    /// The value that stands for every number too large to represent.
+    static let most: TimeInterval = 2_147_483_648
+
+    /// Parses a number of seconds; `nil` for anything but digits.
+    static func parse(_ text: String) -> TimeInterval? {
+        guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else { return nil }
+        return min(Double(text) ?? most, most)
+    }
+}
+
+/// The `Retry-After` field (RFC 9110, section 10.2.3): a number of seconds or a date.
+enum RetryAfter {
+    /// Returns the wait that a server asks for, never negative; `nil` if the value is neither seconds nor a date.
+    static func delay(from value: String, now: Date) -> Duration? {
+        let text = value.trimmingCharacters(in: .whitespaces)
+        if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+            // A number too large for an Int means "very long".
+            return .seconds(min(Int(text) ?? .max, 1_000_000_000))
+        }
+        guard let date = HTTPDate.parse(text, now: now) else { return nil }
+        return .seconds(max(0, min(date.timeIntervalSince(now), 1_000_000_000)))
+    }
+}
+
+/// The value of `ETag` (RFC 9110, section 8.8.3).
+struct EntityTag: Sendable, Equatable {
+    /// The tag without the `W/` mark of weakness.
+    let opaque: String
+    private let isWeak: Bool
+
+    /// Creates a tag. Text without quotes is accepted as well, because servers recognise the tags that they sent.
+    init(_ text: String) {
+        let text = text.trimmingOptionalSpace
+        isWeak = text.utf8.starts(with: "W/".utf8) || text.utf8.starts(with: "w/".utf8)
+        opaque = isWeak ? String(decoding: text.utf8.dropFirst(2), as: UTF8.self) : text
+    }
+
+    /// Whether the tag is well-formed and has no mark of weakness: only such a tag identifies every byte.
+    var isStrong: Bool {
+        let bytes = opaque.utf8
+        return !isWeak && bytes.count >= 2 && bytes.first == UInt8(ascii: "\"") && bytes.last == UInt8(ascii: "\"")
+            && bytes.dropFirst().dropLast().allSatisfy { $0 != UInt8(ascii: "\"") && $0 > 0x20 && $0 != 0x7F }
+    }
+
+    /// Returns whether the tags match in weak comparison (section 8.8.3.2).
+    func matches(_ other: EntityTag) -> Bool { opaque == other.opaque }
+}
+
+/// The value of `Content-Range: bytes first-last/total` (RFC 9110, section 14.4).
+struct ContentRange: Sendable, Equatable {
+    var first: Int
+    var last: Int
+    /// The length of the whole body; `nil` for `*`.
+    var total: Int?
+
+    /// Parses a value; `nil` for another unit, a malformed value, or a range that contradicts itself.
+    init?(_ value: String) {
+        guard let (range, size) = Self.parts(of: value), let dash = range.firstIndex(of: UInt8(ascii: "-")),
+            let first = Self.number(range[..<dash]), let last = Self.number(range[(dash + 1)...]), first <= last
+        else { return nil }
+        self.first = first
+        self.last = last
+        if !size.elementsEqual("*".utf8) {
+            guard let total = Self.number(size), last < total else { return nil }
+            self.total = total
+        }
+    }
+
+    /// Returns the text between the unit and the slash, and the text after the slash.
+    private static func parts(of value: String) -> (ArraySlice<UInt8>, ArraySlice<UInt8>)? {
+        let bytes = Array(value.trimmingOptionalSpace.utf8)
+        guard bytes.prefix(6).map(\.asciiLowercased).elementsEqual("bytes ".utf8),
+            let slash = bytes.firstIndex(of: UInt8(ascii: "/"))
+        else { return nil }
+        return (bytes[6..<slash].drop(while: \.isSpaceOrTab), bytes[(slash + 1)...])
+    }
+
+    private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
+        guard digits.allSatisfy(\.isDigit) else { return nil }
+        return Int(String(decoding: digits, as: UTF8.self))
+    }
+}
+
+/// The `Priority` field (RFC 9218), whose urgency runs from 0, the most urgent, to 7. A request without the field has
+/// urgency 3.
+enum PriorityField {
+    /// Returns the value of the field.
+    /// - Parameter level: the priority within the queue from 0 to 100; 50 is normal.
+    static func text(isUrgent: Bool, level: Int) -> String {
+        let normal = isUrgent ? 2 : 6
+        return "u=\(level > 50 ? normal - 1 : level < 50 ? normal + 1 : normal)"
+    }
+}
