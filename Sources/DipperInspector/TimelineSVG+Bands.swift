@@ -1,3 +1,5 @@
+import DipperData
+
 /// The parts above the rows: the legend and the bands.
 extension TimelineSVG {
     // MARK: Legend

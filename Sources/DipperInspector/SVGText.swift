@@ -1,3 +1,5 @@
+import Foundation
+
 /// The form of text and numbers in SVG.
 enum SVGText {
     /// Returns the text with XML's reserved characters escaped. Characters that XML or a line of text cannot hold are

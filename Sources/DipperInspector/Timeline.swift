@@ -1,3 +1,4 @@
+import DipperData
 import Synchronization
 
 /// A recorder of a cache's work that draws it: one row per job on a time axis, as SVG.
