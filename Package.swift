@@ -7,6 +7,7 @@ let package = Package(
         .library(name: "Dipper", targets: ["Dipper"]),
         .library(name: "DipperData", targets: ["DipperData"]),
         .library(name: "DipperTesting", targets: ["DipperTesting"]),
+        .library(name: "DipperInspector", targets: ["DipperInspector"]),
         .executable(name: "dipper", targets: ["DipperCLI"]),
         // The Gallery sample, which is a package of its own, uses this library.
         .library(name: "SampleServer", targets: ["SampleServer"]),
@@ -76,10 +77,11 @@ let package = Package(
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),
             ]),
         .target(name: "DipperTesting", dependencies: ["Dipper", "DipperData"]),
+        .target(name: "DipperInspector", dependencies: ["DipperData"]),
         .executableTarget(
             name: "DipperCLI",
             dependencies: [
-                "Dipper",
+                "Dipper", "DipperInspector",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -93,7 +95,7 @@ let package = Package(
             path: "Samples/SampleServer"),
         .executableTarget(
             name: "Scrolling",
-            dependencies: ["Dipper", "SampleServer"],
+            dependencies: ["Dipper", "DipperInspector", "SampleServer"],
             path: "Samples/Scrolling",
             exclude: ["Assets"]),
         .executableTarget(
@@ -151,8 +153,8 @@ let package = Package(
         .testTarget(
             name: "BehaviourTests",
             dependencies: [
-                "Dipper", "DipperCLI", "DipperData", "DipperTesting", "FaultServer", "MemoryProbe", "NetworkProbe",
-                "ShapedLink", "TestSupport",
+                "Dipper", "DipperCLI", "DipperData", "DipperInspector", "DipperTesting", "FaultServer", "MemoryProbe",
+                "NetworkProbe", "ShapedLink", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ],
@@ -163,7 +165,7 @@ let package = Package(
         .testTarget(
             name: "DipperTests",
             dependencies: [
-                "CZlib", "CodecShims", "Dipper", "DipperTesting", "FaultServer", "TestSupport",
+                "CZlib", "CodecShims", "Dipper", "DipperInspector", "DipperTesting", "FaultServer", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             resources: [.copy("Pictures")]),

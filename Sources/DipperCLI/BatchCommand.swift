@@ -41,7 +41,7 @@ struct BatchCommand: AsyncParsableCommand {
 }
 
 /// One line of a batch.
-enum BatchLine: Equatable {
+private enum BatchLine {
     case nothing
     case get(String)
     case slow(String)
@@ -69,7 +69,7 @@ enum BatchLine: Equatable {
         }
     }
 
-    fileprivate func perform(in session: FetchSession) async {
+    func perform(in session: FetchSession) async {
         switch self {
         case .nothing: break
         case .get(let url): session.get(url)
@@ -78,6 +78,17 @@ enum BatchLine: Equatable {
         case .cancel(let url): session.cancel(url)
         case .sleep(let seconds): try? await Task.sleep(for: .seconds(seconds))
         case .wait: await session.wait()
+        }
+    }
+}
+
+/// Returns the lines of standard input as they come. A separate thread reads them, because reading blocks. The sequence
+/// ends early if the task that iterates is cancelled.
+private func linesOfStandardInput() -> AsyncStream<String> {
+    AsyncStream { continuation in
+        Thread.detachNewThread {
+            while let line = readLine() { continuation.yield(line) }
+            continuation.finish()
         }
     }
 }

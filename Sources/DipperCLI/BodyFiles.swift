@@ -70,7 +70,7 @@ struct BodyFiles {
     }
 }
 
-struct CannotWrite: Error, CustomStringConvertible {
+private struct CannotWrite: Error, CustomStringConvertible {
     let path: String
     var description: String { "'\(path)' cannot be written." }
 }

@@ -2,6 +2,19 @@ import ArgumentParser
 import Dipper
 import Foundation
 
+/// The options of the commands that fetch.
+struct FetchOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("Write each body to a file in this folder, which is created if needed.", valueName: "DIR"))
+    var out: String?
+
+    @OptionGroup var pictures: PictureOptions
+    @OptionGroup var requests: RequestOptions
+
+    @Option(help: ArgumentHelp("Draw a timeline of all jobs to this file.", valueName: "FILE.svg"))
+    var timeline: String?
+}
+
 /// The options for requests to the network and to the cache.
 struct RequestOptions: ParsableArguments {
     @Option(
@@ -62,5 +75,23 @@ struct RequestOptions: ParsableArguments {
         configuration.timeout = timeout.map { .seconds($0) }
         if memoryOnly || sources?.contains(where: \.isURL) == false { configuration.directory = nil }
         return configuration
+    }
+}
+
+/// Lists with one URL a line.
+enum URLList {
+    /// Returns the lines of a file, or of standard input for `-`, without empty lines and lines that start with `#`.
+    static func read(_ path: String) throws -> [String] {
+        let data: Data
+        if path == "-" {
+            data = FileHandle.standardInput.readDataToEndOfFile()
+        } else if let content = FileManager.default.contents(atPath: path) {
+            data = content
+        } else {
+            throw ValidationError("The file '\(path)' cannot be read.")
+        }
+        return String(decoding: data, as: UTF8.self).split(whereSeparator: \.isNewline)
+            .map { $0.trimmingCharacters(in: .whitespaces) }
+            .filter { !$0.isEmpty && !$0.hasPrefix("#") }
     }
 }

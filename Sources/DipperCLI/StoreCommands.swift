@@ -44,7 +44,7 @@ struct ListCommand: AsyncParsableCommand {
     }
 }
 
-struct IncompleteList: Error, CustomStringConvertible {
+private struct IncompleteList: Error, CustomStringConvertible {
     let description = "The index of the cache could not be read: entries may be missing from the list."
 }
 
@@ -192,7 +192,7 @@ struct VerifyCommand: AsyncParsableCommand {
 }
 
 /// The header fields of answers that describe the body or how it may be kept. They hold no secrets.
-enum ReadableFields {
+private enum ReadableFields {
     static func has(_ name: String) -> Bool { names.contains(name.lowercased()) }
 
     private static let names: Set = [

@@ -196,7 +196,7 @@ extension DataCache {
         /// ```
         public var redaction = Redaction.standard
         /// The sinks that receive the cache's events from the beginning, on the threads that do the work, such as a
-        /// ``Timeline``. See ``DataCache/events`` for listeners that take their time.
+        /// `Timeline` of `DipperInspector`. See ``DataCache/events`` for listeners that take their time.
         ///
         /// ```swift
         /// configuration.eventSinks = [timeline]

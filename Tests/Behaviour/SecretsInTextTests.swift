@@ -1,4 +1,5 @@
 import DipperData
+import DipperInspector
 import DipperTesting
 import FaultServer
 import Foundation

@@ -1,4 +1,5 @@
 import DipperData
+import DipperInspector
 import Foundation
 import FoundationXML
 import TestSupport

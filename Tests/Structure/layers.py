@@ -22,7 +22,6 @@ LAYERS = {
         "Display", ".", "Loading", "Video", "Requests", "Serializing", "Animation", "Codecs", "Processing",
         "Resampling", "Image",
     ],
-    "Sources/DipperTesting": ["Images", "Bytes", "Support"],
 }
 
 MODIFIERS = r"(?P<modifiers>(?:@\w+(?:\([^)]*\))?\s+|\w+\s+)*?)"

@@ -35,3 +35,72 @@ struct Validators: Sendable, Hashable {
         return text
     }
 }
+
+/// The update of a stored answer by a 304 (RFC 9111, sections 3.2 and 4.3.4).
+enum Refreshing {
+    /// Returns the stored fields, updated with those of a 304.
+    ///
+    /// The fields of the 304 replace the stored fields of their names, except fields that describe the stored bytes.
+    /// All other fields stay, but for `Age` and `Date`: they say when the old answer was made, and a 304 without them
+    /// counts as made now.
+    static func headers(_ stored: HTTPHeaders, refreshedBy notModified: HTTPHeaders) -> HTTPHeaders {
+        let excluded = bodyFields.union(Storing.excludedNames(of: notModified))
+        let news = Storing.fields(of: notModified).removing(excluded.contains)
+        let replaced = Set(news.fields.map(\.name.asciiLowercased)).union(["age", "date"])
+        return Storing.fields(of: HTTPHeaders(stored.removing(replaced.contains).fields + news.fields))
+    }
+
+    /// Returns whether a 304 concerns the stored answer.
+    ///
+    /// A tag decides before a date. Tags are compared weakly, because servers drop the `W/` mark where nothing is
+    /// compressed. A 304 without any validator answers the one condition that was sent.
+    static func concerns(_ stored: HTTPHeaders, _ notModified: HTTPHeaders) -> Bool {
+        let mine = Validators(stored)
+        let theirs = Validators(notModified)
+        if let tag = theirs.etag, let known = mine.etag { return EntityTag(tag).matches(EntityTag(known)) }
+        if let modified = theirs.lastModified, let known = mine.lastModified {
+            guard modified != known else { return true }
+            let date = HTTPDate.seconds(modified)
+            return date != nil && date == HTTPDate.seconds(known)
+        }
+        // A 304 with only a kind of validator that the stored answer lacks does not concern it. But a 304 with only a
+        // date does not contradict a stored answer with only a tag.
+        return theirs.isEmpty || (theirs.etag == nil && mine.etag != nil)
+    }
+
+    /// Fields of the stored body that a 304 does not change: `Content-Length` by the rule, the others because the body
+    /// is stored decoded, whole and typed, and a 304 with other values describes another form of it.
+    private static let bodyFields: Set = ["content-length", "content-encoding", "content-type", "content-range"]
+}
+
+/// The rules for answers to range requests that continue a partial body (RFC 9110, sections 14.4 and 15.3.7).
+enum Continuation {
+    /// Returns whether an answer continues the bytes received before.
+    /// - Parameters:
+    ///   - offset: the number of bytes received before.
+    ///   - total: the length of the whole body, if known.
+    ///   - validator: the value sent as `If-Range`; the answer must have the same validator.
+    static func accepts(status: Int, headers: HTTPHeaders, offset: Int, total: Int?, validator: String) -> Bool {
+        let ranges = headers.values("Content-Range")
+        // mutant Resume|Validators: `.first == offset else {` => `.first >= 0 else {`
+        guard status == 206, ranges.count == 1, let range = ContentRange(ranges[0]), range.first == offset else {
+            return false
+        }
+        if let total, let announced = range.total, total != announced { return false }
+        // Bytes with a content coding, and multipart bodies with headers of their own, cannot be appended.
+        guard headers.list("Content-Encoding").allSatisfy({ $0.asciiLowercased == "identity" }) else { return false }
+        let isMultipart = headers.values("Content-Type").contains {
+            $0.asciiLowercased.utf8.starts(with: "multipart/byteranges".utf8)
+        }
+        return !isMultipart && has(validator, headers)
+    }
+
+    private static func has(_ validator: String, _ headers: HTTPHeaders) -> Bool {
+        if EntityTag(validator).isStrong {
+            return headers.values("ETag") == [validator.trimmingOptionalSpace]
+        }
+        let dates = headers.values("Last-Modified").map { HTTPDate.seconds($0) }
+        guard let date = HTTPDate.seconds(validator) else { return false }
+        return dates == [date]
+    }
+}

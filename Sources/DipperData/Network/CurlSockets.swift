@@ -25,8 +25,6 @@ final class CurlSockets: @unchecked Sendable {
     private var byPorts: [Ports: Int32] = [:]
     /// The open sockets whose ports are not known yet.
     private var nameless: Set<Int32> = []
-    /// Counts the sockets that a search for a connection looks at, for tests.
-    var steps: StepCounter?
     /// The time that a link may be down before its connections are shut down.
     private static let patience = Duration.milliseconds(1_500)
 
@@ -79,8 +77,7 @@ final class CurlSockets: @unchecked Sendable {
         if let known = byPorts[ports] { return known }
         let address = IPAddress(ports.address)?.unmapped
         let socket = nameless.first { socket in
-            steps?.add(1)
-            return Self.port(socket, getsockname) == ports.local && Self.port(socket, getpeername) == ports.peer
+            Self.port(socket, getsockname) == ports.local && Self.port(socket, getpeername) == ports.peer
                 && Self.withName(of: socket, getpeername) { IPAddress($0) } == address
         }
         if let socket {

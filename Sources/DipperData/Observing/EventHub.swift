@@ -1,5 +1,32 @@
 import Synchronization
 
+/// A receiver of a cache's events: a log, a recorder, a bridge to tracing.
+///
+/// ```swift
+/// struct FailureLog: EventSink {
+///     var topics: CacheEvent.Topics { .failures }
+///     func receive(_ event: CacheEvent) { print(event) }
+/// }
+/// var configuration = DataCache.Configuration()
+/// configuration.eventSinks = [FailureLog()]
+/// ```
+///
+/// A sink receives every event of its topics, at once and on the thread that does the work, from many threads at a
+/// time. ``DataCache/events`` is for listeners that take their time.
+public protocol EventSink: Sendable {
+    /// The topics of the events that the sink receives; all by default. The cache asks once.
+    var topics: CacheEvent.Topics { get }
+    /// Takes an event, from any thread. The method must return at once, and must not call the cache.
+    func receive(_ event: CacheEvent)
+    /// Takes notice that no event follows, because the cache has shut down; does nothing by default.
+    func end()
+}
+
+extension EventSink {
+    public var topics: CacheEvent.Topics { .all }
+    public func end() {}
+}
+
 /// The one way by which the work of a cache is told: it counts for ``CacheStatistics`` and the metrics, and passes
 /// events to the sinks. An event that no sink wants costs the reading of one number, and is not built.
 package final class EventHub: Sendable {
@@ -17,8 +44,6 @@ package final class EventHub: Sendable {
 
     let statistics = StatisticsCounters()
     let metrics: CacheMetrics
-    /// The number of events built so far, for tests.
-    let built = StepCounter()
     private let time: TimeSource
     private let start: Duration
     /// The topics that at least one sink wants.
@@ -100,12 +125,147 @@ package final class EventHub: Sendable {
     }
 
     private func send(_ key: CacheKey, _ id: CacheEvent.ID?, _ parent: CacheEvent.ID?, _ kind: CacheEvent.Kind) {
-        built.add(1)
         let topics = kind.topics
         let event = CacheEvent(time: time.now() - start, key: key, id: id, parent: parent, kind: kind)
         // mutant Event: `where !listener.topics.isDisjoint(with: topics)` => `where !listener.topics.isEmpty`
         for listener in listeners.withLock({ $0.all }) where !listener.topics.isDisjoint(with: topics) {
             listener.sink.receive(event)
         }
+    }
+}
+
+/// The work below the engine and beside it: decodes, steps, writes, removals, conditions.
+extension EventHub {
+    /// Decodes bytes, and tells the begin and the end.
+    /// - Parameters:
+    ///   - key: the key of the bytes.
+    ///   - call: the call that has brought them; `nil` if none has.
+    package func decode<Object>(
+        _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
+    ) throws(DipperError) -> Object {
+        guard wants([.objects, .failures]) else { return try body() }
+        let id = CacheEvent.ID.next()
+        tell(.objects, key, id, of: call, .decodeBegan)
+        do throws(DipperError) {
+            let product = try body()
+            tell(.objects, key, id, of: call, .decodeEnded(nil))
+            return product
+        } catch {
+            tell([.objects, .failures], key, id, of: call, .decodeEnded(error))
+            throw error
+        }
+    }
+
+    /// Tells the begin of a processing step.
+    /// - Parameters:
+    ///   - key: the key of the bytes that the object is made from.
+    ///   - name: the identifier of the step.
+    ///   - call: the call that has brought the bytes; `nil` if none has.
+    /// - Returns: a closure that tells the end; `nil` if no sink wants it.
+    package func beginStep(
+        _ key: CacheKey, _ name: @autoclosure () -> String, of call: CacheEvent.ID?
+    ) -> (@Sendable (DipperError?) -> Void)? {
+        guard wants([.objects, .failures]) else { return nil }
+        let id = CacheEvent.ID.next()
+        tell(.objects, key, id, of: call, .stepBegan(Redaction.standard.text(name())))
+        return { [self] error in
+            tell(error == nil ? .objects : [.objects, .failures], key, id, of: call, .stepEnded(error))
+        }
+    }
+
+    /// Tells the begin of a write.
+    /// - Parameters:
+    ///   - work: the job that the entry comes from; `nil` if the program has added it.
+    ///   - whenDone: the closure that waits for the end.
+    /// - Returns: the closure to call at the end, which tells the end as well.
+    func beginWrite(
+        _ key: CacheKey, _ bytes: Int, of work: CacheEvent.ID?, _ whenDone: (@Sendable (Bool) -> Void)?
+    ) -> (@Sendable (Bool) -> Void)? {
+        guard wants(.writes) else { return whenDone }
+        let id = CacheEvent.ID.next()
+        tell(.writes, key, id, of: work, .writeBegan(bytes: bytes))
+        return { [self] isOnDisk in
+            tell(.writes, key, id, of: work, .writeEnded(isOnDisk: isOnDisk))
+            whenDone?(isOnDisk)
+        }
+    }
+
+    func cleaned(_ cleaning: CacheEvent.Cleaning) {
+        let isPressed = cleaning.reason == .memoryPressure
+        tell(isPressed ? [.removals, .conditions] : .removals, CacheKey(""), nil, .cleaned(cleaning))
+    }
+
+    func pressed(_ level: MemoryPressure) {
+        metrics.pressed(level)
+        tell(.conditions, CacheKey(""), nil, .memoryPressure(level))
+    }
+
+    func networkChanged() { tell(.conditions, CacheKey(""), nil, .networkChanged) }
+
+    // MARK: Calls
+
+    /// Tells a call that no call for bytes stands for, from begin to end.
+    func call(_ key: CacheKey, _ queue: FetchQueue, _ result: Result<ResponseSource, DipperError>) {
+        let id = wants(.calls) ? CacheEvent.ID.next() : nil
+        tell(.calls, key, id, .callBegan(queue))
+        callEnded(key, id, result)
+    }
+
+    @inline(__always)
+    func callEnded(
+        _ key: @autoclosure () -> CacheKey, _ id: @autoclosure () -> CacheEvent.ID?,
+        _ result: Result<ResponseSource, DipperError>
+    ) {
+        switch result {
+        case .success(let source):
+            statistics.answered(source)
+            metrics.answered(source)
+            tell(.calls, key(), id(), .callAnswered(source))
+        case .failure(let error):
+            statistics.failures.add(1, ordering: .relaxed)
+            metrics.failed(error)
+            tell(.calls, key(), id(), .callFailed(error))
+        }
+    }
+}
+
+/// The identifier of a long-lived piece of work, such as a call, made when an event names the work first.
+struct EventIdentity: ~Copyable, Sendable {
+    private let number = Atomic<UInt64>(0)
+
+    var id: CacheEvent.ID {
+        let present = number.load(ordering: .relaxed)
+        if present != 0 { return CacheEvent.ID(present) }
+        let new = CacheEvent.ID.next()
+        let (isNew, first) = number.compareExchange(expected: 0, desired: new.number, ordering: .relaxed)
+        return isNew ? new : CacheEvent.ID(first)
+    }
+}
+
+/// A piece of work of one kind that a job does now and then, such as an attempt. Each begin has one end.
+struct EventSpan: ~Copyable, Sendable {
+    /// The number of the work under way; zero if there is none.
+    private let number = Atomic<UInt64>(0)
+
+    /// The identifier of the work under way.
+    var id: CacheEvent.ID? {
+        let present = number.load(ordering: .relaxed)
+        return present == 0 ? nil : CacheEvent.ID(present)
+    }
+
+    /// Begins.
+    /// - Returns: the new identifier; `nil` if the work is under way already.
+    func begin() -> CacheEvent.ID? {
+        let new = CacheEvent.ID.next()
+        let (isNew, _) = number.compareExchange(expected: 0, desired: new.number, ordering: .relaxed)
+        return isNew ? new : nil
+    }
+
+    /// Ends.
+    /// - Returns: the identifier; `nil` if the begin was not told, or if the end has been told already.
+    func end() -> CacheEvent.ID? {
+        guard number.load(ordering: .relaxed) != 0 else { return nil }
+        let last = number.exchange(0, ordering: .relaxed)
+        return last == 0 ? nil : CacheEvent.ID(last)
     }
 }

@@ -148,6 +148,22 @@ extension DiskTier {
 
 /// The job that opens an index once another process releases it. The opening is done before each step of any job; see
 /// ``DiskTier/start(_:_:whenDone:)``.
-struct IndexOpening: DiskJob {
+private struct IndexOpening: DiskJob {
     mutating func step(_ tier: DiskTier) -> Bool { false }
+}
+
+/// The reason why nothing can be kept on disk.
+package struct StoreProblem: Sendable, Hashable {
+    /// A sentence for a log or a terminal, without its full stop.
+    package let description: String
+    /// Whether the cache refuses to use the folder, whatever it could do there.
+    package let isRefusal: Bool
+    /// Whether existing entries can be read although nothing can be written.
+    package let isReadable: Bool
+
+    init(_ description: String, isRefusal: Bool = false, isReadable: Bool = false) {
+        self.description = description
+        self.isRefusal = isRefusal
+        self.isReadable = isReadable
+    }
 }

@@ -98,3 +98,146 @@ extension DiskTier {
         events?.cleaned(.init(tier: .disk, reason: reason, entries: cleaned.entries, bytes: cleaned.bytes))
     }
 }
+
+/// The job that makes room: it removes expired entries, then others in the order of eviction.
+private struct Eviction: DiskJob {
+    private let selection: EntryIndex.Selection
+    private let reason: CacheEvent.Cleaning.Reason
+    /// The size to which the job first reduces the store with larger steps, in bytes; `nil` once that is done.
+    private var atOnce: Int?
+    /// The time as of which the job first removes expired entries; `nil` if that is done or not wanted.
+    private var expiry: TimeInterval?
+    private let isFirstExpired: Bool
+    /// The time after which a step ends that removes more than once.
+    static let longestStep = Duration.milliseconds(10)
+    private var isBegun = false
+    private var cleaned = EntryIndex.Totals()
+    private var expired = EntryIndex.Totals()
+
+    init(
+        _ selection: EntryIndex.Selection, _ reason: CacheEvent.Cleaning.Reason, atOnce: Int? = nil,
+        isFirstExpired: Bool = false
+    ) {
+        self.selection = selection
+        self.reason = reason
+        self.atOnce = atOnce
+        self.isFirstExpired = isFirstExpired
+    }
+
+    mutating func step(_ tier: DiskTier) throws -> Bool {
+        guard let index = tier.opened.index, tier.opened.files?.isReadOnly == false else { return false }
+        if !isBegun {
+            isBegun = true
+            // Recent accesses, once written, keep entries from being among the oldest and may extend their lifetimes.
+            tier.writeAccesses()
+            if isFirstExpired { expiry = tier.now().timeIntervalSince1970 }
+        }
+        let end = ContinuousClock.now + Self.longestStep
+        while let time = expiry {
+            let removed = try tier.removeSome(of: .expired(at: time), index)
+            expired.add(removed.totals)
+            if removed.rest == nil { expiry = nil }
+            if .now > end { return true }
+        }
+        while let size = atOnce {
+            let removed = try tier.removeSome(of: .oldest(untilSize: size), index)
+            cleaned.add(removed.totals)
+            if removed.rest == nil { atOnce = nil }
+            if .now > end { return true }
+        }
+        let removed = try tier.removeSome(of: selection, index)
+        cleaned.add(removed.totals)
+        return removed.rest != nil
+    }
+
+    func tell(_ tier: DiskTier) {
+        tier.tell(expired, .expired)
+        tier.tell(cleaned, reason)
+    }
+}
+
+/// The job that removes the entries which the index selects, with the partial bodies that go with them.
+struct Removal: DiskJob {
+    private var selection: EntryIndex.Selection
+    /// The reason that the program's listeners are told; `nil` if they are not told.
+    private let reason: CacheEvent.Cleaning.Reason?
+    private var isBegun = false
+    private var cleaned = EntryIndex.Totals()
+    /// Whether everything that was selected has been removed.
+    private(set) var isDone = false
+
+    init(derivedOf key: CacheKey) { (selection, reason) = (.derived(of: key), nil) }
+
+    init(storedBefore limit: TimeInterval, _ reason: CacheEvent.Cleaning.Reason = .flushed) {
+        selection = .stored(before: limit, after: nil)
+        self.reason = reason
+    }
+
+    mutating func step(_ tier: DiskTier) throws -> Bool {
+        if !isBegun { tier.reopenIfLost() }
+        guard let index = tier.opened.index, tier.opened.files?.isReadOnly == false else { return false }
+        if !isBegun {
+            if case .stored(let limit, _) = selection {
+                tier.remove(try index.removePartials(expiredAt: -.infinity, storedBefore: limit))
+            }
+            isBegun = true
+        }
+        if case .stored(let limit, let last) = selection, reason == .flushed {
+            // If the clock has been set back since, what is stored now stays.
+            selection = .stored(before: min(limit, tier.history.storedBefore), after: last)
+        }
+        let removed = try tier.removeSome(of: selection, index)
+        cleaned.add(removed.totals)
+        if let rest = removed.rest {
+            selection = rest
+            return true
+        }
+        isDone = true
+        return false
+    }
+
+    func tell(_ tier: DiskTier) { if let reason { tier.tell(cleaned, reason) } }
+}
+
+/// The job that clears the store: at once for everyone, and then row by row and file by file.
+struct Clearing: DiskJob {
+    /// Called once: with `true` as soon as nothing can be found any more, or with `false` if that fails.
+    private let whenEmpty: @Sendable (Bool) -> Void
+    /// The entries that were removed; `nil` as long as they can be found.
+    private var cleaned: EntryIndex.Totals?
+    private var sweep: Sweep?
+
+    init(whenEmpty: @escaping @Sendable (Bool) -> Void) { self.whenEmpty = whenEmpty }
+
+    /// Creates a job that carries on with a clearing that was cut short.
+    init() { (whenEmpty, cleaned) = ({ _ in }, .init()) }
+
+    mutating func step(_ tier: DiskTier) throws -> Bool {
+        if cleaned == nil { tier.reopenIfLost() }
+        guard let index = tier.opened.index, tier.opened.files?.isReadOnly == false else { return false }
+        if cleaned == nil {
+            tier.accesses.withLock { $0 = [:] }
+            tier.opened.indexFile?.removeOlder()
+            let (entries, blobs) = try index.clear()
+            cleaned = entries
+            whenEmpty(true)
+            tier.remove(blobs)
+        } else if sweep == nil {
+            let end = ContinuousClock.now + Eviction.longestStep
+            repeat {
+                // Nothing is left over after a clearing, not even what an interrupted write left.
+                if try tier.removeSome(of: .cleared, index).rest == nil { sweep = Sweep(index, isForFiles: true) }
+            } while sweep == nil && .now < end
+        } else if try sweep?.step(tier) == false {
+            if sweep?.isIncomplete == true { try index.requestSweep() }
+            // Another process may be reading the log.
+            try? index.emptyLog()
+            return false
+        }
+        return true
+    }
+
+    func end(_ tier: DiskTier) {
+        if let cleaned { tier.tell(cleaned, .cleared) } else { whenEmpty(false) }
+    }
+}

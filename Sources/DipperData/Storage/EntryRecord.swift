@@ -22,7 +22,7 @@ import Foundation
 // written; both are always read.
 //
 // Version 4 contains a whole record of version 2 or 3 that a `RecordCodec` has encoded, in place of the body. Its
-// metadata is the label: the key, and which codec is needed (RecordLabel.swift).
+// metadata is the label: the key, and which codec is needed (`RecordLabel`).
 // Without the codec the checksum and the label can be read, and nothing else.
 //
 // Metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
@@ -35,7 +35,7 @@ import Foundation
 
 /// One entry in its form on disk.
 struct EntryRecord {
-    static let footerSize = 32
+    private static let footerSize = 32
     private static let magic: UInt32 = 0x5250_4944
     private static let plainVersion: UInt32 = 2
     private static let compressedVersion: UInt32 = 3
@@ -184,5 +184,107 @@ struct EntryRecord {
         guard trailer.count >= footerSize else { return nil }
         var reader = RecordReader(UnsafeRawBufferPointer(rebasing: trailer[..<(trailer.count - footerSize)]))
         return reader.readHead(StoreHistory.now)
+    }
+}
+
+/// The metadata of a record that a codec has encoded: the codec that is needed (UInt64), and the key, in clear.
+struct RecordLabel {
+    /// The number of the codec.
+    let codec: UInt64
+    let key: CacheKey
+
+    init(_ key: CacheKey, codec: UInt64) {
+        self.key = key
+        self.codec = codec
+    }
+
+    /// Reads the metadata of a record; returns `nil` if it cannot be read.
+    init?(_ metadata: UnsafeRawBufferPointer) {
+        var reader = RecordReader(metadata)
+        guard let codec = reader.read(UInt64.self), let key = reader.readText() else { return nil }
+        self.init(CacheKey(verbatim: key), codec: codec)
+    }
+
+    func encoded() -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.append(value: codec)
+        bytes.append(text: key.string)
+        return bytes
+    }
+}
+
+/// A reader of metadata that checks every read against the end.
+private struct RecordReader {
+    private let bytes: UnsafeRawBufferPointer
+    private var position = 0
+
+    init(_ bytes: UnsafeRawBufferPointer) {
+        self.bytes = bytes
+    }
+
+    mutating func readHead(_ begun: UInt64) -> (key: CacheKey, info: EntryInfo, lifetime: Lifetime)? {
+        guard let stored = read(UInt64.self), let expires = read(UInt64.self), let added = read(UInt64.self),
+            let generated = read(UInt64.self), let until = read(UInt64.self), let family = read(UInt64.self),
+            let status = read(UInt32.self), let key = readText(), let url = readText(),
+            let count = read(UInt32.self)
+        else { return nil }
+        var fields: [HTTPHeaders.Field] = []
+        for _ in 0..<count {
+            guard let name = readText(), let value = readText() else { return nil }
+            fields.append(.init(name, value))
+        }
+        guard let chosenBy = read(UInt32.self) else { return nil }
+        var names: [String] = []
+        var values: [String?] = []
+        if chosenBy != .max {
+            for _ in 0..<chosenBy {
+                guard let name = readText(), let isThere = read(UInt32.self), let value = readText() else { return nil }
+                names.append(name)
+                values.append(isThere == 0 ? nil : value)
+            }
+        }
+        let accessExtension = Double(bitPattern: added)
+        return (
+            CacheKey(verbatim: key),
+            EntryInfo(
+                url: url, status: Int(status), headers: HTTPHeaders(fields), stored: Double(bitPattern: stored),
+                freshness: Freshness(generated: Double(bitPattern: generated), until: Double(bitPattern: until)),
+                variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family, begun: begun),
+            Lifetime(
+                expires: Double(bitPattern: expires),
+                accessExtension: accessExtension.isNaN ? nil : accessExtension)
+        )
+    }
+
+    /// Reads the length of a body before it was compressed.
+    mutating func readCount() -> Int? { read(UInt64.self).flatMap { Int(exactly: $0) } }
+
+    mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {
+        guard bytes.count - position >= MemoryLayout<Value>.size else { return nil }
+        defer { position += MemoryLayout<Value>.size }
+        return bytes.loadLE(type, at: position)
+    }
+
+    mutating func readText() -> String? {
+        guard let length = read(UInt32.self), Int(length) <= bytes.count - position else { return nil }
+        defer { position += Int(length) }
+        return String(decoding: bytes[position..<(position + Int(length))], as: UTF8.self)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    fileprivate func loadLE<Value: FixedWidthInteger>(_ type: Value.Type, at offset: Int) -> Value {
+        Value(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+}
+
+extension [UInt8] {
+    fileprivate mutating func append(value: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: value.littleEndian) { append(contentsOf: $0) }
+    }
+
+    fileprivate mutating func append(text: String) {
+        append(value: UInt32(clamping: text.utf8.count))
+        append(contentsOf: text.utf8)
     }
 }

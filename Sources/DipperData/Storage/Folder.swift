@@ -1,3 +1,4 @@
+import CSQLite
 import Foundation
 import ProcessShims
 
@@ -194,7 +195,7 @@ final class Folder: Sendable {
 
     // MARK: Names
 
-    static let temporaryPrefix = ".new."
+    private static let temporaryPrefix = ".new."
 
     /// Returns sixteen random hexadecimal digits.
     static func randomName() -> String { name(of: UInt64.random(in: .min ... .max)) }
@@ -249,4 +250,78 @@ struct FileError: Error, CustomStringConvertible {
     }
 
     var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
+}
+
+/// Reading and writing of whole files.
+enum FileWriting {
+    /// Writes all bytes. Returns the error, or `nil` for success.
+    static func write(_ bytes: Data, to file: Int32, _ name: String) -> FileError? {
+        bytes.withUnsafeBytes { bytes in
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let written = Glibc.write(file, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                if written >= 0 {
+                    rest = rest.dropFirst(written)
+                } else if errno != EINTR {
+                    return FileError("write", name)
+                }
+            }
+            return nil
+        }
+    }
+
+    /// Returns the bytes of a file; `nil` if there is no such file. The memory is from `malloc`, and the caller takes
+    /// it over.
+    static func read(_ name: String, in folder: Folder, atMost limit: Int) throws(FileError) -> FileBytes? {
+        guard let (file, whole) = try folder.openFile(name) else { return nil }
+        defer { close(file) }
+        let size = min(whole, limit)
+        guard let bytes = malloc(max(size, 1)) else { throw FileError("malloc", name) }
+        var count = 0
+        while count < size {
+            let read = Glibc.read(file, bytes + count, size - count)
+            if read == 0 { break }
+            if read < 0 {
+                if errno == EINTR { continue }
+                let error = FileError("read", name)
+                free(bytes)
+                throw error
+            }
+            count += read
+        }
+        return (bytes, count)
+    }
+}
+
+/// Bytes in memory from `malloc`.
+typealias FileBytes = (bytes: UnsafeMutableRawPointer, count: Int)
+
+/// An operation that the disk tier asks of a disk.
+package enum DiskOperation: Sendable {
+    case read, write, flush, remove
+}
+
+/// The faults of a disk that a test orders; see `FailingDisk` of DipperTesting. The disk tier asks for them before it
+/// reads, writes, flushes or removes the file of an entry, and before it reads or changes the index.
+package protocol DiskFaults: Sendable {
+    /// Returns the number of the error (`errno`) with which the operation fails; `nil` if there is none. May take its
+    /// time, as a slow disk does.
+    func error(for operation: DiskOperation) -> Int32?
+}
+
+extension DiskFaults {
+    /// - Throws: the error with which the operation on a file fails, if it does.
+    func check(_ operation: DiskOperation, _ name: String) throws(FileError) {
+        if let code = error(for: operation) { throw FileError("\(operation)", name, code) }
+    }
+
+    /// - Throws: the error that SQLite reports for such a failure, if there is one.
+    func checkIndex(_ operation: DiskOperation) throws {
+        switch error(for: operation) {
+        case nil: return
+        case ENOSPC?: throw SQLiteError(code: SQLITE_FULL)
+        case EROFS?: throw SQLiteError(code: SQLITE_READONLY)
+        default: throw SQLiteError(code: SQLITE_IOERR)
+        }
+    }
 }

@@ -1,3 +1,4 @@
+import CXXHash
 import Foundation
 
 /// A transformation of everything that the cache writes to disk and to tiers of the program's own, such as encryption.
@@ -44,4 +45,94 @@ public protocol RecordCodec: Sendable {
     /// Returns the record that ``encode(_:)`` was given.
     /// - Throws: an error if the bytes cannot be decoded, which the cache writes to its log.
     func decode(_ bytes: Data) throws -> Data
+}
+
+/// The form in which entries are written to disk: the built-in format, a compression of bodies, and a codec around it.
+///
+/// Records that no codec has encoded are read whatever the format is.
+struct RecordFormat: Sendable {
+    var compression = StorageCompression.off
+    var codec: (any RecordCodec)?
+
+    /// The result of reading a whole record.
+    enum Reading {
+        case record(EntryRecord)
+        /// A sound record with its key, which needs another codec, or which the codec does not decode. The error is
+        /// that of the codec; `nil` if it has not been asked.
+        case unreadable(CacheKey, DipperError?)
+        case damaged
+
+        var record: EntryRecord? { if case .record(let record) = self { record } else { nil } }
+
+        /// The key of the record; `nil` if it is damaged.
+        var key: CacheKey? {
+            switch self {
+            case .record(let record): record.key
+            case .unreadable(let key, _): key
+            case .damaged: nil
+            }
+        }
+    }
+
+    /// Returns a record in two parts, which are stored one after the other.
+    /// - Throws: the error of the codec.
+    func encode(_ record: EntryRecord) throws(DipperError) -> (body: Data, trailer: [UInt8]) {
+        let (body, trailer) = record.encoded(compression)
+        guard let codec else { return (body, trailer) }
+        var whole = Data(capacity: body.count + trailer.count)
+        whole.append(body)
+        whole.append(contentsOf: trailer)
+        let encoded: Data
+        do { encoded = try codec.encode(whole) } catch { throw DipperError(error, as: .unencodable) }
+        return (encoded, record.encodeTrailer(encoded: encoded, by: Self.number(of: codec)))
+    }
+
+    /// Decodes a record whose parts follow each other, and checks it.
+    func decode(_ whole: Data, begun: UInt64 = StoreHistory.now) -> Reading {
+        whole.withUnsafeBytes { bytes in
+            guard let layout = EntryRecord.layout(bytes, size: bytes.count) else { return .damaged }
+            return decode(
+                UnsafeRawBufferPointer(rebasing: bytes[..<layout.body]),
+                UnsafeRawBufferPointer(rebasing: bytes[layout.body...]), begun: begun
+            ) { Data(bytes[..<layout.body]) }
+        }
+    }
+
+    /// Decodes a record and checks it.
+    /// - Parameters:
+    ///   - begun: a moment of ``StoreHistory`` before the bytes were read.
+    ///   - takeBody: called after all checks, and returns the body as `Data`. Not called for a compressed body and for
+    ///     an encoded record.
+    func decode(
+        _ body: UnsafeRawBufferPointer, _ trailer: UnsafeRawBufferPointer, begun: UInt64 = StoreHistory.now,
+        takeBody: () -> Data
+    ) -> Reading {
+        guard let layout = EntryRecord.layout(trailer, size: body.count + trailer.count), layout.body == body.count
+        else { return .damaged }
+        guard layout.isEncoded else {
+            guard let record = EntryRecord.decode(body, trailer, begun: begun, takeBody: takeBody) else {
+                return .damaged
+            }
+            return .record(record)
+        }
+        guard EntryRecord.isSound(body, trailer),
+            let label = RecordLabel(UnsafeRawBufferPointer(rebasing: trailer[..<layout.metadata]))
+        else { return .damaged }
+        guard let codec, label.codec == Self.number(of: codec) else { return .unreadable(label.key, nil) }
+        let whole: Data
+        do {
+            whole = try codec.decode(Data(body))
+        } catch {
+            return .unreadable(label.key, DipperError(error, as: .undecodable))
+        }
+        guard let record = RecordFormat().decode(whole, begun: begun).record, record.key == label.key else {
+            return .unreadable(label.key, .undecodable)
+        }
+        return .record(record)
+    }
+
+    /// Returns the number that stands for a codec in the label of a record: XXH3-64 of its identifier.
+    private static func number(of codec: any RecordCodec) -> UInt64 {
+        Array(codec.identifier.utf8).withUnsafeBytes { dipper_xxh3_seeded($0.baseAddress, $0.count, 0) }
+    }
 }

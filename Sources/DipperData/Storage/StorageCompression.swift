@@ -1,3 +1,4 @@
+import CZlib
 import Foundation
 
 /// The compression of bodies on disk.
@@ -24,7 +25,7 @@ public struct StorageCompression: Sendable, Hashable {
     public static let gzip = StorageCompression(coding: .gzip)
 
     /// The size of the smallest body that is compressed, in bytes.
-    static let smallestBody = 1_024
+    private static let smallestBody = 1_024
 
     /// Returns the compressed body; `nil` if the body is to be stored as it is.
     func compressed(_ value: StoredData) -> Data? {
@@ -33,5 +34,130 @@ public struct StorageCompression: Sendable, Hashable {
             !CompressedFormats.contain(body, type: value.info.headers["Content-Type"])
         else { return nil }
         return Gzip.compress(body, atMost: body.count - body.count / 8)
+    }
+}
+
+/// The formats that are themselves compressed. Compressing them again takes time and saves nothing.
+private enum CompressedFormats {
+    /// Returns whether a body has such a format, by its first bytes or by its `Content-Type`.
+    static func contain(_ body: Data, type: String?) -> Bool {
+        if let type, contain(type: type) { return true }
+        return body.prefix(12).withUnsafeBytes { start in
+            beginnings.contains { start.starts(with: $0) }
+                // WebP is one kind of RIFF.
+                || (start.starts(with: "RIFF".utf8) && start.dropFirst(8).starts(with: "WEBP".utf8))
+                // ISO base media: MP4, AVIF, HEIC.
+                || start.dropFirst(4).starts(with: "ftyp".utf8)
+        }
+    }
+
+    private static func contain(type: String) -> Bool {
+        let name = type.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
+        if loose.contains(name) { return false }
+        return types.contains(name) || ["image/", "video/", "audio/"].contains { name.hasPrefix($0) }
+            // Office documents are ZIP archives.
+            || name.hasPrefix("application/vnd.openxmlformats-") || name.hasPrefix("application/vnd.oasis.")
+    }
+
+    /// The types of pictures and sounds that are not compressed, or may not be.
+    private static let loose: Set<String> = [
+        "image/svg+xml", "image/bmp", "image/x-ms-bmp", "image/x-icon", "image/vnd.microsoft.icon", "image/tiff",
+        "audio/wav", "audio/x-wav", "audio/vnd.wave", "audio/midi",
+    ]
+
+    private static let types: Set<String> = [
+        "application/pdf", "application/zip", "application/gzip", "application/x-gzip", "application/zstd",
+        "application/x-brotli", "application/x-bzip2", "application/x-xz", "application/x-7z-compressed",
+        "application/vnd.rar", "application/java-archive", "application/epub+zip", "application/font-woff",
+        "application/vnd.android.package-archive", "font/woff", "font/woff2",
+    ]
+
+    private static let beginnings: [[UInt8]] = [
+        [0xFF, 0xD8, 0xFF],  // JPEG
+        [0x89, 0x50, 0x4E, 0x47],  // PNG
+        Array("GIF8".utf8), Array("%PDF-".utf8), Array("wOFF".utf8), Array("wOF2".utf8), Array("OggS".utf8),
+        Array("fLaC".utf8), Array("ID3".utf8), Array("BZh".utf8), Array("Rar!".utf8),
+        [0xFF, 0x0A], [0x00, 0x00, 0x00, 0x0C, 0x4A, 0x58, 0x4C, 0x20],  // JPEG XL
+        [0x50, 0x4B, 0x03, 0x04],  // ZIP
+        [0x1F, 0x8B],  // gzip
+        [0x28, 0xB5, 0x2F, 0xFD],  // zstd
+        [0xFD, 0x37, 0x7A, 0x58, 0x5A],  // xz
+        [0x37, 0x7A, 0xBC, 0xAF],  // 7z
+        [0x1A, 0x45, 0xDF, 0xA3],  // Matroska, WebM
+    ]
+}
+
+/// Compression and decompression of whole bodies with gzip (RFC 1952), by zlib.
+enum Gzip {
+    /// The largest number of bytes that one call of zlib takes or makes: zlib counts them in 32 bits.
+    private static let largestStep = 1 << 30
+    /// zlib's parameter for a window of 32 KiB with the header and trailer of gzip.
+    private static let windowBits: Int32 = 15 + 16
+
+    /// Returns the compressed body; `nil` if it does not fit into `limit` bytes. Never makes more bytes than that.
+    static func compress(_ body: Data, atMost limit: Int) -> Data? {
+        body.withUnsafeBytes { input in
+            transform(input, room: limit) { stream in
+                deflateInit2_(
+                    stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, windowBits, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
+                    Int32(MemoryLayout<z_stream>.size))
+            } step: { stream, isLast in
+                deflate(stream, isLast ? Z_FINISH : Z_NO_FLUSH)
+            } end: { stream in
+                deflateEnd(stream)
+            }
+        }
+    }
+
+    /// Returns the body; `nil` if the bytes are not one complete stream of exactly `count` bytes. Allocates no more
+    /// memory than `count` bytes, and none if the stream is too short for such a body.
+    static func decompress(_ bytes: UnsafeRawBufferPointer, count: Int) -> Data? {
+        // Deflate makes at most 1,032 bytes of one: two bits can stand for 258 bytes.
+        guard count >= 0, count / 1_032 <= bytes.count else { return nil }
+        let body = transform(bytes, room: count) { stream in
+            inflateInit2_(stream, windowBits, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
+        } step: { stream, _ in
+            inflate(stream, Z_NO_FLUSH)
+        } end: { stream in
+            inflateEnd(stream)
+        }
+        return body?.count == count ? body : nil
+    }
+
+    /// Runs all of the input through zlib. Returns `nil` unless the stream ends where the input ends, within `room`
+    /// bytes.
+    private static func transform(
+        _ input: UnsafeRawBufferPointer, room: Int, begin: (z_streamp) -> Int32,
+        step: (z_streamp, _ isLast: Bool) -> Int32, end: (z_streamp) -> Int32
+    ) -> Data? {
+        // zlib keeps the address of its stream, which must not move.
+        let stream = z_streamp.allocate(capacity: 1)
+        defer { stream.deallocate() }
+        stream.initialize(to: z_stream())
+        guard begin(stream) == Z_OK else { return nil }
+        defer { _ = end(stream) }
+        guard let output = malloc(max(room, 1)) else { return nil }
+        var (taken, made) = (0, 0)
+        while true {
+            let given = min(input.count - taken, largestStep)
+            let offered = min(room - made, largestStep)
+            stream.pointee.next_in = input.baseAddress.map {
+                UnsafeMutablePointer(mutating: ($0 + taken).assumingMemoryBound(to: Bytef.self))
+            }
+            stream.pointee.avail_in = uInt(given)
+            stream.pointee.next_out = (output + made).assumingMemoryBound(to: Bytef.self)
+            stream.pointee.avail_out = uInt(offered)
+            let result = step(stream, taken + given == input.count)
+            let (read, written) = (given - Int(stream.pointee.avail_in), offered - Int(stream.pointee.avail_out))
+            taken += read
+            made += written
+            if result == Z_STREAM_END, taken == input.count { break }
+            guard result == Z_OK, read + written > 0 else {
+                free(output)
+                return nil
+            }
+        }
+        // The output may be shorter than `room`; the rest of the memory is given back.
+        return Data(bytesNoCopy: realloc(output, max(made, 1)) ?? output, count: made, deallocator: .free)
     }
 }

@@ -123,47 +123,6 @@ public struct CachedEntry: Sendable, Hashable {
     public let expires: Date?
 }
 
-/// The rule for the file names of entries. A file's name ends with what the rule says; before that the cache puts digits
-/// and dashes, so that no name is used twice.
-///
-/// ```swift
-/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
-/// configuration.fileNaming = .sha256(extension: .ofURL)
-/// ```
-public struct FileNaming: Sendable {
-    let name: @Sendable (CacheKey) -> String
-
-    /// The rule that names a file after the key's SHA-256.
-    public static let sha256 = FileNaming(name: KeyDigest.sha256)
-    /// Returns the rule that names a file with the key's SHA-256, followed by a dot and an extension if there is one,
-    /// for files that other programs open. Entries that are too small for a file of their own have no file name; see
-    /// ``DataCache/file(for:)``.
-    public static func sha256(extension end: FileExtension) -> FileNaming {
-        FileNaming { key in
-            let digest = KeyDigest.sha256(key)
-            return end.text(key).map { "\(digest).\($0)" } ?? digest
-        }
-    }
-    /// The rule that names a file with the key's SHA-1.
-    public static let sha1 = FileNaming(name: KeyDigest.sha1)
-    /// The rule that names a file with the key's MD5.
-    public static let md5 = FileNaming(name: KeyDigest.md5)
-
-    /// Returns a rule of the caller's own. The key's SHA-256 replaces a name that cannot be a plain file name. Two
-    /// keys may have the same name; the cache never returns one for the other.
-    ///
-    /// ```swift
-    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
-    /// configuration.fileNaming = .custom { key in "page-\(key.digest)" }
-    /// ```
-    public static func custom(_ rule: @escaping @Sendable (CacheKey) -> String) -> FileNaming {
-        FileNaming { key in
-            let name = rule(key)
-            return KeyDigest.isPlainFileName(name) ? name : KeyDigest.sha256(key)
-        }
-    }
-}
-
 extension EntryInfo: RedactedStringConvertible {
     /// The URL without secrets, and the status.
     package var description: String { "\(Redaction.standard.text(url)) \(status)" }

@@ -1,4 +1,5 @@
 import Dipper
+import DipperInspector
 import DipperTesting
 import Foundation
 import Logging

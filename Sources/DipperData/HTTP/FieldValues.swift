@@ -1,0 +1,227 @@
+import Foundation
+
+/// The dates of HTTP fields, in the three forms a recipient must accept (RFC 9110, section 5.6.7):
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`.
+///
+/// Case does not matter (RFC 9111, section 4.2). Text in any other form, or with a zone other than GMT, is no date: a
+/// cache must treat such an answer as stale (section 5.3), and a guess would keep the answer too long.
+enum HTTPDate {
+    /// Parses a date; `nil` if the text is not an HTTP date.
+    /// - Parameter now: the current time. Of the years that a two-digit year can mean, the latest one that is at most
+    ///   fifty years after this time is taken.
+    static func parse(_ text: String, now: Date = Date(timeIntervalSince1970: usualNow)) -> Date? {
+        seconds(text, now: now.timeIntervalSince1970).map { Date(timeIntervalSince1970: $0) }
+    }
+
+    /// Parses a date as seconds since 1970; `nil` if the text is not an HTTP date.
+    static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
+        let bytes = text.trimmingOptionalSpace.utf8.map(\.asciiLowercased)
+        // The text after the name of the day tells the form.
+        guard let end = bytes.firstIndex(where: { !$0.isLowercaseLetter }) else { return nil }
+        let day = String(decoding: bytes[..<end], as: UTF8.self)
+        let rest = Array(bytes[end...])
+        if rest.first == UInt8(ascii: " ") {
+            return shortDays.contains(day) ? plainForm(rest) : nil
+        } else if shortDays.contains(day) {
+            return fixedForm(rest)
+        } else {
+            return longDays.contains(day) ? dashedForm(rest, now: now) : nil
+        }
+    }
+
+    /// The start of 2020: the current time for two-digit years if the caller does not give one.
+    static let usualNow: TimeInterval = 1_577_836_800
+
+    private static let shortDays: Set = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    private static let longDays: Set = [
+        "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+    ]
+    private static let months = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ]
+
+    /// Parses the rest of a date such as `, 06 Nov 1994 08:49:37 GMT`.
+    private static func fixedForm(_ bytes: [UInt8]) -> TimeInterval? {
+        guard matches(bytes, ", 00 aaa 0000 00:00:00 gmt"), let year = number(bytes[9..<13]) else { return nil }
+        return seconds(year: year, month: bytes[5..<8], day: bytes[2..<4], time: bytes[14..<22])
+    }
+
+    /// Parses the rest of a date such as `, 06-Nov-94 08:49:37 GMT`.
+    private static func dashedForm(_ bytes: [UInt8], now: TimeInterval) -> TimeInterval? {
+        guard matches(bytes, ", 00-aaa-00 00:00:00 gmt"), let digits = number(bytes[9..<11]) else { return nil }
+        let month = bytes[5..<8]
+        let day = bytes[2..<4]
+        let time = bytes[12..<20]
+        let year = 365.2425 * 86_400
+        let horizon = now + 50 * year
+        guard let latest = Int(exactly: (1971 + horizon / year).rounded(.down)) else { return nil }
+        // Two candidates: the latest year with these digits up to the year of the horizon, and the one a century
+        // before, because a date in the former may still lie beyond the horizon.
+        let candidate = latest - (latest - digits) % 100
+        for year in [candidate, candidate - 100] {
+            guard let seconds = seconds(year: year, month: month, day: day, time: time) else { continue }
+            if seconds <= horizon { return seconds }
+        }
+        return nil
+    }
+
+    /// Parses the rest of a date such as ` Nov  6 08:49:37 1994`.
+    private static func plainForm(_ bytes: [UInt8]) -> TimeInterval? {
+        var bytes = bytes
+        if bytes.count > 5, bytes[5] == UInt8(ascii: " ") { bytes[5] = UInt8(ascii: "0") }
+        guard matches(bytes, " aaa 00 00:00:00 0000"), let year = number(bytes[17..<21]) else { return nil }
+        return seconds(year: year, month: bytes[1..<4], day: bytes[5..<7], time: bytes[8..<16])
+    }
+
+    /// Returns whether the bytes match a pattern, in which `0` stands for a digit, `a` for a letter and any other
+    /// character for itself.
+    private static func matches(_ bytes: [UInt8], _ pattern: StaticString) -> Bool {
+        pattern.withUTF8Buffer { pattern in
+            bytes.count == pattern.count
+                && zip(bytes, pattern).allSatisfy { byte, wanted in
+                    switch wanted {
+                    case UInt8(ascii: "0"): byte.isDigit
+                    case UInt8(ascii: "a"): byte.isLowercaseLetter
+                    default: byte == wanted
+                    }
+                }
+        }
+    }
+
+    private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
+        Int(String(decoding: digits, as: UTF8.self))
+    }
+
+    private static func seconds(
+        year: Int, month: ArraySlice<UInt8>, day: ArraySlice<UInt8>, time: ArraySlice<UInt8>
+    ) -> TimeInterval? {
+        let start = time.startIndex
+        guard
+            let month = months.firstIndex(of: String(decoding: month, as: UTF8.self)).map({ $0 + 1 }),
+            let day = number(day), day >= 1, day <= length(ofMonth: month, year: year),
+            let hour = number(time[start..<start + 2]), hour < 24,
+            let minute = number(time[start + 3..<start + 5]), minute < 60,
+            // Second 60 is a leap second.
+            let second = number(time[start + 6..<start + 8]), second <= 60
+        else { return nil }
+        return Double(days(year: year, month: month, day: day) * 86_400 + hour * 3_600 + minute * 60 + second)
+    }
+
+    private static func length(ofMonth month: Int, year: Int) -> Int {
+        switch month {
+        case 2: (year % 4 == 0 && year % 100 != 0) || year % 400 == 0 ? 29 : 28
+        case 4, 6, 9, 11: 30
+        default: 31
+        }
+    }
+
+    /// Returns the days since 1970-01-01 in the proleptic Gregorian calendar. Years start in March, so that the leap
+    /// day comes last.
+    private static func days(year: Int, month: Int, day: Int) -> Int {
+        let marchYear = month <= 2 ? year - 1 : year
+        let era = (marchYear >= 0 ? marchYear : marchYear - 399) / 400
+        let yearOfEra = marchYear - era * 400
+        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+}
+
+extension UInt8 {
+    fileprivate var isLowercaseLetter: Bool { self >= 0x61 && self <= 0x7A }
+}
+
+/// A number of seconds in a field (RFC 9111, section 1.2.2).
+enum DeltaSeconds {
+    /// The value that stands for every number too large to represent.
+    static let most: TimeInterval = 2_147_483_648
+
+    /// Parses a number of seconds; `nil` for anything but digits.
+    static func parse(_ text: String) -> TimeInterval? {
+        guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else { return nil }
+        return min(Double(text) ?? most, most)
+    }
+}
+
+/// The `Retry-After` field (RFC 9110, section 10.2.3): a number of seconds or a date.
+enum RetryAfter {
+    /// Returns the wait that a server asks for, never negative; `nil` if the value is neither seconds nor a date.
+    static func delay(from value: String, now: Date) -> Duration? {
+        let text = value.trimmingCharacters(in: .whitespaces)
+        if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+            // A number too large for an Int means "very long".
+            return .seconds(min(Int(text) ?? .max, 1_000_000_000))
+        }
+        guard let date = HTTPDate.parse(text, now: now) else { return nil }
+        return .seconds(max(0, min(date.timeIntervalSince(now), 1_000_000_000)))
+    }
+}
+
+/// The value of `ETag` (RFC 9110, section 8.8.3).
+struct EntityTag: Sendable, Equatable {
+    /// The tag without the `W/` mark of weakness.
+    let opaque: String
+    private let isWeak: Bool
+
+    /// Creates a tag. Text without quotes is accepted as well, because servers recognise the tags that they sent.
+    init(_ text: String) {
+        let text = text.trimmingOptionalSpace
+        isWeak = text.utf8.starts(with: "W/".utf8) || text.utf8.starts(with: "w/".utf8)
+        opaque = isWeak ? String(decoding: text.utf8.dropFirst(2), as: UTF8.self) : text
+    }
+
+    /// Whether the tag is well-formed and has no mark of weakness: only such a tag identifies every byte.
+    var isStrong: Bool {
+        let bytes = opaque.utf8
+        return !isWeak && bytes.count >= 2 && bytes.first == UInt8(ascii: "\"") && bytes.last == UInt8(ascii: "\"")
+            && bytes.dropFirst().dropLast().allSatisfy { $0 != UInt8(ascii: "\"") && $0 > 0x20 && $0 != 0x7F }
+    }
+
+    /// Returns whether the tags match in weak comparison (section 8.8.3.2).
+    func matches(_ other: EntityTag) -> Bool { opaque == other.opaque }
+}
+
+/// The value of `Content-Range: bytes first-last/total` (RFC 9110, section 14.4).
+struct ContentRange: Sendable, Equatable {
+    var first: Int
+    var last: Int
+    /// The length of the whole body; `nil` for `*`.
+    var total: Int?
+
+    /// Parses a value; `nil` for another unit, a malformed value, or a range that contradicts itself.
+    init?(_ value: String) {
+        guard let (range, size) = Self.parts(of: value), let dash = range.firstIndex(of: UInt8(ascii: "-")),
+            let first = Self.number(range[..<dash]), let last = Self.number(range[(dash + 1)...]), first <= last
+        else { return nil }
+        self.first = first
+        self.last = last
+        if !size.elementsEqual("*".utf8) {
+            guard let total = Self.number(size), last < total else { return nil }
+            self.total = total
+        }
+    }
+
+    /// Returns the text between the unit and the slash, and the text after the slash.
+    private static func parts(of value: String) -> (ArraySlice<UInt8>, ArraySlice<UInt8>)? {
+        let bytes = Array(value.trimmingOptionalSpace.utf8)
+        guard bytes.prefix(6).map(\.asciiLowercased).elementsEqual("bytes ".utf8),
+            let slash = bytes.firstIndex(of: UInt8(ascii: "/"))
+        else { return nil }
+        return (bytes[6..<slash].drop(while: \.isSpaceOrTab), bytes[(slash + 1)...])
+    }
+
+    private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
+        guard digits.allSatisfy(\.isDigit) else { return nil }
+        return Int(String(decoding: digits, as: UTF8.self))
+    }
+}
+
+/// The `Priority` field (RFC 9218), whose urgency runs from 0, the most urgent, to 7. A request without the field has
+/// urgency 3.
+enum PriorityField {
+    /// Returns the value of the field.
+    /// - Parameter level: the priority within the queue from 0 to 100; 50 is normal.
+    static func text(isUrgent: Bool, level: Int) -> String {
+        let normal = isUrgent ? 2 : 6
+        return "u=\(level > 50 ? normal - 1 : level < 50 ? normal + 1 : normal)"
+    }
+}

@@ -1,0 +1,286 @@
+import CCrypto
+import CXXHash
+import Foundation
+
+/// The identity of an entry, for deduplication and storage.
+///
+/// The default key of a request consists of its URL without the fragment, its header fields, the user in its URL, and
+/// the identities of its ``Credentials`` and its ``RequestModifier``. Two requests with different fields or identities
+/// never share an entry. Field names are readable in the key; their values, the user and the identities are
+/// SHA-256 digests. The URL's query is plain text in the key; descriptions of keys leave its secrets out.
+///
+/// A key may also be any string of the caller's own, to which identities are added. Every call refuses an empty key.
+///
+/// ```swift
+/// let page = DataRequest(url).with(\.key, "front page")
+/// let data = try await cache.getData(page).value
+/// let again = cache.data(for: "front page")
+/// ```
+public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
+    /// The key as text.
+    public let string: String
+    /// The hash of ``string``, made once, so that a prepared key is found without reading its text again.
+    let hashCode: UInt64
+
+    private init(_ string: String, hash: UInt64) {
+        self.string = string
+        hashCode = hash
+    }
+
+    /// Creates a key from any text of the caller's.
+    ///
+    /// The part of a key after a line break and a number sign names a derived entry. If the text contains a line break
+    /// and a number sign, the initializer puts a backslash between them.
+    public init(_ string: String) {
+        self.init(verbatim: Self.escaping(string))
+    }
+
+    /// Creates a key from its text as it is kept, without escaping.
+    package init(verbatim string: String) {
+        self.string = string
+        hashCode = Self.hash(string)
+    }
+
+    /// Creates a key from any text, as ``init(_:)-(String)`` does.
+    public init(stringLiteral value: String) {
+        self.init(value)
+    }
+
+    /// Creates the default key of a URL requested without headers.
+    ///
+    /// ```swift
+    /// cache.cancel(key: CacheKey(url))
+    /// ```
+    public init(_ url: URL) {
+        let text = url.absoluteString
+        // The common case: an http URL without fragment and user is hashed as it is.
+        let hash = text.utf8.withContiguousStorageIfAvailable { bytes -> UInt64? in
+            guard let start = bytes.baseAddress, start.pointee | 0x20 == UInt8(ascii: "h"),
+                memchr(start, 0x23, bytes.count) == nil,
+                memchr(start, 0x40, bytes.count) == nil
+            else { return nil }
+            return dipper_xxh3_seeded(start, bytes.count, Self.seed)
+        }
+        if let hash, let hash {
+            self.init(text, hash: hash)
+        } else {
+            self.init(verbatim: Self.text(of: url))
+        }
+    }
+
+    /// Creates the default key of a URL requested with headers.
+    ///
+    /// The key contains the names of the fields, lower-cased and sorted, and a digest of names and values, each
+    /// preceded by its length in bytes, so that different headers always give different keys. `Cache-Control` and
+    /// `Pragma` are left out, because they control the cache and do not select a resource.
+    ///
+    /// ```swift
+    /// cache.removeData(for: CacheKey(url, headers: ["Accept": "application/json"]))
+    /// ```
+    public init(_ url: URL, headers: HTTPHeaders) {
+        let counted = headers.isEmpty ? [] : headers.fields.filter { !Self.isDirective($0.name) }
+        guard !counted.isEmpty else {
+            self.init(url)
+            return
+        }
+        let fields =
+            counted
+            .map { (name: $0.name.lowercased(), value: $0.value) }
+            .sorted { ($0.name, $0.value) < ($1.name, $1.value) }
+        var text = ""
+        for field in fields {
+            text += "\(field.name.utf8.count):\(field.name)\(field.value.utf8.count):\(field.value)"
+        }
+        let names = fields.map(\.name).joined(separator: ",")
+        // A URL contains no line break, so the text after it cannot be part of it.
+        // mutant Identity|OwnKey|Variant|Redaction: `mes)=\(Self.digest(text))")` => `mes)=\(text)")`
+        self.init(verbatim: "\(Self.text(of: url))\n\(fields.count):\(names)=\(Self.digest(text))")
+    }
+
+    /// Returns the key with a mark that names the identities of the request's hooks. Returns the key itself if it is
+    /// empty or has that mark.
+    func marked(_ mark: String) -> CacheKey {
+        isEmpty || string.utf8.contains(mark.utf8) ? self : CacheKey(verbatim: string + mark)
+    }
+
+    /// Returns half of the text's SHA-256 in hexadecimal digits, to stand in a key for a text that may be a secret.
+    static func digest(_ text: String) -> String { String(MessageDigest.sha256.hex(text).prefix(32)) }
+
+    private static func text(of url: URL) -> String {
+        if url.isFileURL { return url.standardizedFileURL.absoluteString }
+        if url.isDataURL { return text(ofContent: url.absoluteString) }
+        let (address, user) = url.parts
+        return user.map { "\(address)\n:user=\(digest(String($0)))" } ?? address
+    }
+
+    /// Returns the text of the key of long text that is itself the content.
+    static func text(ofContent content: String) -> String { "sha256:" + MessageDigest.sha256.hex(content) }
+
+    /// Returns whether a field is a directive for caches, which does not select a resource.
+    static func isDirective(_ name: String) -> Bool {
+        name.isSameHeaderName(as: "Cache-Control") || name.isSameHeaderName(as: "Pragma")
+    }
+
+    /// Returns the key of another variant of the answer that is kept under this key (RFC 9111, section 4.1).
+    /// - Parameters:
+    ///   - selection: the request fields that chose the variant.
+    ///   - family: a number that distinguishes the variants of one stored answer from those of an answer that it
+    ///     replaced.
+    func variant(_ selection: String, family: UInt64) -> CacheKey {
+        CacheKey(verbatim: "\(string)\n\(family)\n\(selection)")
+    }
+
+    /// The beginning of the keys of entries derived from this one. In other keys no number sign follows a line break:
+    /// in a default key and in a variant's key a digit or a colon follows, in keys of the caller's own a backslash.
+    package var derivedPrefix: String { string + "\n#" }
+
+    /// Whether this is the key of an entry derived from another entry.
+    package var isDerived: Bool { string.utf8.contains("\n#".utf8) }
+
+    /// Returns whether this is the key of an entry derived from the entry with the given key, or of a variant of such
+    /// an entry.
+    package func isDerived(of origin: CacheKey) -> Bool {
+        let (own, other) = (string.utf8, origin.string.utf8)
+        return own.count >= other.count + 2 && own.dropFirst(other.count).starts(with: "\n#".utf8)
+            && own.starts(with: other)
+    }
+
+    /// The key's first line without secrets; see ``Redaction``. ``string`` has the whole key.
+    // mutant Redaction|SecretsInText: `ring { Redaction.standard.text(self) }` => `ring { string }`
+    public var description: String { Redaction.standard.text(self) }
+    /// The SHA-256 of the key in hexadecimal digits. It identifies an entry in lists and logs without revealing its
+    /// URL.
+    public var digest: String { KeyDigest.sha256(self) }
+    /// Whether the key is empty. Every call refuses an empty key.
+    public var isEmpty: Bool { string.isEmpty }
+
+    public static func == (a: Self, b: Self) -> Bool {
+        a.hashCode == b.hashCode && a.string == b.string
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(hashCode)
+    }
+
+    /// Returns the text with one more backslash wherever a line break is followed by a number sign, or by backslashes
+    /// and a number sign. So no two texts become the same key.
+    private static func escaping(_ text: String) -> String {
+        let (lineBreak, mark, backslash) = (UInt8(ascii: "\n"), UInt8(ascii: "#"), UInt8(ascii: "\\"))
+        guard text.utf8.contains(lineBreak), text.utf8.contains(mark) else { return text }
+        var escaped: [UInt8] = []
+        var rest = text.utf8[...]
+        while let end = rest.firstIndex(of: lineBreak) {
+            escaped += rest[...end]
+            rest = rest[rest.index(after: end)...]
+            if rest.first(where: { $0 != backslash }) == mark { escaped.append(backslash) }
+        }
+        return String(decoding: escaped + rest, as: UTF8.self)
+    }
+
+    /// Differs from process to process, so that nobody can choose URLs whose hashes collide.
+    private static let seed = UInt64.random(in: .min ... .max)
+
+    private static func hash(_ string: String) -> UInt64 {
+        if let hash = string.utf8.withContiguousStorageIfAvailable({
+            dipper_xxh3_seeded($0.baseAddress, $0.count, seed)
+        }) {
+            return hash
+        }
+        var copy = string
+        return copy.withUTF8 { dipper_xxh3_seeded($0.baseAddress, $0.count, seed) }
+    }
+}
+
+extension URL {
+    /// The URL's text without the fragment and without the user, which may be a secret.
+    var withoutFragment: String { parts.address }
+
+    /// The URL's text without user and fragment, and the user, if the URL names one.
+    fileprivate var parts: (address: String, user: Substring?) {
+        let text = absoluteString
+        let address = text.utf8.firstIndex(of: UInt8(ascii: "#")).map { text[..<$0] } ?? text[...]
+        // Reads bytes instead of characters, because this runs for each transfer.
+        let bytes = address.utf8
+        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: "://".utf8) else {
+            return (String(address), nil)
+        }
+        let start = bytes.index(colon, offsetBy: 3)
+        let authority = bytes[start...].prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
+        guard let mark = authority.lastIndex(of: UInt8(ascii: "@")) else { return (String(address), nil) }
+        return (String(address[..<start] + address[bytes.index(after: mark)...]), address[start..<mark])
+    }
+}
+
+extension URL {
+    /// Whether the URL contains the bytes themselves (RFC 2397).
+    var isDataURL: Bool { scheme?.asciiLowercased == "data" }
+}
+
+/// File names made from keys.
+enum KeyDigest {
+    @Sendable static func sha256(_ key: CacheKey) -> String { MessageDigest.sha256.hex(key.string) }
+    @Sendable static func sha1(_ key: CacheKey) -> String { MessageDigest.sha1.hex(key.string) }
+    @Sendable static func md5(_ key: CacheKey) -> String { MessageDigest.md5.hex(key.string) }
+
+    /// Returns whether a name consists of at most 200 letters, digits, `-`, `_`, and dots, but no dot at the start.
+    /// Such a name cannot leave its folder, is not hidden, and has no meaning to a shell.
+    static func isPlainFileName(_ name: String) -> Bool {
+        !name.isEmpty && name.utf8.count <= 200 && name.utf8.first != UInt8(ascii: ".")
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
+                default: false
+                }
+            }
+    }
+}
+
+/// A digest function of OpenSSL's libcrypto.
+struct MessageDigest: @unchecked Sendable {
+    static let sha256 = MessageDigest("SHA256")
+    static let sha1 = MessageDigest("SHA1")
+    static let md5 = MessageDigest("MD5")
+
+    // Unchecked: libcrypto never changes a fetched method. The method is fetched once, because finding it by its name
+    // costs more than the digest of a short text.
+    private let method: OpaquePointer?
+
+    private init(_ name: String) {
+        method = EVP_MD_fetch(nil, name, nil)
+    }
+
+    /// Returns the digest of the text's UTF-8 bytes.
+    func digest(_ text: String) -> [UInt8] {
+        var text = text
+        return text.withUTF8 { digest(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Returns the digest of the bytes.
+    func digest(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: Int(EVP_MAX_MD_SIZE)) { buffer, count in
+            var length: UInt32 = 0
+            let isDone = EVP_Digest(bytes.baseAddress, bytes.count, buffer.baseAddress, &length, method, nil) == 1
+            precondition(isDone, "libcrypto must provide MD5, SHA-1 and SHA-256")
+            count = Int(length)
+        }
+    }
+
+    /// Returns the digest of the text's UTF-8 bytes, in lower-case hexadecimal digits.
+    func hex(_ text: String) -> String {
+        let digest = digest(text)
+        return String(unsafeUninitializedCapacity: digest.count * 2) { buffer in
+            for (index, byte) in digest.enumerated() {
+                buffer[index * 2] = Self.digits[Int(byte >> 4)]
+                buffer[index * 2 + 1] = Self.digits[Int(byte & 15)]
+            }
+            return digest.count * 2
+        }
+    }
+
+    private static let digits = Array("0123456789abcdef".utf8)
+}
+
+extension Redaction {
+    /// Returns the first line of a key without secrets. The first line of a default key is its URL.
+    public func text(_ key: CacheKey) -> String { text(key.string) }
+}

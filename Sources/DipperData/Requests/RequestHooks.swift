@@ -1,0 +1,273 @@
+import Foundation
+
+/// A closure that changes each request before it is sent, also after a redirect: it can sign the request, add fields or
+/// change the URL.
+///
+/// A modifier has an identity, which is part of the entry's key: requests with different identities never share bytes
+/// in flight, in memory or on disk, nor pictures decoded from them.
+///
+/// ```swift
+/// let signed = RequestModifier(identity: session.account) { request in
+///     var request = request
+///     request.headers["X-Signature"] = session.signature(of: request.url)
+///     return request
+/// }
+/// let data = try await cache.getData(DataRequest(url).with(\.modifier, signed)).value
+/// ```
+///
+/// The cache sets queue, throttling and offset; a modifier cannot change them. The modifier runs once for each request
+/// that is sent, and starts from the requested URL or the redirect's target, so that a URL can be signed anew each
+/// time. The fields `If-None-Match`, `If-Modified-Since`, `Range` and `If-Range` that the cache has added refer to
+/// earlier answers for that URL: a modifier that changes the URL to another resource must remove them.
+public struct RequestModifier: Sendable {
+    let modify: @Sendable (TransferRequest) async throws -> TransferRequest
+    let identity: HookIdentity
+
+    /// Creates a modifier.
+    /// - Parameters:
+    ///   - identity: everything that decides the server's answer, as text: an account, a tenant, a language; a constant
+    ///     if the answers are the same for everyone. The cache hashes it and never writes it in clear. Without an
+    ///     identity the answers are not written to disk, and only requests with this value or a copy of it share them.
+    ///   - modify: returns the request to send in place of the given one. An error that it throws ends the attempt;
+    ///     another error than a ``DipperError`` as ``DipperError/rejected``.
+    public init(
+        identity: String? = nil,
+        _ modify: @escaping @Sendable (TransferRequest) async throws -> TransferRequest
+    ) {
+        self.modify = modify
+        self.identity = HookIdentity(identity)
+    }
+}
+
+/// A rule that decides whether an answer is acceptable, before the answer is kept or handed out. A stored answer is
+/// checked again for each call that it might answer.
+///
+/// ```swift
+/// let isJSON = ResponseValidation { response in
+///     response.headers["Content-Type"]?.hasPrefix("application/json") == true ? nil : .rejected
+/// }
+/// let request = DataRequest(url).with(\.validation, .success.and(isJSON))
+/// ```
+public struct ResponseValidation: Sendable {
+    let check: @Sendable (TransferResponse) -> DipperError?
+
+    /// The rule that accepts statuses 200 to 299, the default of every request.
+    public static let success = ResponseValidation { response in
+        (200...299).contains(response.status) ? nil : .status(response.status)
+    }
+
+    /// The rule that accepts every final status. The freshness policy decides which of these answers are kept.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.validation, .anyStatus)
+    /// print(try await cache.getData(request).response.status)
+    /// ```
+    public static let anyStatus = ResponseValidation { _ in nil }
+
+    /// Creates a rule of the caller's own, for example for the type or the bytes. The closure is called on any thread,
+    /// also on one that works for other calls, so it must return soon.
+    /// - Parameter check: returns the error if the answer is not acceptable, such as ``DipperError/rejected`` or
+    ///   ``DipperError/status(_:)``; `nil` if it is.
+    public init(_ check: @escaping @Sendable (TransferResponse) -> DipperError?) {
+        self.check = check
+    }
+
+    /// Returns a rule that requires both rules and checks this one first.
+    public func and(_ other: ResponseValidation) -> ResponseValidation {
+        ResponseValidation { response in self.check(response) ?? other.check(response) }
+    }
+}
+
+/// A closure that is called before each redirect is followed.
+///
+/// The cache only follows redirects to http and https. To another origin it sends only fields that describe the wanted
+/// kind of answer, such as `Accept` and `User-Agent`. Without a handler, a redirect from https to http ends the call
+/// with ``DipperError/insecureRedirect``. A handler that returns the request allows such a redirect; the answer is then
+/// delivered but not kept.
+///
+/// ```swift
+/// let sameHost = RedirectHandler { redirection, request in
+///     request.url.host() == url.host() ? request : nil
+/// }
+/// let request = DataRequest(url).with(\.redirectHandler, sameHost)
+/// ```
+public struct RedirectHandler: Sendable {
+    /// The answer that redirects, without its body.
+    public struct Redirection: Sendable {
+        /// The status: 301, 302, 303, 307 or 308.
+        public let status: Int
+        /// The header fields of the redirecting answer.
+        public let headers: HTTPHeaders
+        /// The number of redirects followed before this one.
+        public let count: Int
+    }
+
+    let decide: @Sendable (Redirection, TransferRequest) async -> TransferRequest?
+
+    /// Creates a handler from a closure.
+    /// - Parameter decide: returns the request to send next, such as the given one. With `nil` the redirect is not
+    ///   followed, and the redirecting answer is the result, which the default ``DataRequest/validation`` refuses.
+    public init(_ decide: @escaping @Sendable (Redirection, TransferRequest) async -> TransferRequest?) {
+        self.decide = decide
+    }
+}
+
+/// The options that most requests do not set.
+struct RequestHooks: Sendable {
+    var modifier: RequestModifier?
+    var redirectHandler: RedirectHandler?
+    var followsRedirects = true
+    var sensitiveHeaders: Set<String> = []
+    /// The lower-cased names.
+    var sensitiveNames: Set<String> { Set(sensitiveHeaders.map { $0.lowercased() }) }
+    var credentials: Credentials?
+    var validation = ResponseValidation.success
+    var wantsErrorBody = false
+    var alternatives: [DataRequest.Source] = []
+    var lowDataSource: DataRequest.Source?
+    var provider: (any DataProvider)?
+
+    static let standard = RequestHooks()
+
+    /// The identities of the hooks that change what is sent, as text for a key; `nil` without such hooks.
+    private var mark: String? {
+        let parts = [
+            credentials.map { "credentials=\($0.identity.digest)" }, modifier.map { "modifier=\($0.identity.digest)" },
+        ]
+        .compactMap(\.self)
+        return parts.isEmpty ? nil : "\n:" + parts.joined(separator: ",")
+    }
+
+    /// Whether a hook changes what is sent.
+    var changesRequests: Bool { credentials != nil || modifier != nil }
+
+    /// Whether a hook that changes what is sent has no declared identity.
+    var isAnonymous: Bool { credentials?.identity.isDeclared == false || modifier?.identity.isDeclared == false }
+
+    /// A box around the hooks, which keeps requests small.
+    final class Box: Sendable {
+        let hooks: RequestHooks
+        let mark: String?
+
+        init(_ hooks: RequestHooks) {
+            self.hooks = hooks
+            // mutant RequestHook|Credential: `mark = hooks.mark` => `mark = nil`
+            mark = hooks.mark
+        }
+    }
+}
+
+extension DataRequest {
+    /// A closure that may change each request before it is sent. Its identity is part of the key.
+    public var modifier: RequestModifier? {
+        get { hooks.modifier }
+        set { hooks.modifier = newValue }
+    }
+
+    /// A closure that is called before redirects are followed.
+    public var redirectHandler: RedirectHandler? {
+        get { hooks.redirectHandler }
+        set { hooks.redirectHandler = newValue }
+    }
+
+    /// Whether redirects are followed. If not, the redirecting answer is the result, which the default ``validation``
+    /// refuses.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.followsRedirects, false).with(\.validation, .anyStatus)
+    /// let response = try await cache.getData(request).response
+    /// print(response.headers["Location"] ?? "no redirect")
+    /// ```
+    public var followsRedirects: Bool {
+        get { hooks.followsRedirects }
+        set { hooks.followsRedirects = newValue }
+    }
+
+    /// Names of header fields that are not sent to another origin, neither after a redirect nor to one of
+    /// ``alternatives``.
+    ///
+    /// Without this set, another origin receives `Accept`, `Accept-Charset`, `Accept-Encoding`, `Accept-Language`,
+    /// `Cache-Control`, `Pragma`, `Priority`, `Range`, `Save-Data`, `User-Agent` and the conditional fields (`If-…`).
+    /// All other fields are never sent to another origin.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.sensitiveHeaders, ["Accept-Language"])
+    /// ```
+    public var sensitiveHeaders: Set<String> {
+        get { hooks.sensitiveHeaders }
+        set { hooks.sensitiveHeaders = newValue }
+    }
+
+    /// The credentials that are sent with the request. Their identity is part of the key.
+    public var credentials: Credentials? {
+        get { hooks.credentials }
+        set { hooks.credentials = newValue }
+    }
+
+    /// The rule that decides which answers are acceptable. By default, answers with a status of 200 to 299 are.
+    public var validation: ResponseValidation {
+        get { hooks.validation }
+        set {
+            hooks.validation = newValue
+            hooks.wantsErrorBody = true
+        }
+    }
+
+    /// The sources to try, in order, after all attempts at the source before have failed. For a call for a picture, an
+    /// answer that is no picture is a failure.
+    ///
+    /// A cancelled call tries no alternative. Without a network, the cache turns to the next source at once if one of
+    /// the remaining sources can be reached; a provider always can. The last failure lists those before it:
+    /// ``DipperError/earlier``. If several calls share a fetch, the alternatives of the call that made it are tried;
+    /// after them, those of a joined call with a provider that is ``DataProvider/isLocal``.
+    ///
+    /// An alternative's answer is kept under this request's key, unless it comes from a provider that is
+    /// ``DataProvider/isLocal``. Such a provider stands in for this call, and the next call asks the first source
+    /// again.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.alternatives, [mirrorURL])
+    /// ```
+    public var alternatives: [Source] {
+        get { hooks.alternatives }
+        set { hooks.alternatives = newValue.map(\.resolved) }
+    }
+
+    /// The source to fetch in place of the URL while the network is constrained (see ``NetworkConditions``), unless the
+    /// cache has the URL's entry. Its bytes are kept under its own key.
+    ///
+    /// ```swift
+    /// let placeholder = MemoryProvider(Data("tap to load".utf8), key: "placeholder")
+    /// let request = DataRequest(url).with(\.lowDataSource, .provider(placeholder))
+    /// ```
+    public var lowDataSource: Source? {
+        get { hooks.lowDataSource }
+        set { hooks.lowDataSource = newValue?.resolved }
+    }
+
+    /// The URL of ``lowDataSource``; `nil` if that is a provider or not set.
+    ///
+    /// ```swift
+    /// let request = DataRequest(url).with(\.lowDataURL, thumbnailURL)
+    /// ```
+    public var lowDataURL: URL? {
+        get { hooks.lowDataSource?.url }
+        set { lowDataSource = newValue.map { .url($0) } }
+    }
+}
+
+/// The identity for which a hook changes requests, such as an account, as text for a key.
+struct HookIdentity: Sendable, Hashable {
+    /// The digest that stands for the identity, which may be a secret.
+    let digest: String
+    /// Whether the caller declared the identity, so that another process recognizes it.
+    let isDeclared: Bool
+
+    /// Creates an identity.
+    /// - Parameter name: any text; `nil` for an identity that no other hook has.
+    init(_ name: String?) {
+        digest = CacheKey.digest(
+            name.map { "declared:\($0)" } ?? "\(UInt64.random(in: 0 ... .max)):\(UInt64.random(in: 0 ... .max))")
+        isDeclared = name != nil
+    }
+}

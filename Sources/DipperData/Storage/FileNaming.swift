@@ -1,0 +1,91 @@
+import Foundation
+
+/// The rule for the file names of entries. A file's name ends with what the rule says; before that the cache puts digits
+/// and dashes, so that no name is used twice.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+/// configuration.fileNaming = .sha256(extension: .ofURL)
+/// ```
+public struct FileNaming: Sendable {
+    let name: @Sendable (CacheKey) -> String
+
+    /// The rule that names a file after the key's SHA-256.
+    public static let sha256 = FileNaming(name: KeyDigest.sha256)
+    /// Returns the rule that names a file with the key's SHA-256, followed by a dot and an extension if there is one,
+    /// for files that other programs open. Entries that are too small for a file of their own have no file name; see
+    /// ``DataCache/file(for:)``.
+    public static func sha256(extension end: FileExtension) -> FileNaming {
+        FileNaming { key in
+            let digest = KeyDigest.sha256(key)
+            return end.text(key).map { "\(digest).\($0)" } ?? digest
+        }
+    }
+    /// The rule that names a file with the key's SHA-1.
+    public static let sha1 = FileNaming(name: KeyDigest.sha1)
+    /// The rule that names a file with the key's MD5.
+    public static let md5 = FileNaming(name: KeyDigest.md5)
+
+    /// Returns a rule of the caller's own. The key's SHA-256 replaces a name that cannot be a plain file name. Two
+    /// keys may have the same name; the cache never returns one for the other.
+    ///
+    /// ```swift
+    /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+    /// configuration.fileNaming = .custom { key in "page-\(key.digest)" }
+    /// ```
+    public static func custom(_ rule: @escaping @Sendable (CacheKey) -> String) -> FileNaming {
+        FileNaming { key in
+            let name = rule(key)
+            return KeyDigest.isPlainFileName(name) ? name : KeyDigest.sha256(key)
+        }
+    }
+}
+
+/// The extension of the file names of entries, by which other programs recognise the contents.
+///
+/// ```swift
+/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
+/// configuration.fileNaming = .sha256(extension: .fixed("json"))
+/// ```
+public struct FileExtension: Sendable {
+    /// The function that returns the extension without the dot, or `nil` for none.
+    let text: @Sendable (CacheKey) -> String?
+
+    /// The extension of the URL's path, or of a key of the caller's own, in lower case: `jpg` for
+    /// `https://host/a/Cat.JPG?size=2`. An extension that is not 1 to 8 ASCII letters and digits is not used, and
+    /// derived entries have none.
+    public static let ofURL = FileExtension { key in
+        // A picture made from another one may be in another format.
+        guard !key.isDerived else { return nil }
+        // Only the first line of a default key can contain a file name.
+        let name = lastComponent(key.string.prefix { $0 != "\n" })
+        guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return nil }
+        return plain(String(name[name.index(after: dot)...]))?.lowercased()
+    }
+
+    /// Returns a rule that gives all entries the same extension. A text that is not 1 to 8 ASCII letters and digits
+    /// means no extension.
+    public static func fixed(_ text: String) -> FileExtension {
+        let text = plain(text)
+        return FileExtension { _ in text }
+    }
+
+    /// Returns the last component of the path, without query and fragment; empty if there is no path.
+    private static func lastComponent(_ text: Substring) -> Substring {
+        var path = text.prefix { $0 != "?" && $0 != "#" }
+        if let authority = path.range(of: "://") {
+            path = path[authority.upperBound...].drop { $0 != "/" }
+        }
+        return path.lastIndex(of: "/").map { path[path.index(after: $0)...] } ?? path
+    }
+
+    private static func plain(_ text: String) -> String? {
+        let isPlain = text.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+            default: false
+            }
+        }
+        return isPlain && (1...8).contains(text.utf8.count) ? text : nil
+    }
+}

@@ -1,0 +1,126 @@
+import DipperData
+import Synchronization
+
+/// A network monitor whose state a test sets.
+///
+/// ```swift
+/// let network = ManualNetwork(isUp: false)
+/// var configuration = DataCache.Configuration()
+/// configuration.networkMonitor = network
+/// let cache = DataCache(configuration)
+/// let task = cache.getData(url)       // waits for the network
+/// network.isUp = true                 // can be fetched now
+/// ```
+public final class ManualNetwork: NetworkMonitor {
+    private struct State: Equatable {
+        var isUp: Bool
+        var unreachableHosts: Set<String> = []
+        var conditions = NetworkConditions()
+    }
+
+    private let state: ObservedState<State>
+
+    /// Creates a monitor of a network that is up or down.
+    public init(isUp: Bool = true) {
+        state = ObservedState(State(isUp: isUp))
+    }
+
+    /// Whether the network is up. When it changes, the setter calls the observers.
+    public var isUp: Bool {
+        get { state.value.isUp }
+        set { state.change { $0.isUp = newValue } }
+    }
+
+    /// Makes one host unreachable, or reachable again, while the network is up.
+    ///
+    /// ```swift
+    /// network.setReachable(false, host: "example.org")
+    /// ```
+    public func setReachable(_ isReachable: Bool, host: String) {
+        state.change { state in
+            state.unreachableHosts.remove(host)
+            if !isReachable { state.unreachableHosts.insert(host) }
+        }
+    }
+
+    public var conditions: NetworkConditions { state.value.conditions }
+
+    /// Sets the conditions of the network, and calls the observers if the conditions change.
+    ///
+    /// ```swift
+    /// network.setConditions(NetworkConditions(isConstrained: true))
+    /// ```
+    public func setConditions(_ conditions: NetworkConditions) { state.change { $0.conditions = conditions } }
+
+    public func canReach(_ host: String) -> Bool {
+        let state = state.value
+        return state.isUp && !state.unreachableHosts.contains(host)
+    }
+
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation { state.observe(onChange) }
+}
+
+/// A memory pressure monitor whose level a test sets.
+///
+/// ```swift
+/// let pressure = ManualMemoryPressure()
+/// var configuration = DataCache.Configuration()
+/// configuration.memoryPressure = pressure
+/// let cache = DataCache(configuration)
+/// try cache.addData(Data("here".utf8), for: url)
+/// pressure.level = .severe        // the memory tier is empty now
+/// ```
+public final class ManualMemoryPressure: MemoryPressureMonitor {
+    private let state: ObservedState<MemoryPressure>
+
+    /// Creates a monitor with a level, by default `normal`.
+    public init(_ level: MemoryPressure = .normal) {
+        state = ObservedState(level)
+    }
+
+    /// The memory pressure. When it changes, the setter calls the observers before it returns.
+    public var level: MemoryPressure {
+        get { state.value }
+        set { state.change { $0 = newValue } }
+    }
+
+    /// The number of observers.
+    public var observerCount: Int { state.observerCount }
+
+    public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation { state.observe(onChange) }
+}
+
+/// A state that a test sets. After each change its observers are called, before the change returns.
+private final class ObservedState<State: Equatable & Sendable>: Sendable {
+    private struct Contents {
+        var state: State
+        var observers = Observers()
+    }
+
+    private let contents: Mutex<Contents>
+
+    init(_ state: State) {
+        contents = Mutex(Contents(state: state))
+    }
+
+    var value: State { contents.withLock { $0.state } }
+
+    var observerCount: Int { contents.withLock { $0.observers.count } }
+
+    func change(_ body: (inout State) -> Void) {
+        let observers = contents.withLock { contents -> [Observers.Callback] in
+            let old = contents.state
+            body(&contents.state)
+            return contents.state == old ? [] : contents.observers.all
+        }
+        for observer in observers { observer() }
+    }
+
+    func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
+        let number = contents.withLock { $0.observers.add(onChange) }
+        return ChangeObservation { [weak self] in
+            let observer = self?.contents.withLock { $0.observers.remove(number) }
+            _ = consume observer
+        }
+    }
+}
