@@ -44,11 +44,14 @@ extension DataCache {
         /// The number of bytes that may wait to be written to disk before prefetching pauses. At twice this number no
         /// fetch is started.
         public var stagingLimit = 8 << 20
-        /// The largest total size of the partial bodies on disk, in bytes, in addition to ``diskLimit``; zero keeps
-        /// none.
+        /// The largest total size of the partial bodies that are kept, in bytes, in addition to ``diskLimit``; zero
+        /// keeps none.
         ///
         /// A partial body is what an interrupted transfer has received. It is kept for a week, so that a later transfer
-        /// can resume.
+        /// can resume. Those that were kept first leave first.
+        ///
+        /// A cache without a folder keeps them in memory, in addition to ``memoryLimit``: at most 32 MiB, at most a
+        /// quarter of ``inFlightLimit``, and none while memory is short.
         public var partialLimit = 128 << 20
         /// The name of the time since the machine was started. When it has changed, the disk tier compares its files
         /// with its index: what was not flushed before may be lost.
@@ -253,6 +256,19 @@ extension TierStack {
             configuration.tiers,
             Options(timeLimit: configuration.tierTimeLimit, format: RecordFormat(codec: configuration.recordCodec)),
             history: history, time: time, now: configuration.now, logger: configuration.logger.category("cache"))
+    }
+}
+
+extension MemoryTier where Value == StoredData {
+    /// Creates the tier for the partial bodies of a cache without a folder.
+    convenience init(
+        partialsOf configuration: DataCache.Configuration, _ history: StoreHistory, _ expiries: ExpiryWatch
+    ) {
+        // The share of the budget for bodies is that of fetches which are parked.
+        let limit = min(32 << 20, configuration.inFlightLimit / 4, configuration.partialLimit)
+        self.init(
+            limits: .init(cost: limit, largestShare: 1), order: .leastRecentlyUsed, history: history,
+            now: configuration.now, expiries: expiries, onCleaned: nil)
     }
 }
 

@@ -250,6 +250,7 @@ extension DataCache {
     /// ```
     public func removeExpired() {
         store.memory.removeExpired()
+        store.partials?.removeExpired()
         values.load()?.memory.removeExpired(storedBefore: -.infinity)
         store.disk?.removeExpiredLater()
     }
@@ -282,9 +283,10 @@ extension DataCache {
         values.load()?.removeAll()
     }
 
-    /// Removes all entries from memory. The disk keeps its entries.
+    /// Removes all entries from memory, and the partial bodies of interrupted transfers that are kept there. The disk keeps
+    /// its entries.
     public func clearMemory() {
-        store.memory.removeAll()
+        store.clearMemory()
         values.load()?.removeAll()
     }
 
@@ -334,7 +336,7 @@ extension DataCache {
     // MARK: Sizes
 
     /// The size of all entries in memory, in bytes: their data, keys and header fields, and an estimate of what
-    /// surrounds them.
+    /// surrounds them. Partial bodies do not count; see ``Configuration/partialLimit``.
     public var memorySize: Int { store.memory.totalCost }
     /// The number of entries in memory.
     public var memoryCount: Int { store.memory.entryCount }

@@ -71,8 +71,8 @@ public final class DataCache: Sendable {
                 limits: .init(cost: configuration.memoryLimit, count: configuration.memoryCountLimit),
                 order: configuration.evictionOrder, history: history, now: configuration.now,
                 expiries: expiries, onCleaned: events.cleaned),
-            disk: disk, tiers: TierStack(configuration, history, time), history: history,
-            expiries: expiries,
+            disk: disk, partials: disk == nil ? MemoryTier(partialsOf: configuration, history, expiries) : nil,
+            tiers: TierStack(configuration, history, time), history: history, expiries: expiries,
             defaults: StoreDefaults(configuration), now: configuration.now)
         let loop = EventLoop(name: JoinableThread.name(configuration.name, "loop"))
         engine = Engine(
@@ -88,7 +88,7 @@ public final class DataCache: Sendable {
         relay.connect(engine)
         expiries.tell()
         pressure = PressureRelay(configuration.memoryPressure, on: loop, onChange: events.pressed)
-        followsPressure = pressure.follow { [weak memory = store.memory] in memory?.setPressure($0) }
+        followsPressure = pressure.follow { [weak store = store] in store?.setPressure($0) }
     }
 
     deinit {

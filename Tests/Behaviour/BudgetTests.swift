@@ -76,7 +76,7 @@ struct BudgetTests {
         try await expect(0, of: 1_000, in: test)
     }
 
-    @Test("Calls that wait keep a quarter of the budget at most; further ones begin anew without a disk")
+    @Test("Calls that wait keep a quarter of the budget at most; further ones begin anew if nothing else keeps them")
     func parked() async throws {
         let test = TestCache { $0.inFlightLimit = 1_000 }
         let names = (0..<10).map { "\($0)" }
@@ -141,7 +141,7 @@ struct BudgetTests {
     }
 
     @Test(
-        "A beginning for which there was no room is continued from disk, and fetched anew without a disk",
+        "A beginning for which there was no room is continued from disk, and fetched anew if it is kept nowhere",
         arguments: [true, false])
     func leftOnDisk(hasDisk: Bool) async throws {
         let test = TestCache(folder: hasDisk ? TemporaryFolder() : nil) {

@@ -4,9 +4,9 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Beginnings of bodies on disk are bounded", .timeLimit(.minutes(2)))
+@Suite("Beginnings of bodies that are kept are bounded", .timeLimit(.minutes(2)))
 struct ResumeLimitTests {
-    private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "10000"]
+    private let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "100000000"]
 
     /// Begins to fetch each URL and gives it up after some bytes.
     private func begin(_ names: [String], _ bytes: Int, _ test: TestCache) async throws {
@@ -17,10 +17,12 @@ struct ResumeLimitTests {
             task.cancel()
             #expect(await task.error == .cancelled)
             await test.cache.idle()
+            // The cache has heard of the end of the transfer.
+            _ = test.cache.queueCounts
         }
     }
 
-    /// Returns the URLs whose next call goes on where the one before stopped, in a cache that is opened anew.
+    /// Returns the URLs whose next call goes on where the one before stopped.
     private func continued(_ names: [String], _ test: TestCache) async throws -> [String] {
         var found: [String] = []
         for name in names {
@@ -35,20 +37,20 @@ struct ResumeLimitTests {
 
     @Test(
         "the oldest go when there are more than the limit allows; a larger one than the limit is not kept",
-        arguments: [(10_000, ["c", "d"]), (0, [])] as [(Int, [String])])
-    func size(limit: Int, kept: [String]) async throws {
-        let (folder, names) = (TemporaryFolder(), ["a", "b", "c", "d"])
-        var test = TestCache(folder: folder) { $0.partialLimit = limit }
+        arguments: [(10_000, ["c", "d"]), (0, [])] as [(Int, [String])], [true, false])
+    func size(limit: (bytes: Int, kept: [String]), hasFolder: Bool) async throws {
+        let (folder, names) = (hasFolder ? TemporaryFolder() : nil, ["a", "b", "c", "d"])
+        var test = TestCache(folder: folder) { $0.partialLimit = limit.bytes }
         try await begin(names, 4_000, test)
-        try await begin(["large"], 10_000, test)
-        test = await test.reopened(folder)
-        #expect(try await continued(names + ["large"], test) == kept)
+        try await begin(["large"], 12_000, test)
+        if let folder { test = await test.reopened(folder) }
+        #expect(try await continued(names + ["large"], test) == limit.kept)
         await test.cache.shutdown()
     }
 
-    @Test("those older than a week go with the expired entries")
-    func age() async throws {
-        let folder = TemporaryFolder()
+    @Test("those older than a week go with the expired entries", arguments: [true, false])
+    func age(hasFolder: Bool) async throws {
+        let folder = hasFolder ? TemporaryFolder() : nil
         var test = TestCache(folder: folder)
         try await begin(["old"], 4_000, test)
         test.date.advance(by: 6 * 86_400)
@@ -57,8 +59,62 @@ struct ResumeLimitTests {
         await test.cache.synchronize()
         test.date.advance(by: 2 * 86_400)
         test.cache.removeExpired()
-        test = await test.reopened(folder)
+        if let folder { test = await test.reopened(folder) }
         #expect(try await continued(["old", "new"], test) == ["new"])
         await test.cache.shutdown()
+    }
+
+    // MARK: Without a folder
+
+    @Test(
+        "memory holds 32 MiB of them, and no more than a quarter of what bodies may hold",
+        arguments: [(1 << 30, 12 << 20), (40_000, 4_000)])
+    func inMemory(budget: Int, size: Int) async throws {
+        let test = TestCache { $0.inFlightLimit = budget }
+        try await begin(["a", "b", "c"], size, test)
+        #expect(try await continued(["a", "b", "c"], test) == ["b", "c"])
+    }
+
+    @Test("the one that was kept last stays; looking at one does not count")
+    func order() async throws {
+        let test = TestCache { $0.partialLimit = 10_000 }
+        try await begin(["a", "b", "a"], 4_000, test)
+        #expect(try await continued(["b"], test) == ["b"])
+        try await begin(["c"], 4_000, test)
+        #expect(try await continued(["a", "b", "c"], test) == ["a", "c"])
+    }
+
+    @Test(
+        "all go when memory gets short, and none is kept until it no longer is",
+        arguments: [MemoryPressure.moderate, .severe])
+    func pressure(level: MemoryPressure) async throws {
+        let pressure = ManualMemoryPressure()
+        let test = TestCache { $0.memoryPressure = pressure }
+        try await begin(["a"], 4_000, test)
+        pressure.level = level
+        try await begin(["b"], 4_000, test)
+        pressure.level = .normal
+        try await begin(["c"], 4_000, test)
+        #expect(try await continued(["a", "b", "c"], test) == ["c"])
+        await test.cache.shutdown()
+    }
+
+    @Test("one that a waiting call has no room for is there for its next attempt")
+    func waiting() async throws {
+        let test = TestCache { $0.inFlightLimit = 40_000 }
+        let part = TransferResponse(headers: fields, body: Data(count: 6_000))
+        for name in ["a", "b"] {
+            let task = test.cache.getData(DataRequest(url(name)).with(\.retryPolicy, .fixed(.seconds(3_600))))
+            try await test.transport.nextTransfer().interrupt(with: part)
+            try await task.waitForFailures()
+        }
+        for name in ["a", "b"] {
+            // An urgent call ends the wait.
+            test.cache.getData(url(name))
+            let transfer = try await test.transport.nextTransfer()
+            #expect(transfer.request.headers["Range"] == "bytes=6000-")
+            transfer.fail(with: .rejected)
+        }
+        await test.cache.idle()
     }
 }

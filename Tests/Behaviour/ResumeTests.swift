@@ -226,20 +226,31 @@ struct ResumeTests {
 
     // MARK: From call to call
 
-    /// Returns the range that the next call for a URL asks for.
-    private func range(_ test: TestCache, _ target: URL) async throws -> String? {
+    /// Returns the fields of the request that the next call for a URL makes.
+    private func next(_ test: TestCache, _ target: URL) async throws -> HTTPHeaders {
         let task = test.cache.getData(DataRequest(target).with(\.cachePolicy, .useCache))
         let transfer = try await test.transport.nextTransfer()
         task.cancel()
         await test.cache.idle()
-        return transfer.request.headers["Range"]
+        return transfer.request.headers
+    }
+
+    /// Begins to fetch a URL, and cancels the call after a part of the answer.
+    private func leave(_ part: TransferResponse, _ test: TestCache, _ target: URL) async throws {
+        let task = test.cache.getData(target)
+        try await test.transport.nextTransfer().hold(part)
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        await test.cache.idle()
+        // The cache has heard of the end of the transfer.
+        _ = test.cache.queueCounts
     }
 
     @Test(
         "a call after a cancel, a shutdown, or both goes on from the bytes that are here",
-        arguments: [(true, false), (true, true), (false, true)])
-    func afterCancel(cancels: Bool, reopens: Bool) async throws {
-        let folder = TemporaryFolder()
+        arguments: [(true, true, false), (true, true, true), (true, false, true), (false, true, false)])
+    func afterCancel(hasFolder: Bool, cancels: Bool, reopens: Bool) async throws {
+        let folder = hasFolder ? TemporaryFolder() : nil
         var test = open(folder)
         let first = test.cache.getData(a)
         try await test.transport.nextTransfer().hold(beginning(30))
@@ -247,34 +258,83 @@ struct ResumeTests {
             first.cancel()
             await test.cache.idle()
         }
-        if reopens { test = await test.reopened(folder) }
+        if reopens, let folder { test = await test.reopened(folder) }
         #expect(await first.error == .cancelled)
         test.transport.script(a, [.response(part(30..<100))])
         let task = reopens ? test.cache.slowGetData(a) : test.cache.getData(a)
         #expect(try await task.value == whole)
         #expect(test.requests(a).last?["Range"] == "bytes=30-")
-        test = await test.reopened(folder)
-        #expect(try await test.cache.getData(a).response.source == .disk)
-        test.cache.removeData(for: a)
+        if let folder { test = await test.reopened(folder) }
+        #expect(try await test.cache.getData(a).response.source == (hasFolder ? .disk : .memory))
+        // A trim takes entries alone.
+        if hasFolder { test.cache.removeData(for: a) } else { test.cache.trimMemory(to: 0) }
         test.transport.script(a, [])
-        #expect(try await range(test, a) == nil, "what is complete leaves no beginning behind")
+        #expect(try await next(test, a)["Range"] == nil, "what is complete leaves no beginning behind")
         await test.cache.shutdown()
     }
 
-    enum Removal: String, CaseIterable { case remove, memoryOnly, noStore }
+    @Test("a later call continues by the validators of the answer that was broken off", arguments: [true, false])
+    func validators(hasFolder: Bool) async throws {
+        let test = open(hasFolder ? TemporaryFolder() : nil)
+        let modified = (test.date.now - 60).httpText
+        for (name, validators, condition) in [
+            ("tag", ["ETag": "\"v\""], "\"v\""),
+            ("date", ["Last-Modified": modified, "Date": test.date.now.httpText], modified),
+            ("weak", ["ETag": "W/\"v\""], nil), ("coded", ["ETag": "\"v\"", "Content-Encoding": "gzip"], nil),
+        ] as [(String, HTTPHeaders, String?)] {
+            try await leave(beginning(30, validators.adding("Content-Length", "100")), test, url(name))
+            let headers = try await next(test, url(name))
+            #expect(headers["If-Range"] == condition && headers["Range"] == condition.map { _ in "bytes=30-" })
+        }
+        await test.cache.shutdown()
+    }
 
-    @Test("beginnings go with their entry, and nothing is kept where nothing may be", arguments: Removal.allCases)
-    func removal(removal: Removal) async throws {
-        let folder = TemporaryFolder()
+    @Test(
+        "a later call takes no beginning of another version, whether the server sends the whole or a part of it",
+        arguments: [true, false], [true, false])
+    func changed(hasFolder: Bool, sendsPart: Bool) async throws {
+        let test = open(hasFolder ? TemporaryFolder() : nil)
+        try await leave(beginning(30), test, a)
+        let headers: HTTPHeaders = ["ETag": "\"w\"", "Content-Length": "100"]
+        let new = ScriptedTransport.Step.response(TransferResponse(headers: headers, body: other))
+        test.transport.script(a, sendsPart ? [.response(part(30..<100, tag: "\"w\"")), new] : [new])
+        #expect(try await test.cache.getData(a).value == other)
+        let requests = test.requests(a).map { $0["If-Range"] }
+        #expect(requests == (sendsPart ? [nil, "\"v\"", nil] : [nil, "\"v\""]))
+        await test.cache.shutdown()
+    }
+
+    enum Removal: String, CaseIterable {
+        case remove, clear, flush, fromMemory, clearMemory, memoryOnly, noStore
+
+        func leaves(hasFolder: Bool) -> Bool {
+            switch self {
+            case .remove, .clear, .flush, .noStore: false
+            case .fromMemory, .clearMemory: hasFolder
+            case .memoryOnly: !hasFolder
+            }
+        }
+    }
+
+    @Test(
+        "beginnings go with their entry, and nothing is kept where nothing may be",
+        arguments: Removal.allCases, [true, false])
+    func removal(removal: Removal, hasFolder: Bool) async throws {
+        let folder = hasFolder ? TemporaryFolder() : nil
         var test = open(folder) { if removal == .memoryOnly { $0.cachePolicy = .memoryOnly } }
-        let first = test.cache.getData(a)
-        let headers = removal == .noStore ? fields.adding("Cache-Control", "no-store") : fields
-        try await test.transport.nextTransfer().hold(beginning(30, headers))
-        first.cancel()
-        await test.cache.idle()
-        if removal == .remove { test.cache.removeData(for: a) }
-        test = await test.reopened(folder)
-        #expect(try await range(test, a) == nil)
+        try await leave(
+            beginning(30, removal == .noStore ? fields.adding("Cache-Control", "no-store") : fields), test, a)
+        test.date.advance(by: 10)
+        switch removal {
+        case .remove: test.cache.removeData(for: a)
+        case .clear: test.cache.clear()
+        case .flush: test.cache.flush(olderThan: .seconds(5))
+        case .fromMemory: test.cache.removeData(for: a, from: .memory)
+        case .clearMemory: test.cache.clearMemory()
+        case .memoryOnly, .noStore: break
+        }
+        if let folder { test = await test.reopened(folder) }
+        #expect(try await next(test, a)["Range"] == (removal.leaves(hasFolder: hasFolder) ? "bytes=30-" : nil))
         await test.cache.shutdown()
     }
 }

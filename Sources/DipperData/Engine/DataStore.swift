@@ -6,6 +6,8 @@ import Synchronization
 final class DataStore: Sendable {
     let memory: MemoryTier<StoredData>
     let disk: DiskTier?
+    /// The partial bodies of a cache without a disk tier; `nil` if there is one, which keeps them.
+    let partials: MemoryTier<StoredData>?
     let tiers: TierStack?
     let history: StoreHistory
     let expiries: ExpiryWatch
@@ -18,12 +20,13 @@ final class DataStore: Sendable {
     let listener = AtomicLazyReference<StoreListener>()
 
     init(
-        memory: MemoryTier<StoredData>, disk: DiskTier?, tiers: TierStack? = nil, history: StoreHistory,
-        expiries: ExpiryWatch,
+        memory: MemoryTier<StoredData>, disk: DiskTier?, partials: MemoryTier<StoredData>?, tiers: TierStack? = nil,
+        history: StoreHistory, expiries: ExpiryWatch,
         defaults: StoreDefaults, now: @escaping @Sendable () -> Date
     ) {
         self.memory = memory
         self.disk = disk
+        self.partials = partials
         self.tiers = tiers
         self.history = history
         self.expiries = expiries
@@ -51,7 +54,7 @@ final class DataStore: Sendable {
 
     /// Looks up a call in memory and on disk, on a reader's thread, and then in the tiers below: the entry, or the
     /// variant of it that the call's fields choose. If there is neither, the partial body that an earlier attempt has
-    /// left is read.
+    /// left on disk is read.
     /// - Parameter answer: called with the result and a closure. Until the closure is called, nothing is read in place
     ///   of this look-up, so that no more is read than callers take.
     /// - Returns: the look-up; `nil` if it has been answered from memory alone.
@@ -251,7 +254,7 @@ final class DataStore: Sendable {
         }
         if place != key {
             history.supersede(key)
-            disk?.dropPartial(of: key)
+            dropPartial(of: key)
         }
         if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
         let kept = StoredData(
@@ -296,6 +299,7 @@ final class DataStore: Sendable {
         let now = now()
         history.store(at: now.timeIntervalSince1970)
         history.supersede(key)
+        partials?.remove(key)
         // The disk comes first: entries that are read from it go to memory, and must not be the version before.
         if onDisk, let disk {
             let lifetime = diskLifetime(call, stored: stored ?? now)
@@ -364,6 +368,32 @@ final class DataStore: Sendable {
         call?.request.memoryExpiration ?? defaults.memoryExpiration
     }
 
+    // MARK: Partial bodies
+
+    /// Keeps a partial body for later fetches: on disk, or in memory if there is no disk tier.
+    /// - Parameter claim: the right to keep it. Interrupted work may end after the entry was removed, or after a
+    ///   complete entry was kept.
+    func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
+        disk?.keepPartial(partial, for: key, claim: claim)
+        guard let partials else { return }
+        let record = EntryRecord(partial.unpooled, for: key, now: now())
+        partials.insert(
+            record.value, for: key, cost: record.value.cost(for: key), lifetime: record.lifetime,
+            permit: Permit(record.value.info, claim, isLatest: true))
+    }
+
+    /// Returns the partial body of a key in a cache without a disk tier, if it can still be continued.
+    func partialInMemory(of key: CacheKey) -> PartialBody? {
+        // Reading it does not count as a use: the one that was kept first leaves first.
+        partials?.peek(key) { copy $0 }.flatMap { PartialBody($0) }
+    }
+
+    /// Drops the partial body of a key, wherever it is kept.
+    func dropPartial(of key: CacheKey) {
+        disk?.dropPartial(of: key)
+        partials?.remove(key)
+    }
+
     // MARK: Removing
 
     func remove(_ key: CacheKey, from tiers: CacheTiers = .all) {
@@ -375,6 +405,7 @@ final class DataStore: Sendable {
         }
         if tiers.contains(.memory) {
             memory.remove(key)
+            partials?.remove(key)
             listener.load()?.replaced(key)
         }
         if tiers.contains(.shared) { self.tiers?.remove(key) }
@@ -390,8 +421,13 @@ final class DataStore: Sendable {
     func clear() {
         history.clear()
         disk?.clear()
-        memory.removeAll()
+        clearMemory()
         tiers?.hideAll()
+    }
+
+    func clearMemory() {
+        memory.removeAll()
+        partials?.removeAll()
     }
 
     func clearDisk() {
@@ -404,6 +440,13 @@ final class DataStore: Sendable {
         history.flush(storedBefore: limit)
         disk?.remove(storedBefore: limit)
         memory.removeExpired(storedBefore: limit)
+        partials?.removeExpired(storedBefore: limit)
+    }
+
+    func setPressure(_ pressure: MemoryPressure) {
+        memory.setPressure(pressure)
+        // A partial body only shortens a later transfer, so the entries come first.
+        partials?.setPressure(pressure == .normal ? .normal : .severe)
     }
 
     /// Returns when all changes that were asked for before have been carried out, apart from those that wait for a tier

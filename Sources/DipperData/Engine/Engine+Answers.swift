@@ -113,7 +113,7 @@ extension Engine {
         metrics: TransferMetrics, _ verdicts: Verdicts, isNewsToDisk: Bool = true, isComplete: Bool = false
     ) {
         fetch.sources.follow(call)
-        if isComplete, fetch.findings.complete() { store.disk?.dropPartial(of: fetch.key) }
+        if isComplete, fetch.findings.complete() { store.dropPartial(of: fetch.key) }
         fetch.run = nil
         events.answered(fetch, source)
         let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)

@@ -67,7 +67,15 @@ extension Engine {
     private func beginAttempt(_ fetch: Fetch) {
         // Without a way to the host no attempt is made, and none is counted.
         guard canReach(fetch) else { return failed(fetch, .unreachable) }
-        guard fetch.findings.isLeftOnDisk, fetch.findings.partial == nil else { return confirm(fetch) }
+        let findings = fetch.findings
+        // Memory is asked here; on disk, the look-up has read what there was.
+        let isUnread =
+            store.disk == nil && findings.attempts == 0 && findings.found == nil && !fetch.demand.insistsOnNetwork
+        guard findings.partial == nil, findings.isPartialLeft || isUnread else { return confirm(fetch) }
+        if store.disk == nil {
+            if let count = findings.readBack(store.partialInMemory(of: fetch.key)) { hold(count, for: fetch) }
+            return confirm(fetch)
+        }
         let number = wait(for: fetch)
         let place = Workers.Place(fetch.queue, fetch.sources.lead.request.priority)
         let isRead = store.readPartial(of: fetch.key, place) { partial in
@@ -329,10 +337,11 @@ extension Engine {
         // A beginning is not stored if the whole answer must not be (RFC 9111, section 5.2.2.5).
         let isKeepable =
             partial.map { store.mayKeep(EntryInfo(url: $0.url, headers: $0.headers, stored: 0), lead) } == true
-            && run.attempt.chain.mayStore(ignoresServer: lead.freshness.ignoresServer) && fetch.demand.keepsOnDisk
-        fetch.findings.interrupted(partial, keepsOnDisk: isKeepable)
+            && run.attempt.chain.mayStore(ignoresServer: lead.freshness.ignoresServer)
+            && (store.disk == nil ? fetch.demand.keepsInMemory : fetch.demand.keepsOnDisk)
+        fetch.findings.interrupted(partial, isKept: isKeepable)
         if isKeepable, let partial, let claim = fetch.findings.claim {
-            store.disk?.keepPartial(partial, for: fetch.key, claim: claim)
+            store.keepPartial(partial, for: fetch.key, claim: claim)
         }
     }
 }

@@ -9,9 +9,10 @@ final class Findings {
     private(set) var partial: PartialBody?
     /// The right to keep what is fetched, claimed at the first look-up or attempt.
     private(set) var claim: Claim?
-    private var hasPartialOnDisk = false
-    /// Whether the partial body is on disk only, because there was no room for it in memory while the fetch was parked.
-    private(set) var isLeftOnDisk = false
+    /// Whether later fetches can continue it as well: it is on disk, or among the partial bodies in memory.
+    private var isPartialKept = false
+    /// Whether the partial body is kept there only, because there was no room for it here while the fetch was parked.
+    private(set) var isPartialLeft = false
     /// The bytes of ``partial`` that count towards the budget of parked fetches.
     private(set) var parked = 0
     /// The length in bytes of the longest partial body for which there was no room.
@@ -43,8 +44,8 @@ final class Findings {
         self.found = found
         if let partial, self.partial == nil, !isAttempting {
             self.partial = partial
-            hasPartialOnDisk = true
-            isLeftOnDisk = false
+            isPartialKept = true
+            isPartialLeft = false
         }
         // An attempt has a claim of its own, which may be later than a removal of what has been found.
         if claim == nil || fresh.isRevoked { claim = fresh }
@@ -57,7 +58,7 @@ final class Findings {
     func forgetOutdated() {
         guard claim?.isOutdated == true else { return }
         (found, partial, claim) = (nil, nil, nil)
-        isLeftOnDisk = false
+        isPartialLeft = false
     }
 
     // MARK: Attempts
@@ -70,26 +71,27 @@ final class Findings {
         if isRevoked || found.map({ !history.admits($0.value.info) }) == true { found = nil }
         if isRevoked {
             partial = nil
-            isLeftOnDisk = false
+            isPartialLeft = false
         }
         // A whole entry has been kept since, so nothing older will be part of what is fetched now.
         if isRevoked ? !isFirst : claim?.allowsPartial != true { claim = fresh() }
     }
 
     /// Takes the beginning that an attempt has left.
-    func interrupted(_ partial: PartialBody?, keepsOnDisk: Bool) {
-        if keepsOnDisk { hasPartialOnDisk = true }
+    /// - Parameter isKept: whether later fetches can continue it as well.
+    func interrupted(_ partial: PartialBody?, isKept: Bool) {
+        if isKept { isPartialKept = true }
         self.partial = partial
     }
 
     /// Drops the partial body because the whole has been fetched.
-    /// - Returns: whether it was on disk as well.
+    /// - Returns: whether it was kept for later fetches as well.
     func complete() -> Bool {
         partial = nil
-        return exchange(&hasPartialOnDisk, with: false)
+        return exchange(&isPartialKept, with: false)
     }
 
-    /// Drops the partial body because it is of another source. What is on disk stays.
+    /// Drops the partial body because it is of another source. What is kept for later fetches stays.
     func dropPartial() { partial = nil }
 
     /// Drops what the last answer was about, because the fetch begins anew for another call.
@@ -97,13 +99,13 @@ final class Findings {
 
     // MARK: Parking
 
-    /// Parks the partial body in memory, if there is room. Otherwise the next attempt reads it from disk, if it is
-    /// there, or begins anew.
+    /// Parks the partial body in memory, if there is room. Otherwise the next attempt reads what is kept for later
+    /// fetches, or begins anew.
     /// - Parameter held: the bytes that were counted for the transfer.
     func park(insteadOf held: Int, in bodies: inout BodyBudget) {
         let count = parked > 0 ? 0 : partial?.bytes.count ?? 0
         if bodies.park(count, insteadOf: held) { return parked += count }
-        isLeftOnDisk = hasPartialOnDisk
+        isPartialLeft = isPartialKept
         longestDropped = max(longestDropped, count)
         partial = nil
     }
@@ -112,13 +114,14 @@ final class Findings {
     /// - Returns: the number of bytes.
     func unpark() -> Int { exchange(&parked, with: 0) }
 
-    /// Takes the partial body that ``park(insteadOf:in:)`` has left to the disk, unless there is one by now.
-    /// - Parameter partial: the body that has been read; `nil` if it is gone.
+    /// Takes the partial body that is kept for later fetches, unless there is one by now.
+    /// - Parameter partial: the body that has been read; `nil` if there is none.
     /// - Returns: the number of bytes that the fetch holds from now on.
     func readBack(_ partial: PartialBody?) -> Int? {
-        isLeftOnDisk = false
+        isPartialLeft = false
         guard self.partial == nil, let partial else { return nil }
         self.partial = partial
+        isPartialKept = true
         return partial.bytes.count
     }
 }

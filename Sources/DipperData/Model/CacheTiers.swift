@@ -10,7 +10,7 @@ public struct CacheTiers: OptionSet, Sendable, Hashable {
         self.rawValue = rawValue
     }
 
-    /// The memory tier.
+    /// The memory tier, in a cache without a folder including the partial bodies of interrupted transfers.
     public static let memory = CacheTiers(rawValue: 1)
     /// The disk tier, including the partial bodies of interrupted transfers.
     public static let disk = CacheTiers(rawValue: 2)

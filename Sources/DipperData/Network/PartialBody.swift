@@ -74,6 +74,13 @@ struct PartialBody: Sendable {
         return PartialBody(bytes: joined(with: response.body), headers: headers, url: url, validator: validator)
     }
 
+    /// The partial body with a copy of its bytes, if these lie in a chunk of pages among other bodies: what is kept for
+    /// long may keep the rest of the chunk from the system.
+    var unpooled: PartialBody {
+        guard bytes.count <= PageChunks.largest else { return self }
+        return PartialBody(bytes: bytes.withUnsafeBytes { Data($0) }, headers: headers, url: url, validator: validator)
+    }
+
     /// Returns the joined bytes in a ``ByteBuffer``, whose memory returns to the system when it is freed.
     private func joined(with rest: Data) -> Data {
         var whole = ByteBuffer()

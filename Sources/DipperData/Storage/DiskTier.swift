@@ -305,8 +305,6 @@ final class DiskTier: Sendable {
 
     // MARK: Partial bodies
 
-    /// The longest that a partial body is kept, in days.
-    private static let partialLife = 7
     /// The largest number of partial bodies, however small they are.
     static let mostPartials = 1_024
 
@@ -315,11 +313,7 @@ final class DiskTier: Sendable {
     ///   complete entry was kept.
     func keepPartial(_ partial: PartialBody, for key: CacheKey, claim: Claim) {
         guard partial.bytes.count <= options.partialLimit else { return dropPartial(of: key) }
-        let info = EntryInfo(
-            url: partial.url, headers: Storing.fields(of: partial.headers), stored: now().timeIntervalSince1970)
-        let record = EntryRecord(
-            key: key, value: StoredData(data: partial.bytes, info: info),
-            lifetime: Lifetime(.days(Self.partialLife), extendedBy: .unchanged, now: now()))
+        let record = EntryRecord(partial, for: key, now: now())
         stage(.write(record), for: .init(key: key, table: .partial), ifAllowed: { claim.allowsPartial })
     }
 
@@ -335,8 +329,7 @@ final class DiskTier: Sendable {
             if let record, record.value.info.stored < goneBefore { return nil }
         }
         guard let record, !record.lifetime.isExpired(at: now().timeIntervalSince1970) else { return nil }
-        return PartialBody(
-            TransferResponse(headers: record.value.info.headers, body: record.value.data), of: record.value.info.url)
+        return PartialBody(record.value)
     }
 
     // MARK: Shutdown

@@ -187,6 +187,25 @@ struct EntryRecord {
     }
 }
 
+extension EntryRecord {
+    /// The longest that a partial body is kept, in days.
+    private static let partialLife = 7
+
+    /// Creates the record of a partial body.
+    init(_ partial: PartialBody, for key: CacheKey, now: Date) {
+        let info = EntryInfo(
+            url: partial.url, headers: Storing.fields(of: partial.headers), stored: now.timeIntervalSince1970)
+        self.init(
+            key: key, value: StoredData(data: partial.bytes, info: info),
+            lifetime: Lifetime(.days(Self.partialLife), extendedBy: .unchanged, now: now))
+    }
+}
+
+extension PartialBody {
+    /// Creates the partial body that was kept as an entry; `nil` if it cannot be continued safely.
+    init?(_ kept: StoredData) {
+        self.init(TransferResponse(headers: kept.info.headers, body: kept.data), of: kept.info.url)
+
 /// The metadata of a record that a codec has encoded: the codec that is needed (UInt64), and the key, in clear.
 struct RecordLabel {
     /// The number of the codec.

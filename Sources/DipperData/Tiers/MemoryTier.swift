@@ -13,7 +13,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         /// The largest number of entries; `nil` for no limit.
         var count: Int?
         /// The divisor of `cost` that gives the largest cost of a single entry.
-        static var largestShare: Int { 10 }
+        var largestShare = 10
 
         /// Returns the limits that apply under memory pressure. They are derived from the configured limits each time,
         /// so that changes of the pressure do not add up.
@@ -99,7 +99,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     /// Keeps a value in place of the one its key had.
     ///
-    /// A value is not kept if it costs more than a tenth of the configured limit or more than the present limit, if it
+    /// A value is not kept if it costs more than its share of the configured limit or more than the present limit, if it
     /// has expired, or while memory pressure is severe. The old value is then removed as well, unless `changes` is
     /// given.
     /// - Parameters:
@@ -117,7 +117,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         let isAllowed = { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true }
         // The share is one of the configured limit, so that the size of a value worth keeping does not depend on memory
         // pressure.
-        guard entryCost <= min(bounds.given.cost / Limits.largestShare, bounds.present.cost),
+        guard entryCost <= min(bounds.given.cost / bounds.given.largestShare, bounds.present.cost),
             bounds.pressure < .severe, !lifetime.isExpired(at: now)
         else {
             // mutant MemoryTier: `hanges == nil, ` => `hanges != nil, `
