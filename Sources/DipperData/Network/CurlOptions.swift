@@ -34,6 +34,8 @@ enum CurlOptions {
         set(CURLOPT_PROXY_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_USERAGENT, configuration.userAgent.isHeaderValue ? configuration.userAgent : nil)
         set(CURLOPT_CAINFO, configuration.caBundle)
+        // Otherwise the folder of the system's certificates counts beside the bundle, if libcurl was built with one.
+        if configuration.caBundle != nil { check(dipper_curl_set_string(handle, CURLOPT_CAPATH, nil)) }
         set(CURLOPT_PINNEDPUBLICKEY, pins(configuration.pinnedPublicKeys))
         // ProxySettings decides which requests use a proxy; libcurl must not apply the environment's exceptions again.
         set(CURLOPT_NOPROXY, "")
