@@ -177,16 +177,13 @@ extension DataCache {
         ///
         /// ```swift
         /// configuration.answerTLSChallenge = { origin in
-        ///     switch origin.host() {
-        ///     case "nas.local": TLSAnswer(authorities: ownAuthority)
-        ///     case "api.example.org": TLSAnswer(clientCertificate: certificate, clientKey: key)
-        ///     default: nil
-        ///     }
+        ///     origin.host() == "nas.local" ? TLSAnswer(authorities: house) : nil
         /// }
         /// ```
         public var answerTLSChallenge: (@Sendable (_ origin: URL) async throws -> TLSAnswer?)?
         /// The credentials for the HTTP proxy; `nil` for the user and the password in the URL of the proxy, if it has
-        /// any. They are sent to the proxy only, and are no part of any key.
+        /// any. They are sent to the proxy only, and are no part of any key. A 407 that they do not answer ends the
+        /// call.
         ///
         /// ```swift
         /// configuration.network.proxy = "http://proxy:3128"
