@@ -12,6 +12,10 @@ static inline CURLcode dipper_curl_set_long(CURL *h, CURLoption o, long v) { ret
 static inline CURLcode dipper_curl_set_off(CURL *h, CURLoption o, curl_off_t v) { return curl_easy_setopt(h, o, v); }
 static inline CURLcode dipper_curl_set_string(CURL *h, CURLoption o, const char *v) { return curl_easy_setopt(h, o, v); }
 static inline CURLcode dipper_curl_set_pointer(CURL *h, CURLoption o, void *v) { return curl_easy_setopt(h, o, v); }
+static inline CURLcode dipper_curl_set_blob(CURL *h, CURLoption o, const void *data, size_t length) {
+    struct curl_blob blob = {(void *)data, length, CURL_BLOB_COPY};
+    return curl_easy_setopt(h, o, &blob);
+}
 static inline CURLcode dipper_curl_set_list(CURL *h, CURLoption o, struct curl_slist *v) { return curl_easy_setopt(h, o, v); }
 static inline CURLcode dipper_curl_set_data_fn(CURL *h, CURLoption o, dipper_curl_data_fn v) { return curl_easy_setopt(h, o, v); }
 static inline CURLcode dipper_curl_set_open_fn(CURL *h, curl_opensocket_callback v) { return curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, v); }

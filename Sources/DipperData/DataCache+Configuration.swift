@@ -169,6 +169,30 @@ extension DataCache {
         public var readsFileURLs = true
         /// The limits and options of the transport built on libcurl; without effect if ``transport`` is set.
         public var network = CurlConfiguration()
+        /// A closure that decides about the TLS of each https origin: whom to trust there, and who the client is. `nil`
+        /// for the options of ``network`` everywhere. Without effect on the TLS of a proxy.
+        ///
+        /// The cache calls it once with the URL of an origin, such as `https://api.example.org:8443`, before it first
+        /// connects there, for a redirect as well; calls wait for it within their ``timeout``. The answer holds for the
+        /// life of the cache: `nil` for the options of ``network``, or an error with which all calls to the origin end.
+        /// An error that is no ``DipperError`` becomes ``DipperError/tlsRejected``. After an error that may pass, see
+        /// ``DipperError/mayPass``, the next attempt asks again.
+        ///
+        /// ```swift
+        /// configuration.answerTLSChallenge = { origin in
+        ///     origin.host() == "nas.local" ? TLSAnswer(authorities: house) : nil
+        /// }
+        /// ```
+        public var answerTLSChallenge: (@Sendable (_ origin: URL) async throws -> TLSAnswer?)?
+        /// The credentials for the HTTP proxy; `nil` for the user and the password in the URL of the proxy, if it has
+        /// any. They are sent to the proxy only, and are no part of any key. A 407 that they do not answer ends the
+        /// call.
+        ///
+        /// ```swift
+        /// configuration.network.proxy = "http://proxy:3128"
+        /// configuration.proxyCredentials = .basic(user: "kiosk", password: password)
+        /// ```
+        public var proxyCredentials: Credentials?
         /// The transport that moves the bytes; `nil` for the one built on libcurl.
         public var transport: (any Transport)?
         /// The monitor that tells which hosts can be reached. The default asks the kernel.

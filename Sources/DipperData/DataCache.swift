@@ -82,7 +82,8 @@ public final class DataCache: Sendable {
             options: .init(
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
                 readsFileURLs: configuration.readsFileURLs,
-                inFlightLimit: configuration.inFlightLimit),
+                inFlightLimit: configuration.inFlightLimit, answerTLSChallenge: configuration.answerTLSChallenge,
+                proxyCredentials: configuration.proxyCredentials),
             events: events)
         valueSource = ObjectSource(engine, defaults, watchesBytes: true)
         relay.connect(engine)

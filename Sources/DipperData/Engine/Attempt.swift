@@ -14,9 +14,20 @@ struct Attempt: Sendable {
         case again
         /// Follow the redirect, if the caller's handler does not object.
         case redirect(to: URL, TransferResponse)
-        /// Ask for other credentials, which the server demands.
+        /// Ask for other credentials, which the server demands, or the proxy if the status is 407.
         case challenge(String, TransferResponse)
         case failed(DipperError)
+    }
+
+    /// The credentials for the proxy that a request goes through.
+    struct ProxyLogin: Sendable {
+        let url: URL
+        let credentials: Credentials
+        var authorization: String?
+        /// Whether a challenge of the proxy has been answered.
+        var hasAnswered = false
+
+        var canAnswer: Bool { credentials.canAnswer && !hasAnswered }
     }
 
     /// The URL of the source.
@@ -39,6 +50,7 @@ struct Attempt: Sendable {
     private var hasAnsweredChallenge = false
     private var isAnonymous = false
     var authorization: String?
+    var proxy: ProxyLogin?
     /// Whether the request asks for a range: the attempt's own, the caller's or the modifier's.
     var asksForRange = false
 
@@ -142,6 +154,9 @@ struct Attempt: Sendable {
             if wantsCredentials, hooks.credentials?.canAnswer == true, !hasAnsweredChallenge {
                 return .challenge(response.headers["WWW-Authenticate"] ?? "", response)
             }
+        // Through a tunnel it would be the server that answers.
+        case 407 where proxy?.canAnswer == true && sentURL.scheme?.asciiLowercased == "http":
+            return .challenge(response.headers["Proxy-Authenticate"] ?? "", response)
         default:
             break
         }
@@ -204,9 +219,20 @@ struct Attempt: Sendable {
         sentURL = next.url
     }
 
-    mutating func answerChallenge(_ authorization: String?) {
-        hasAnsweredChallenge = true
-        self.authorization = authorization
+    /// Takes other credentials for the server or the proxy.
+    /// - Returns: `false` if there are none.
+    mutating func answerChallenge(_ authorization: String?, isOfProxy: Bool) -> Bool {
+        guard let authorization, authorization != (isOfProxy ? proxy?.authorization : self.authorization) else {
+            return false
+        }
+        if isOfProxy {
+            proxy?.authorization = authorization
+            proxy?.hasAnswered = true
+        } else {
+            self.authorization = authorization
+            hasAnsweredChallenge = true
+        }
+        return true
     }
 }
 

@@ -144,12 +144,14 @@ extension Engine {
         let request = attempt.request
         // A value that was made from a server's answer must not break out of its field.
         guard request.headers.isWellFormed else { return failed(fetch, .invalidHeader) }
-        guard lead.request.hooks.changesRequests else { return start(request, of: fetch, run) }
+        guard lead.request.hooks.changesRequests || options.proxyCredentials != nil else {
+            return start(request, of: fetch, run)
+        }
         run.number = wait(for: fetch)
         // The caller's code may wait for something, so it does not run on the loop.
         Task.detached { [number = run.number] in
             do throws(DipperError) {
-                let prepared = try await attempt.prepared(for: lead)
+                let prepared = try await attempt.prepared(for: lead, by: self)
                 self.post { $0.prepared(number, prepared) }
             } catch {
                 self.post { engine in
@@ -199,10 +201,30 @@ extension Engine {
 
     // MARK: Transfers
 
+    /// Starts a transfer, once the program has said how to speak TLS with its origin.
     private func start(_ asked: TransferRequest, of fetch: Fetch, _ run: Run, sent: HTTPHeaders? = nil) {
         guard !fetch.isOver else { return }
-        run.joined = fetch.findings.partial.map { JoinedBody($0.bytes) }
         run.attempt.sent(to: asked.url)
+        guard options.answerTLSChallenge != nil, fetch.sources.provider == nil,
+            let origin = ServerOrigin(asked.url), origin.scheme == "https"
+        else { return transfer(asked, of: fetch, run, sent: sent) }
+        run.number = wait(for: fetch)
+        answerTLSChallenge(of: origin, at: asked.url) { [number = run.number] engine, answer in
+            guard let fetch = engine.awaiting.removeValue(forKey: number), !fetch.isOver, let run = fetch.run else {
+                return
+            }
+            switch answer {
+            case .failure(let error): engine.failed(fetch, error)
+            case .success(let tls):
+                var request = asked
+                request.tls = tls
+                engine.transfer(request, of: fetch, run, sent: sent)
+            }
+        }
+    }
+
+    private func transfer(_ asked: TransferRequest, of fetch: Fetch, _ run: Run, sent: HTTPHeaders?) {
+        run.joined = fetch.findings.partial.map { JoinedBody($0.bytes) }
         run.attempt.asksForRange = asked.headers["Range"] != nil
         if let sent { run.sent = sent }
         run.requested = now().timeIntervalSince1970
@@ -260,6 +282,8 @@ extension Engine {
             awaiting[number] = nil
             run.transfer = nil
             switch result {
+            case .failure(let error) where error.status == 407 && run.attempt.proxy?.canAnswer == true:
+                answerChallenge(fetch, run, "", isOfProxy: true, orElse: result)
             case .failure(let error):
                 failed(fetch, error == .cancelled && run.isLost ? .unreachable : error)
             case .success(let response):
@@ -278,23 +302,8 @@ extension Engine {
         case .again: send(fetch)
         case .failed(let error): failed(fetch, error)
         case .redirect(let target, let response): redirect(fetch, run, to: target, after: response)
-        case .challenge(let demand, let response): answerChallenge(fetch, run, demand, response)
-        }
-    }
-
-    private func answerChallenge(_ fetch: Fetch, _ run: Run, _ demand: String, _ response: TransferResponse) {
-        let credentials = fetch.sources.lead.request.hooks.credentials
-        run.number = wait(for: fetch)
-        Task.detached { [attempt = run.attempt, number = run.number] in
-            let authorization = await credentials?.field(.init(url: attempt.url, demand: demand))
-            self.post { engine in
-                guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
-                guard let authorization, authorization != run.attempt.authorization else {
-                    return engine.answered(fetch, run, response)
-                }
-                run.attempt.answerChallenge(authorization)
-                engine.send(fetch)
-            }
+        case .challenge(let demand, let response):
+            answerChallenge(fetch, run, demand, isOfProxy: response.status == 407, orElse: .success(response))
         }
     }
 
@@ -355,8 +364,8 @@ extension Attempt {
         let sent: HTTPHeaders
     }
 
-    /// Has the hooks of a call change the present request.
-    func prepared(for lead: Call) async throws(DipperError) -> Prepared {
+    /// Has the hooks of a call and the credentials for a proxy change the present request.
+    func prepared(for lead: Call, by engine: Engine) async throws(DipperError) -> Prepared {
         var attempt = self
         let hooks = lead.request.hooks
         if attempt.wantsCredentials, attempt.authorization == nil, let credentials = hooks.credentials {
@@ -370,6 +379,15 @@ extension Attempt {
             // A method must not break out of the request line.
             guard request.method.isHeaderName else { throw .invalidHeader.with(detail: "the method is no token") }
             if let defect = DataRequest(remote: request.url).with(\.headers, request.headers).defect { throw defect }
+        }
+        if let credentials = engine.options.proxyCredentials {
+            let url = engine.transport.proxy(for: request.url)
+            if url != attempt.proxy?.url { attempt.proxy = nil }
+            if let url, attempt.proxy == nil {
+                let authorization = await credentials.field(.init(url: url, demand: nil))
+                attempt.proxy = ProxyLogin(url: url, credentials: credentials, authorization: authorization)
+            }
+            request.proxyAuthorization = attempt.proxy?.authorization
         }
         var plain = attempt
         plain.authorization = nil

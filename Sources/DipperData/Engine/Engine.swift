@@ -20,6 +20,8 @@ actor Engine: LoopClient {
         var inFlightLimit = Int.max
         /// The time that a transfer without progress may go on after its host has become unreachable.
         var lostNetworkGrace: Duration = .seconds(2)
+        var answerTLSChallenge: (@Sendable (URL) async throws -> TLSAnswer?)?
+        var proxyCredentials: Credentials?
     }
 
     nonisolated let loop: EventLoop
@@ -53,6 +55,8 @@ actor Engine: LoopClient {
     var awaiting: [UInt64: Fetch] = [:]
     /// The fetches that wait for the network, by the number of their place among them.
     var offline: [UInt64: Fetch] = [:]
+    /// The program's answers on how to speak TLS with origins.
+    var tlsAnswers: [ServerOrigin: TLSQuestion] = [:]
     var bodies: BodyBudget
     private var backlog = Latest(StorageBacklog.none)
     private var holders: [UInt64: Latest<Bool>] = [:]

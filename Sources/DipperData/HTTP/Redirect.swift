@@ -43,21 +43,9 @@ enum Redirect {
     /// Returns whether two URLs have the same scheme, host and port (RFC 6454, section 5).
     static func isSameOrigin(_ a: URL, _ b: URL) -> Bool {
         if a == b { return a.host != nil }
-        guard let one = Origin(a), let other = Origin(b) else { return false }
+        guard let one = ServerOrigin(a), let other = ServerOrigin(b) else { return false }
         // mutant Credential|Redirect: `return one == other` => `return one.host == other.host`
         return one == other
-    }
-
-    private struct Origin: Equatable {
-        let scheme, host: String
-        let port: Int?
-
-        init?(_ url: URL) {
-            guard let scheme = url.scheme?.asciiLowercased, let host = url.host, !host.isEmpty else { return nil }
-            self.scheme = scheme
-            self.host = host.asciiLowercased
-            port = url.port ?? (scheme == "https" ? 443 : scheme == "http" ? 80 : nil)
-        }
     }
 
     private static let harmless: Set = [
@@ -65,6 +53,29 @@ enum Redirect {
         "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "pragma", "priority", "range",
         "save-data", "user-agent",
     ]
+}
+
+/// The scheme, host and port of a URL.
+struct ServerOrigin: Hashable {
+    let scheme, host: String
+    let port: Int?
+
+    init?(_ url: URL) {
+        guard let scheme = url.scheme?.asciiLowercased, let host = url.host, !host.isEmpty else { return nil }
+        self.scheme = scheme
+        self.host = host.asciiLowercased
+        port = url.port ?? (scheme == "https" ? 443 : scheme == "http" ? 80 : nil)
+    }
+}
+
+extension URL {
+    /// The URL without user, password, path, query and fragment.
+    var ofOrigin: URL? {
+        guard var parts = URLComponents(url: self, resolvingAgainstBaseURL: true) else { return nil }
+        (parts.user, parts.password, parts.query, parts.fragment) = (nil, nil, nil, nil)
+        parts.path = ""
+        return parts.url
+    }
 }
 
 /// The redirects that led to an answer. The cache keeps the answer under the first URL, so each redirect limits how

@@ -106,6 +106,9 @@ extension UnsafeRawBufferPointer {
 enum CurlErrors {
     static func error(_ code: CURLcode, _ handle: UnsafeMutableRawPointer, of transfer: CurlTransfer) -> DipperError {
         if transfer.isTooLarge { return .tooLarge }
+        var tunnelStatus = 0
+        _ = dipper_curl_get_long(handle, CURLINFO_HTTP_CONNECTCODE, &tunnelStatus)
+        if tunnelStatus == 407 { return .status(407).with(detail: "the proxy opens no tunnel") }
         if code == CURLE_COULDNT_CONNECT, transfer.isRefused { return .addressRefused }
         if code == CURLE_SSL_CONNECT_ERROR, isBrokenHandshake(transfer.errorText) {
             return .connectionLost.with(detail: "the TLS handshake was broken off")

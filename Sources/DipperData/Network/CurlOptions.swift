@@ -34,9 +34,9 @@ enum CurlOptions {
         set(CURLOPT_PROXY_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         set(CURLOPT_USERAGENT, configuration.userAgent.isHeaderValue ? configuration.userAgent : nil)
         set(CURLOPT_CAINFO, configuration.caBundle)
-        set(
-            CURLOPT_PINNEDPUBLICKEY,
-            configuration.pinnedPublicKeys.map { "sha256//" + $0 }.joined(separator: ";").nonEmpty)
+        // Otherwise the folder of the system's certificates counts beside the bundle, if libcurl was built with one.
+        if configuration.caBundle != nil { check(dipper_curl_set_string(handle, CURLOPT_CAPATH, nil)) }
+        set(CURLOPT_PINNEDPUBLICKEY, pins(configuration.pinnedPublicKeys))
         // ProxySettings decides which requests use a proxy; libcurl must not apply the environment's exceptions again.
         set(CURLOPT_NOPROXY, "")
         // The proxy's answer to CONNECT is not the server's answer.
@@ -65,6 +65,32 @@ enum CurlOptions {
         return values.allSatisfy { option, value in
             dipper_curl_set_string(handle, option, isOffered ? value : nil) == CURLE_OK
         }
+    }
+
+    /// Sets what holds for the origin of one transfer. Options that are not set here would keep these values, so the
+    /// handle must not be used for another transfer.
+    static func setTLS(_ tls: TLSAnswer, on handle: UnsafeMutableRawPointer) -> Bool {
+        let blobs = [
+            (CURLOPT_CAINFO_BLOB, tls.authorities), (CURLOPT_SSLCERT_BLOB, tls.clientCertificate),
+            (CURLOPT_SSLKEY_BLOB, tls.clientKey),
+        ]
+        let texts = [
+            (CURLOPT_PINNEDPUBLICKEY, pins(tls.pinnedPublicKeys)), (CURLOPT_KEYPASSWD, tls.clientKeyPassword),
+        ]
+        var isSet = true
+        func check(_ code: CURLcode) { if code != CURLE_OK { isSet = false } }
+        for (option, data) in blobs {
+            data?.withUnsafeBytes { check(dipper_curl_set_blob(handle, option, $0.baseAddress, $0.count)) }
+        }
+        for (option, text) in texts { if let text { check(dipper_curl_set_string(handle, option, text)) } }
+        // The folder of the system's certificates would count as well.
+        if tls.authorities != nil { check(dipper_curl_set_string(handle, CURLOPT_CAPATH, nil)) }
+        return isSet
+    }
+
+    /// Returns public keys in libcurl's form; `nil` for none.
+    private static func pins(_ keys: [String]) -> String? {
+        keys.isEmpty ? nil : keys.map { "sha256//" + $0 }.joined(separator: ";")
     }
 
     /// Sets the transfer that libcurl passes to the callbacks.
@@ -122,8 +148,4 @@ enum CurlOptions {
         else { return CURL_PREREQFUNC_ABORT }
         return CURL_PREREQFUNC_OK
     }
-}
-
-extension String {
-    fileprivate var nonEmpty: String? { isEmpty ? nil : self }
 }

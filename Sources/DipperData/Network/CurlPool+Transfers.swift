@@ -7,7 +7,9 @@ extension CurlPool {
         guard !transfer.isOver else { return }
         let request = transfer.request
         // Refuses names and values that would break out of their line in the request.
-        guard request.method.isHeaderName, request.headers.isWellFormed else {
+        guard request.method.isHeaderName, request.headers.isWellFormed,
+            request.proxyAuthorization?.isHeaderValue != false
+        else {
             return transfer.end(.failure(.invalidHeader))
         }
         let now = ContinuousClock.now
@@ -49,11 +51,13 @@ extension CurlPool {
             dipper_curl_set_long(handle, CURLOPT_PIPEWAIT, shares ? 1 : 0),
             dipper_curl_set_long(handle, CURLOPT_FRESH_CONNECT, transfer.needsNewConnection ? 1 : 0),
             dipper_curl_set_list(handle, CURLOPT_HTTPHEADER, transfer.headerList),
+            dipper_curl_set_list(handle, CURLOPT_PROXYHEADER, transfer.proxyHeaderList),
             dipper_curl_set_list(handle, CURLOPT_RESOLVE, transfer.addressList),
         ]
         return codes.allSatisfy { $0 == CURLE_OK } && setMethod(request, on: handle)
             && CurlOptions.setIdentity(
                 configuration, isOffered: configuration.offersIdentity(to: request), on: handle)
+            && (request.tls.map { CurlOptions.setTLS($0, on: handle) } ?? true)
     }
 
     private func addFields(of request: TransferRequest, to transfer: CurlTransfer) {
@@ -61,6 +65,9 @@ extension CurlPool {
             // libcurl drops a field without a value unless it is written with a semicolon.
             let line = field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
             transfer.headerList = line.withCString { curl_slist_append(transfer.headerList, $0) }
+        }
+        if let value = request.proxyAuthorization {
+            transfer.proxyHeaderList = curl_slist_append(nil, "Proxy-Authorization: \(value)")
         }
     }
 
@@ -211,14 +218,16 @@ extension CurlPool {
         active[handle] = nil
         curl_multi_remove_handle(multi, handle)
         _ = dipper_curl_set_list(handle, CURLOPT_HTTPHEADER, nil)
+        _ = dipper_curl_set_list(handle, CURLOPT_PROXYHEADER, nil)
         _ = dipper_curl_set_list(handle, CURLOPT_RESOLVE, nil)
         _ = dipper_curl_set_pointer(handle, CURLOPT_ERRORBUFFER, nil)
-        for list in [transfer.headerList, transfer.addressList] { curl_slist_free_all(list) }
+        for list in [transfer.headerList, transfer.proxyHeaderList, transfer.addressList] { curl_slist_free_all(list) }
         transfer.headerList = nil
+        transfer.proxyHeaderList = nil
         transfer.addressList = nil
         CurlOptions.setContext(nil, on: handle)
-        // A handle keeps the body it has sent, so it is freed.
-        let isKept = idleHandles.count < 64 && transfer.request.body == nil
+        // A handle keeps the body it has sent, and the keys of an origin, so it is freed.
+        let isKept = idleHandles.count < 64 && transfer.request.body == nil && transfer.request.tls == nil
         if isKept { idleHandles.append(handle) } else { curl_easy_cleanup(handle) }
     }
 }

@@ -11,6 +11,8 @@ final class CurlTransfer: Transfer, @unchecked Sendable {
 
     var handle: UnsafeMutableRawPointer?
     var headerList: UnsafeMutablePointer<curl_slist>?
+    /// The fields for a proxy, which libcurl sends to no server.
+    var proxyHeaderList: UnsafeMutablePointer<curl_slist>?
     /// The addresses that libcurl is given for the names on the route.
     var addressList: UnsafeMutablePointer<curl_slist>?
     /// The memory into which libcurl writes its error text.

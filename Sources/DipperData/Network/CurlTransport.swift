@@ -63,6 +63,8 @@ public final class CurlTransport: Transport {
         proxies.host(for: url) ?? url.host(percentEncoded: false) ?? ""
     }
 
+    public func proxy(for url: URL) -> URL? { proxies.httpProxy(for: url) }
+
     public func shutdown() async {
         if ownsLoop {
             end()
@@ -165,6 +167,7 @@ public struct CurlConfiguration: Sendable {
 
     /// Returns whether the client certificate is offered to the server of a request.
     func offersIdentity(to request: TransferRequest) -> Bool {
+        if request.tls?.clientCertificate != nil { return false }
         guard let clientCertificateOrigins else { return request.isForOwnOrigin }
         return clientCertificateOrigins.contains { Redirect.isSameOrigin($0, request.url) }
     }

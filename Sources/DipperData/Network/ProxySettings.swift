@@ -31,6 +31,13 @@ final class ProxySettings: Sendable {
         return text
     }
 
+    /// Returns the HTTP proxy for a URL, without its user and password; `nil` if there is none, or one of another kind.
+    func httpProxy(for url: URL) -> URL? {
+        guard let text = proxy(for: url) else { return nil }
+        let proxy = URL(string: text.contains("://") ? text : "http://" + text)?.ofOrigin
+        return proxy?.scheme?.asciiLowercased.hasPrefix("http") == true ? proxy : nil
+    }
+
     /// Returns the route of a request for a URL.
     func route(to url: URL) -> NetworkRoute {
         let text = url.absoluteString

@@ -3,8 +3,8 @@ import Foundation
 /// The interface that moves bytes from a server into memory. ``CurlTransport`` uses libcurl; `DipperTesting` has a
 /// scripted transport for tests.
 ///
-/// A transport that is built on another one also passes on ``networkChanged()`` and ``firstHop(to:)``, whose default
-/// implementations know of no connections and no proxies.
+/// A transport that is built on another one also passes on ``networkChanged()``, ``firstHop(to:)`` and ``proxy(for:)``,
+/// whose default implementations know of no connections and no proxies.
 ///
 /// ```swift
 /// struct PrintingTransport: Transport {
@@ -32,6 +32,9 @@ public protocol Transport: Sendable {
     /// Returns the host that a request for the URL is sent to: the URL's own host, or a proxy.
     func firstHop(to url: URL) -> String
 
+    /// Returns the HTTP proxy that a request for the URL goes through, without user and password; `nil` for none.
+    func proxy(for url: URL) -> URL?
+
     /// Ends all transfers as cancelled, ends the transport's threads and waits for them.
     func shutdown() async
 }
@@ -39,6 +42,7 @@ public protocol Transport: Sendable {
 extension Transport {
     public func networkChanged() {}
     public func firstHop(to url: URL) -> String { url.host(percentEncoded: false) ?? "" }
+    public func proxy(for url: URL) -> URL? { nil }
 }
 
 /// A running transfer.

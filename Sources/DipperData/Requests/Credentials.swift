@@ -1,6 +1,7 @@
 import Foundation
 
-/// The credentials of a request. They are sent only to the origin of the request's URL, never to another origin after a
+/// The credentials for a protection space: the origin of a request (``DataRequest/credentials``) or a proxy
+/// (``DataCache/Configuration/proxyCredentials``). They are sent to that space only, never to another origin after a
 /// redirect.
 ///
 /// Credentials have an identity, which is part of the entry's key: requests with different identities never share bytes
@@ -13,10 +14,11 @@ import Foundation
 public struct Credentials: Sendable {
     /// The information given to the closure that supplies credentials.
     public struct Challenge: Sendable {
-        /// The URL of the request that needs credentials.
+        /// The URL of the request that needs credentials, or of the proxy.
         public let url: URL
-        /// The server's `WWW-Authenticate` field if the server has refused the credentials sent before, empty if the
-        /// answer has no such field; otherwise `nil`.
+        /// The field `WWW-Authenticate` of a server, or `Proxy-Authenticate` of a proxy, that has refused the
+        /// credentials sent before; empty if the answer has no such field, or if a proxy has refused a tunnel to an
+        /// https server. Otherwise `nil`.
         public let demand: String?
     }
 
@@ -57,8 +59,8 @@ public struct Credentials: Sendable {
 
     /// Returns credentials that a closure supplies.
     ///
-    /// The cache calls the closure before each attempt, and once more if the server answers 401, so that an expired
-    /// token can be renewed.
+    /// The cache calls the closure before each attempt, and once more if the server answers 401, or the proxy 407, so
+    /// that an expired token can be renewed.
     ///
     /// ```swift
     /// let credentials = Credentials.provider(identity: session.account) { challenge in
@@ -70,7 +72,7 @@ public struct Credentials: Sendable {
     ///   - identity: the account for which the closure supplies credentials, as text; not a token. The cache hashes it
     ///     and never writes it in clear. Without an identity the answers are not written to disk, and only requests
     ///     with this value or a copy of it share them.
-    ///   - field: returns the value of the `Authorization` field; `nil` sends none.
+    ///   - field: returns the value of the `Authorization` or `Proxy-Authorization` field; `nil` sends none.
     public static func provider(
         identity: String? = nil, _ field: @escaping @Sendable (Challenge) async -> String?
     ) -> Credentials {

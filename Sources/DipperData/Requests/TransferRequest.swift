@@ -24,6 +24,12 @@ public struct TransferRequest: Sendable {
 
     /// Whether the request goes to the origin that the caller named, so that the client may identify itself there.
     public var isForOwnOrigin = true
+    /// The certificates and keys for the origin of ``url``; `nil` for those of the transport. The cache sets them if it
+    /// has a ``DataCache/Configuration/answerTLSChallenge``.
+    public var tls: TLSAnswer?
+    /// The value of the `Proxy-Authorization` field; `nil` for none. A transport sends it to a proxy only, never to the
+    /// server. The cache sets it if it has ``DataCache/Configuration/proxyCredentials``.
+    public var proxyAuthorization: String?
 
     /// Creates a GET request, by default in `fastQueue` and not throttled.
     ///

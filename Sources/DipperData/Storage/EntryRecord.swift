@@ -205,6 +205,8 @@ extension PartialBody {
     /// Creates the partial body that was kept as an entry; `nil` if it cannot be continued safely.
     init?(_ kept: StoredData) {
         self.init(TransferResponse(headers: kept.info.headers, body: kept.data), of: kept.info.url)
+    }
+}
 
 /// The metadata of a record that a codec has encoded: the codec that is needed (UInt64), and the key, in clear.
 struct RecordLabel {

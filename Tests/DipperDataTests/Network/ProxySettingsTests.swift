@@ -34,4 +34,15 @@ struct ProxySettingsTests {
         #expect(proxy("http://a.test/", ["HTTP_PROXY": "h:1"]) == nil)
         #expect(proxy("http://a.test/", all, fixed: "") == nil)
     }
+
+    @Test(
+        "the URL of an HTTP proxy has no secrets; a proxy of another kind has none",
+        arguments: [
+            ("user:secret@p.test:1", "http://p.test:1"), ("http://user:secret@p.test/", "http://p.test"),
+            ("HTTPS://p.test:2/x?y", "HTTPS://p.test:2"), ("socks5://user:secret@p.test:1", nil), ("", nil),
+        ])
+    func httpProxy(text: String, url: String?) throws {
+        let target = try #require(URL(string: "https://a.test/"))
+        #expect(ProxySettings(fixed: text, environment: [:]).httpProxy(for: target)?.absoluteString == url)
+    }
 }

@@ -106,4 +106,18 @@ enum DataGuides {
         configuration.network.addressPolicy = .publicOnly
         configuration.network.maximumBodySize = 20 << 20
     }
+
+    static func trust(
+        _ configuration: inout DataCache.Configuration, _ house: Data, _ certificate: Data, _ key: Data,
+        _ password: String
+    ) {
+        configuration.answerTLSChallenge = { origin in
+            switch origin.host() {
+            case "nas.local": return TLSAnswer(authorities: house)
+            case "api.example.org": return TLSAnswer(clientCertificate: certificate, clientKey: key)
+            default: return nil
+            }
+        }
+        configuration.proxyCredentials = .basic(user: "kiosk", password: password)
+    }
 }
