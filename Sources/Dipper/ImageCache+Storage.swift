@@ -48,7 +48,10 @@ extension ImageCache {
     @inline(__always)
     private func image(for request: ImageRequest, _ options: ResolvedOptions) -> Image? {
         let key = options.inMemory(options.key(request.data.cacheKey))
-        if let entry = memory.entry(for: key), entry.info.mayBeShown(to: request.data.headers) {
+        let entry =
+            request.data.decidesMemoryLifetime
+            ? originals(of: options).object(key, in: memory, for: request.data) : memory.entry(for: key)
+        if let entry, entry.info.mayBeShown(to: request.data.headers) {
             return options.handOut(entry.product.value())
         }
         return objects.find(origin(of: request, options), step(options)).map { options.handOut($0.value()) }

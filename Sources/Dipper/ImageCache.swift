@@ -266,7 +266,7 @@ public final class ImageCache: Sendable {
         let (request, options) = (task.request.data, task.options)
         let policy = originals.policy(of: request)
         guard policy != .ignoreCache, policy != .bypass,
-            let entry = memory.entry(for: options.inMemory(task.imageKey))
+            let entry = originals.object(options.inMemory(task.imageKey), in: memory, for: request)
         else { return false }
         // A picture in memory does not tell whether its entry is on disk.
         if originals.waitsForDisk(request) { return false }

@@ -127,7 +127,9 @@ extension Engine {
         }
         enter(make, .looking)
         let (round, listener) = (make.round, make.cache.listener)
-        make.lookUp = origin.source.read(step.key(origin.dataKey), place(make.wants.highest)) { stored in
+        make.lookUp = origin.source.read(
+            step.key(origin.dataKey), for: origin.request, place(make.wants.highest)
+        ) { stored in
             // Counted at once, so that what reads further forms hears of it.
             let bytes = stored?.data.count ?? 0
             listener.waiting(bytes)

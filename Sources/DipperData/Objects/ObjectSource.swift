@@ -70,7 +70,7 @@ package final class ObjectSource: Sendable {
 
     /// Returns the bytes of a request without the network, on the caller's thread.
     func peek(_ key: CacheKey, for request: DataRequest) -> StoredData? {
-        store.find(key, request.headers).flatMap {
+        store.find(key, request.headers, for: call(request, key)).flatMap {
             $0.value.info.isChosen(by: request.headers) ? $0.value : nil
         }
     }
@@ -96,12 +96,20 @@ package final class ObjectSource: Sendable {
         store.hasEntry(key, place, answer)
     }
 
-    /// Reads an entry, in the order of urgency.
+    /// Reads an entry for a request, in the order of urgency.
     /// - Returns: the look-up; `nil` if it has been answered.
     func read(
-        _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+        _ key: CacheKey, for request: DataRequest, _ place: Workers.Place,
+        _ answer: @escaping @Sendable (StoredData?) -> Void
     ) -> Workers.Ticket? {
-        store.read(key, place, answer)
+        store.read(key, for: call(request, key), place, answer)
+    }
+
+    /// Returns the object of a key in memory that answers a request. A request with options of its own decides how long
+    /// memory keeps it.
+    @inline(__always)
+    func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
+        store.object(key, in: memory, for: request, defaults)
     }
 
     /// Waits until an entry is on disk, as a request wants it.

@@ -127,6 +127,9 @@ public struct DataRequest: Sendable {
     /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
     /// memory. This time may be longer than on disk. If this and the cache's configuration are `nil`, the disk's
     /// expiration applies.
+    ///
+    /// The expiration also takes the place of the one of an entry that memory has already. An entry that would have
+    /// expired by it answers this call, and then leaves memory.
     public var memoryExpiration: Expiration? {
         get { boxed?.value.memoryExpiration }
         set { change { $0.memoryExpiration = newValue } }
@@ -136,12 +139,19 @@ public struct DataRequest: Sendable {
         get { boxed?.value.diskExpiration }
         set { change { $0.diskExpiration = newValue } }
     }
-    /// The effect of a hit in memory on the expiration there; `nil` uses the cache's default.
+    /// The effect of a hit in memory on the expiration there, from this call on, whoever has stored the entry; `nil`
+    /// leaves the effect of the call that stored it, which is the cache's default if that call had none.
     public var memoryAccessExtension: AccessExtension? {
         get { boxed?.value.memoryAccessExtension }
         set { change { $0.memoryAccessExtension = newValue } }
     }
-    /// The effect of a hit on disk on the expiration there; `nil` uses the cache's default.
+    /// The effect of a hit on disk on the expiration there. The option holds for the entry that the call stores, and for
+    /// each hit of the call itself, whoever has stored the entry; `nil` uses the cache's default for an entry that is
+    /// stored, and the entry's own for a hit.
+    ///
+    /// ```swift
+    /// let kept = request.with(\.diskAccessExtension, .expiration(.days(30)))     // a month from this use
+    /// ```
     public var diskAccessExtension: AccessExtension? {
         get { boxed?.value.diskAccessExtension }
         set { change { $0.diskAccessExtension = newValue } }
@@ -305,6 +315,11 @@ public struct DataRequest: Sendable {
         let policy = cachePolicy ?? byDefault
         guard isForThisProcess, policy == .useCache || policy == .fromMemoryOrRefresh else { return policy }
         return .memoryOnly
+    }
+
+    /// Whether the request decides how long memory keeps what it finds there.
+    package var decidesMemoryLifetime: Bool {
+        boxed.map { $0.value.memoryExpiration != nil || $0.value.memoryAccessExtension != nil } ?? false
     }
 
     /// Returns whether one call of the cache can serve callers with either request. They have the same key.
