@@ -389,7 +389,7 @@ final class DataStore: Sendable {
     }
 
     private func memoryExpiration(_ call: Call?) -> Expiration? {
-        call?.request.memoryExpiration ?? defaults.memoryExpiration
+        call?.cachePolicy == .diskOnly ? .expired : call?.request.memoryExpiration ?? defaults.memoryExpiration
     }
 
     // MARK: Removing

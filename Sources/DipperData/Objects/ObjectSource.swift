@@ -258,12 +258,12 @@ package final class Origin: Sendable {
     var isAnew: Bool { following == nil && (policy == .ignoreCache || policy == .bypass) }
 
     /// Whether the disk may have the stored form of an object.
-    var looksOnDisk: Bool { source.hasDisk && (policy == .useCache || policy == .cacheOnly) }
+    var looksOnDisk: Bool { source.hasDisk && policy.readsDisk }
 
     private static func storing(
         _ request: DataRequest, _ policy: DataRequest.CachePolicy, waits: Bool
     ) -> Storing {
-        guard [.useCache, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else { return .never }
+        guard [.useCache, .diskOnly, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else { return .never }
         guard waits else { return .background }
         return request.durability == .durable ? .required : .awaited
     }

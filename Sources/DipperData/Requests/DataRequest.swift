@@ -20,6 +20,13 @@ public struct DataRequest: Sendable {
         case useCache
         /// Reads memory and network; keeps the answer in memory. The disk is neither read nor written.
         case memoryOnly
+        /// Reads memory, disk and network; keeps the answer on disk only, so that a large answer that is used once takes
+        /// no memory from others.
+        ///
+        /// ```swift
+        /// let scan = ImageRequest(url).with(\.cachePolicy, .diskOnly)
+        /// ```
+        case diskOnly
         /// Reads memory and disk, and also answers with an entry that is out of date unless the server has forbidden
         /// that. Otherwise the call ends with ``DipperError/notCached``.
         case cacheOnly
@@ -32,6 +39,9 @@ public struct DataRequest: Sendable {
         /// retries and hooks of the cache. The call shares a fetch with other calls for its key, and the cache keeps
         /// the answer if one of those calls wants it kept.
         case bypass
+
+        /// Whether the disk may answer.
+        package var readsDisk: Bool { self == .useCache || self == .diskOnly || self == .cacheOnly }
     }
 
     /// The options that few requests set.
@@ -242,7 +252,7 @@ public struct DataRequest: Sendable {
 
     /// Creates a request for the bytes of a provider, under the provider's key. Bytes of a provider that is
     /// ``DataProvider/isLocal`` are kept in memory only, unless ``cachePolicy`` is set to a policy that keeps them on
-    /// disk (``CachePolicy/useCache`` or ``CachePolicy/fromMemoryOrRefresh``).
+    /// disk, such as ``CachePolicy/useCache``.
     ///
     /// ```swift
     /// let request = DataRequest(FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json")))
@@ -313,7 +323,7 @@ public struct DataRequest: Sendable {
     /// Returns the policy that applies. Answers for this process alone do not go to disk.
     func policy(_ byDefault: CachePolicy) -> CachePolicy {
         let policy = cachePolicy ?? byDefault
-        guard isForThisProcess, policy == .useCache || policy == .fromMemoryOrRefresh else { return policy }
+        guard isForThisProcess, [.useCache, .diskOnly, .fromMemoryOrRefresh].contains(policy) else { return policy }
         return .memoryOnly
     }
 
