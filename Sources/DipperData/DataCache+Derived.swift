@@ -117,8 +117,11 @@ extension DataCache {
         request.waitsForDiskWrite && keepsOnDisk(request)
     }
 
-    /// The interface of this cache for objects that are made from its bytes.
-    package func objectSource() -> ObjectSource { ObjectSource(engine, defaults) }
+    /// Returns the interface of this cache for objects that are made from its bytes.
+    /// - Parameter forms: the data cache that keeps the stored forms; `nil` for this one.
+    package func objectSource(formsIn forms: DataCache? = nil) -> ObjectSource {
+        ObjectSource(engine, defaults, forms: forms?.store)
+    }
 
     /// Creates a cache of objects that are made from bytes.
     package func makeObjectCache(memory: ObjectTier, workers: Workers, _ listener: ObjectCache.Listener) -> ObjectCache

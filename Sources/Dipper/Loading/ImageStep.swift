@@ -100,8 +100,7 @@ final class ImageStep: ObjectStep {
 
     // MARK: Files
 
-    /// Only a processed picture has a file of its own.
-    var isStored: Bool { !options.chain.processors.isEmpty }
+    var isStored: Bool { options.isStored }
     var needsBytes: Bool { options.options.serializer?.readsOriginal == true }
 
     /// A file is made of a picture and, by some serializers, of the whole original. A write that waits keeps no more of

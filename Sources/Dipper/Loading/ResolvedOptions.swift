@@ -15,7 +15,8 @@ final class ResolvedOptions: Sendable {
     init(_ options: ImageOptions, home: UInt64) {
         self.options = options
         self.home = home
-        prefix = options.originals.flatMap { $0.number == home ? nil : "\n#originals \($0.number)\n" } ?? ""
+        let isApart = options.target == nil && options.originals.map { $0.number != home } == true
+        prefix = options.originals.map { isApart ? "\n#originals \($0.number)\n" : "" } ?? ""
         source = options.originals.map { $0.objectSource() }
         chain = ImageProcessors.Chain(options.processors ?? [])
         var parts = chain.processors.map(\.identifier)
@@ -48,8 +49,10 @@ final class ResolvedOptions: Sendable {
     /// Returns the key of the picture made from the bytes of a key.
     func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(verbatim: data.string + keySuffix) }
 
-    /// Returns the key of the picture's file. Only a processed picture has a file of its own.
-    func fileKey(_ data: CacheKey) -> CacheKey { chain.processors.isEmpty ? data : key(data) }
+    /// Whether the picture has a file of its own, as only a processed one has.
+    var isStored: Bool { !chain.processors.isEmpty }
+    /// Returns the key of the picture's file.
+    func fileKey(_ data: CacheKey) -> CacheKey { isStored ? key(data) : data }
 
     /// The options that do not distinguish pictures.
     var calling: ObjectCall.Options {

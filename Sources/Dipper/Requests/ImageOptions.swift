@@ -106,6 +106,9 @@ public struct ImageOptions: Sendable {
     /// ```
     public var originals: DataCache?
 
+    /// The image cache that keeps the picture; see `targetCache`.
+    var target: (any AnyObject & Sendable)?
+
     /// Creates options that are all `nil`.
     public init() {}
 
@@ -124,12 +127,13 @@ public struct ImageOptions: Sendable {
         all.imageModifier = imageModifier ?? defaults.imageModifier
         all.processingQueue = processingQueue ?? defaults.processingQueue
         all.originals = originals ?? defaults.originals
+        all.target = target ?? defaults.target
         return all
     }
 
     /// Whether the options have no closure, queue or cache.
     private var isComparable: Bool {
-        serializer == nil && imageModifier == nil && processingQueue == nil && originals == nil
+        serializer == nil && imageModifier == nil && processingQueue == nil && originals == nil && target == nil
     }
 
     /// Returns whether these are the same options, as far as that can be told.
