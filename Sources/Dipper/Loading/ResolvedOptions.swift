@@ -25,6 +25,7 @@ final class ResolvedOptions: Sendable {
         if options.firstFrameOnly == true { decoding.append("first frame") }
         if options.allowsPartial == true { decoding.append("partial") }
         if options.preloadsFrames == true { decoding.append("all frames") }
+        if let extractor = options.extractor { decoding.append(extractor.name) }
         keySuffix = Self.suffix(parts + decoding)
     }
 
@@ -49,8 +50,8 @@ final class ResolvedOptions: Sendable {
     /// Returns the key of the picture made from the bytes of a key.
     func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(verbatim: data.string + keySuffix) }
 
-    /// Whether the picture has a file of its own, as only a processed one has.
-    var isStored: Bool { !chain.processors.isEmpty }
+    /// Whether the picture has a file of its own, as one that is processed, or made by another program.
+    var isStored: Bool { !chain.processors.isEmpty || options.extractor != nil }
     /// Returns the key of the picture's file.
     func fileKey(_ data: CacheKey) -> CacheKey { isStored ? key(data) : data }
 
@@ -58,7 +59,7 @@ final class ResolvedOptions: Sendable {
     var calling: ObjectCall.Options {
         var calling = ObjectCall.Options()
         calling.keepsInMemory = options.prefetchesToMemory != false
-        calling.keepsBytes = options.keepsOriginal != false || chain.processors.isEmpty
+        calling.keepsBytes = options.keepsOriginal != false || !isStored
         calling.showsPreviews = options.showsPreviews == true
         return calling
     }

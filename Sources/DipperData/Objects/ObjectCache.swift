@@ -162,7 +162,7 @@ package final class ObjectCache: Sendable {
                 return MadeObject(try step.make(of: .product(parent.product), task), parent.basis)
             }
         }
-        guard let stored = stored(origin.dataKey, for: origin) else { return nil }
+        guard step.programs == nil, let stored = stored(origin.dataKey, for: origin) else { return nil }
         let basis = Basis(stored.info, digest: stored.data.digest, .disk)
         return MadeObject(try step.make(of: .bytes(stored.data), task), basis)
     }
