@@ -142,7 +142,7 @@ struct ExpiryTests {
         "the access extension of a request holds for its own hit, whatever that of the call that stored the entry",
         arguments: [(.expiration(.seconds(20)), 25), (.expiration(.seconds(2)), 7), (.unchanged, 10)]
             as [(AccessExtension, TimeInterval)], [true, false])
-    func extendedByReader(reading: (extension: AccessExtension, end: TimeInterval), onDisk: Bool) async throws {
+    func extendedByReader(reading: (added: AccessExtension, end: TimeInterval), onDisk: Bool) async throws {
         let folder = TemporaryFolder()
         var test = TestCache(folder: onDisk ? folder : nil)
         func request(_ added: AccessExtension) -> DataRequest {
@@ -155,7 +155,7 @@ struct ExpiryTests {
         test.date.advance(by: 5)
         let tier = onDisk ? ResponseSource.disk : .memory
         if onDisk { test.cache.clearMemory() }
-        #expect(try await test.ask(request(reading.extension)) == "1 from \(tier)")
+        #expect(try await test.ask(request(reading.added)) == "1 from \(tier)")
         if onDisk { test.cache.clearMemory() }
         test.date.advance(by: reading.end - 6)
         #expect(test.cache.cachedSource(for: a) == tier)
