@@ -43,6 +43,7 @@ let package = Package(
             providers: [.apt(["libmnl-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg-dev"])]),
         .systemLibrary(name: "CLCMS", pkgConfig: "lcms2", providers: [.apt(["liblcms2-dev"])]),
@@ -62,7 +63,7 @@ let package = Package(
         .target(
             name: "DipperData",
             dependencies: [
-                "CCrypto", "CCurl", "CMnl", "CSQLite", "CXXHash", "CZlib", "ProcessShims",
+                "CCrypto", "CCurl", "CMnl", "CSQLite", "CXXHash", "CZlib", "CZstd", "ProcessShims",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "DequeModule", package: "swift-collections"),

@@ -35,13 +35,13 @@ extension ImageCache {
         let key = request.data.cacheKey
         let policy = originals.policy(of: request.data)
         guard policy != .ignoreCache, policy != .bypass else { return false }
-        if let entry = memory.entry(for: options.inMemory(options.key(key))),
+        if let entry = home(of: options).memory.entry(for: options.inMemory(options.key(key))),
             entry.info.mayBeShown(to: request.data.headers),
             originals.use(of: entry.info, for: request.data) == .fresh
         {
             return true
         }
         return !keepsPrefetched(request, keepsInMemory)
-            && originals.answers(request.data, under: options.fileKey(key))
+            && files(of: options).answers(request.data, under: options.fileKey(key))
     }
 }

@@ -22,7 +22,8 @@ extension ImageCache {
     /// ```
     public func image(for url: URL) -> Image? {
         // Building a request takes as long as the rest of a hit.
-        if !completes(defaults), let entry = memory.entry(for: defaults.inMemory(defaults.key(CacheKey(url)))),
+        if !completes(defaults), defaults.options.target == nil,
+            let entry = memory.entry(for: defaults.inMemory(defaults.key(CacheKey(url)))),
             entry.info.mayBeShown(to: [:])
         {
             return defaults.handOut(entry.product.value())
@@ -47,11 +48,13 @@ extension ImageCache {
 
     @inline(__always)
     private func image(for request: ImageRequest, _ options: ResolvedOptions) -> Image? {
-        let key = options.inMemory(options.key(request.data.cacheKey))
-        if let entry = memory.entry(for: key), entry.info.mayBeShown(to: request.data.headers) {
+        if let entry = entry(for: options.key(request.data.cacheKey), request.data, options),
+            entry.info.mayBeShown(to: request.data.headers)
+        {
             return options.handOut(entry.product.value())
         }
-        return objects.find(origin(of: request, options), step(options)).map { options.handOut($0.value()) }
+        let found = home(of: options).objects.find(origin(of: request, options), step(options))
+        return found.map { options.handOut($0.value()) }
     }
 
     /// Returns whether the cache has bytes of a URL, of which ``image(for:)-(URL)`` would make a picture, or the picture.
@@ -76,15 +79,15 @@ extension ImageCache {
     /// - Parameter source: a URL or an ``ImageRequest``.
     public func cachedTier(for source: some ImageRequestConvertible) -> ResponseSource? {
         let (request, options) = completed(source.imageRequest)
-        let originals = originals(of: options)
+        let home = home(of: options)
         let key = request.data.cacheKey
-        if memory.contains(options.inMemory(options.key(key)))
-            || objects.hasAdded(origin(of: request, options), step(options))
+        if home.memory.contains(options.inMemory(options.key(key)))
+            || home.objects.hasAdded(origin(of: request, options), step(options))
         {
             return .memory
         }
-        return originals.source(of: options.fileKey(key), forCompleted: request.data)
-            ?? originals.source(of: key, forCompleted: request.data)
+        return files(of: options).source(of: options.fileKey(key), forCompleted: request.data)
+            ?? originals(of: options).source(of: key, forCompleted: request.data)
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.
@@ -98,8 +101,8 @@ extension ImageCache {
     public func hasProcessedImage(for request: ImageRequest) -> Bool {
         let (request, options) = completed(request)
         let key = request.data.cacheKey
-        return memory.contains(options.inMemory(options.key(key)))
-            || originals(of: options).source(of: options.fileKey(key), forCompleted: request.data) != nil
+        return home(of: options).memory.contains(options.inMemory(options.key(key)))
+            || files(of: options).source(of: options.fileKey(key), forCompleted: request.data) != nil
     }
 
     // MARK: Addition and removal
@@ -143,7 +146,8 @@ extension ImageCache {
         // A picture is added to disk whatever the policy by which it is looked for.
         let isInMemoryOnly = originals(of: options).policy(of: request.data) == .memoryOnly
         let origin = origin(of: request, options, policy: isInMemoryOnly ? .memoryOnly : .useCache)
-        objects.add(ProductOf(image, cost: image.footprint), info, form: bytes, for: origin, step(options))
+        let product = ProductOf(image, cost: image.footprint)
+        home(of: options).objects.add(product, info, form: bytes, for: origin, step(options))
     }
 
     /// Adds a picture like ``addImage(_:bytes:for:)-(Image,Data?,ImageRequest)``, and returns when it is on disk or the disk
@@ -158,9 +162,9 @@ extension ImageCache {
     ) async throws(DipperError) {
         try addImage(image, bytes: bytes, for: request)
         let (completed, options) = completed(request)
-        await objects.finishWrites()
+        await home(of: options).objects.finishWrites()
         let key = options.fileKey(completed.data.cacheKey)
-        let isOnDisk = await originals(of: options).isWritten(key, forCompleted: completed.data)
+        let isOnDisk = await files(of: options).isWritten(key, forCompleted: completed.data)
         if !isOnDisk, completed.durability == .durable { throw .notWritten }
     }
 
@@ -181,15 +185,21 @@ extension ImageCache {
     /// processors, when the picture is requested. See ``addImage(bytes:for:)-(Data,URL)``.
     public func addImage(bytes: Data, for request: ImageRequest) throws(DipperError) {
         let (request, options) = completed(request)
-        let originals = originals(of: options)
+        let objects = home(of: options).objects
         let key = request.data.cacheKey
         objects.remove(options.inMemory(key), from: .all)
         // A fetch in progress still answers its callers, but its bytes are not kept.
-        originals.removeData(for: key)
-        originals.removeDerived(of: key)
-        try originals.add(bytes, forCompleted: request.data)
+        removeFiles(key, options, from: .all)
+        try originals(of: options).add(bytes, forCompleted: request.data)
         // Readers may have made pictures of the earlier file meanwhile.
         objects.remove(options.inMemory(key), from: .memory)
+    }
+
+    /// Removes the file of a key, and the files of all pictures made from it.
+    private func removeFiles(_ key: CacheKey, _ options: ResolvedOptions, from tiers: CacheTiers) {
+        originals(of: options).removeData(for: key, from: tiers)
+        originals(of: options).removeDerived(of: key, from: tiers)
+        options.options.targetCache?.data.removeDerived(of: key, from: tiers)
     }
 
     /// Removes all pictures of a URL, and its file, from both tiers or from one of them.
@@ -217,9 +227,9 @@ extension ImageCache {
     /// ```
     public func removeImage(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let (request, options) = completed(request)
-        let key = request.data.cacheKey
+        let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         objects.remove(options.inMemory(key), step(options), from: tiers)
-        originals(of: options).removeData(for: options.fileKey(key), from: tiers)
+        files(of: options).removeData(for: options.fileKey(key), from: tiers)
         // Somebody may have read the file before it was removed.
         objects.remove(options.inMemory(key), step(options), from: tiers.intersection(.memory))
     }
@@ -228,11 +238,9 @@ extension ImageCache {
     /// ``removeImage(for:from:)-(ImageRequest,_)``.
     public func removeImages(for request: ImageRequest, from tiers: CacheTiers = .all) {
         let (request, options) = completed(request)
-        let originals = originals(of: options)
-        let key = request.data.cacheKey
+        let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         objects.remove(options.inMemory(key), from: tiers)
-        originals.removeData(for: key, from: tiers)
-        originals.removeDerived(of: key, from: tiers)
+        removeFiles(key, options, from: tiers)
         // Somebody may have read a file before it was removed.
         objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
     }
@@ -359,7 +367,7 @@ extension ImageCache {
     /// ```
     public func file(for request: ImageRequest) -> URL? {
         let (request, options) = completed(request)
-        return originals(of: options).file(for: options.fileKey(request.data.cacheKey))
+        return files(of: options).file(for: options.fileKey(request.data.cacheKey))
     }
 
     /// Returns when the disk has carried out everything that was requested of it before.
@@ -394,7 +402,7 @@ extension ImageCache {
     func store(_ bytes: Data, for request: ImageRequest) -> Image? {
         let (request, options) = completed(request)
         let info = originals(of: options).infoOfAdded(request.data)
-        return objects.make(bytes, info, for: origin(of: request, options), step(options)).map {
+        return home(of: options).objects.make(bytes, info, for: origin(of: request, options), step(options)).map {
             options.handOut($0.value())
         }
     }

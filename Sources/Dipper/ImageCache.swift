@@ -240,7 +240,7 @@ public final class ImageCache: Sendable {
         let askedKey = request.data.cacheKey
         var isDecided = true
         if request.data.hasHooks, request.data.lowDataSource != nil {
-            let isThere = memory.contains(options.inMemory(options.key(askedKey)))
+            let isThere = home(of: options).memory.contains(options.inMemory(options.key(askedKey)))
             let effective =
                 isThere ? request.data.effective(isThere: true) : originals.effective(request.data)
             if let effective { request.data = effective } else { isDecided = false }
@@ -253,9 +253,10 @@ public final class ImageCache: Sendable {
         } else if let defect = originals.defect(of: request.data) {
             task.finish(.failure(defect))
         } else if !isDecided || !answer(task, originals) {
-            if originals !== data { backlog.follow(originals) }
+            let home = home(of: options)
+            if originals !== home.data { home.backlog.follow(originals) }
             let origin = origin(of: request, options, askedKey: askedKey, isDecided: isDecided)
-            task.start(objects, origin, step(options))
+            task.start(home.objects, origin, step(options))
         }
         return task
     }
@@ -266,7 +267,7 @@ public final class ImageCache: Sendable {
         let (request, options) = (task.request.data, task.options)
         let policy = originals.policy(of: request)
         guard policy != .ignoreCache, policy != .bypass,
-            let entry = memory.entry(for: options.inMemory(task.imageKey))
+            let entry = entry(for: task.imageKey, request, options)
         else { return false }
         // A picture in memory does not tell whether its entry is on disk.
         if originals.waitsForDisk(request) { return false }
@@ -278,11 +279,12 @@ public final class ImageCache: Sendable {
         case .stale:
             task.finish(atOnce: ImageResponse(options.handOut(image), source: .stale, info: entry.info))
         case .staleWhileRevalidating:
-            if originals !== data { backlog.follow(originals) }
+            let home = home(of: options)
+            if originals !== home.data { home.backlog.follow(originals) }
             // The claim comes first: what is removed from now on is not kept.
             let claim = originals.claim(request.cacheKey)
             let newer = task.newer(
-                objects, origin(of: task.request, options), step(options), claim,
+                home.objects, origin(of: task.request, options), step(options), claim,
                 originals.renewal(of: request.with(\.callbackQueue, .inPlace)))
             task.finish(
                 atOnce: ImageResponse(
@@ -310,6 +312,22 @@ public final class ImageCache: Sendable {
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
 
+    /// Returns the cache that keeps the pictures made with these options.
+    func home(of options: ResolvedOptions) -> ImageCache { options.options.targetCache ?? self }
+
+    /// Returns the data cache that keeps the files of the pictures made with these options.
+    func files(of options: ResolvedOptions) -> DataCache {
+        options.isStored ? options.options.targetCache?.data ?? originals(of: options) : originals(of: options)
+    }
+
+    /// Returns the picture of a key in memory. A request with options of its own decides how long memory keeps it.
+    @inline(__always)
+    func entry(for key: CacheKey, _ request: DataRequest, _ options: ResolvedOptions) -> ObjectTier.Entry? {
+        let key = options.inMemory(key)
+        if options.options.target == nil, !request.decidesMemoryLifetime { return memory.entry(for: key) }
+        return originals(of: options).object(key, in: home(of: options).memory, for: request)
+    }
+
     /// Returns the last step of a picture.
     func step(_ options: ResolvedOptions) -> ImageStep {
         options === defaults ? defaultStep : ImageStep(options, tools)
@@ -324,8 +342,10 @@ public final class ImageCache: Sendable {
         of request: ImageRequest, _ options: ResolvedOptions, askedKey: CacheKey? = nil, isDecided: Bool = true,
         policy: DataRequest.CachePolicy? = nil
     ) -> Origin {
-        Origin(
-            request.data, policy ?? originals(of: options).policy(of: request.data), options.source ?? source,
+        let originals = originals(of: options)
+        let source = options.options.targetCache.map { originals.objectSource(formsIn: $0.data) } ?? options.source
+        return Origin(
+            request.data, policy ?? originals.policy(of: request.data), source ?? self.source,
             prefix: options.prefix, askedKey: askedKey, isDecided: isDecided)
     }
 
@@ -378,7 +398,8 @@ public final class ImageCache: Sendable {
     /// ```
     /// - Parameter source: a URL or an ``ImageRequest``.
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
-        for key in keys(of: source.imageRequest) { moveTaskToSlowQueue(key: key) }
+        let home = home(of: source.imageRequest.resolved(defaults))
+        for key in keys(of: source.imageRequest) { home.moveTaskToSlowQueue(key: key) }
     }
     /// Moves every urgent call for the bytes of a key to `slowQueue`. See ``moveTaskToSlowQueue(_:)``.
     public func moveTaskToSlowQueue(key: CacheKey) {
@@ -395,7 +416,8 @@ public final class ImageCache: Sendable {
     /// ```
     /// - Parameter source: a URL or an ``ImageRequest``.
     public func cancel(_ source: some ImageRequestConvertible) {
-        for key in keys(of: source.imageRequest) { cancel(key: key) }
+        let home = home(of: source.imageRequest.resolved(defaults))
+        for key in keys(of: source.imageRequest) { home.cancel(key: key) }
     }
     /// Ends every call for the bytes of a key with `DipperError.cancelled`. See ``cancel(_:)``.
     public func cancel(key: CacheKey) {
@@ -410,5 +432,23 @@ public final class ImageCache: Sendable {
     /// ```
     public func cancelAll() {
         objects.cancelAll()
+    }
+}
+
+extension ImageOptions {
+    /// The image cache that keeps the picture, in memory and, if it is processed, on disk; by default the cache that is
+    /// asked. There the picture counts as one of that cache's own, and that cache makes it.
+    ///
+    /// The bytes are fetched and kept by ``originals``, which by default is the ``ImageCache/data`` of the cache that is
+    /// asked. ``ImageCache/cancel(_:)`` finds a call by a request with the same target, and ``ImageCache/idle()`` of the
+    /// target waits for it.
+    ///
+    /// ```swift
+    /// let avatar = ImageRequest(url).processed(by: .circle).with(\.targetCache, avatars)
+    /// let image = try await cache.getImage(avatar).value          // then also avatars.image(for: …)
+    /// ```
+    public var targetCache: ImageCache? {
+        get { target as? ImageCache }
+        set { target = newValue }
     }
 }

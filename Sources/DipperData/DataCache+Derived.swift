@@ -96,6 +96,12 @@ extension DataCache {
         defaults.use(of: info, for: request, at: configuration.now)
     }
 
+    /// Returns the object of a key in a memory tier that answers a request. A request with options of its own decides how
+    /// long the tier keeps it.
+    package func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
+        store.object(key, in: memory, for: request, defaults)
+    }
+
     /// Counts a memory hit of a cache that is built on this one, and tells the call. This cache was not asked for it.
     package func noteMemoryHit(_ key: CacheKey, _ queue: FetchQueue) {
         engine.events.call(key, queue, .success(.memory))
@@ -111,8 +117,11 @@ extension DataCache {
         request.waitsForDiskWrite && keepsOnDisk(request)
     }
 
-    /// The interface of this cache for objects that are made from its bytes.
-    package func objectSource() -> ObjectSource { ObjectSource(engine, defaults) }
+    /// Returns the interface of this cache for objects that are made from its bytes.
+    /// - Parameter forms: the data cache that keeps the stored forms; `nil` for this one.
+    package func objectSource(formsIn forms: DataCache? = nil) -> ObjectSource {
+        ObjectSource(engine, defaults, forms: forms?.store)
+    }
 
     /// Creates a cache of objects that are made from bytes.
     package func makeObjectCache(memory: ObjectTier, workers: Workers, _ listener: ObjectCache.Listener) -> ObjectCache
@@ -150,7 +159,7 @@ extension DataCache {
     package func peekEntry(_ key: CacheKey, for request: DataRequest) -> (
         value: StoredData, source: ResponseSource
     )? {
-        store.find(key, request.headers).flatMap {
+        store.find(key, request.headers, for: Call(request, key: key, defaults: defaults)).flatMap {
             $0.value.info.isChosen(by: request.headers) ? ($0.value, $0.source) : nil
         }
     }

@@ -10,9 +10,8 @@ extension DataCache {
     package func answers(_ request: DataRequest, under key: CacheKey) -> Bool {
         let policy = policy(of: request)
         guard policy != .ignoreCache, policy != .bypass else { return false }
-        let readsDisk = policy == .useCache || policy == .cacheOnly
         guard
-            let info = store.memory.part(of: key, { $0.info }) ?? (readsDisk ? store.disk?.info(of: key) : nil)
+            let info = store.memory.part(of: key, { $0.info }) ?? (policy.readsDisk ? store.disk?.info(of: key) : nil)
         else { return false }
         return info.mayBeShown(to: request.headers) && use(of: info, for: request) == .fresh
     }

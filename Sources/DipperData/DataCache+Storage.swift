@@ -19,7 +19,7 @@ extension DataCache {
     /// header fields choose. See ``data(for:)-(URL)``.
     public func data(for request: DataRequest) -> Data? {
         let request = complete(request)
-        return request.headers.isEmpty
+        return request.headers.isEmpty && !request.decidesMemoryLifetime && request.diskAccessExtension == nil
             ? data(for: request.cacheKey) : find(request).flatMap { (200...299).contains($0.status) ? $0.data : nil }
     }
     /// Returns the bytes of a key if memory or disk has them. See ``data(for:)-(URL)``.
@@ -46,7 +46,8 @@ extension DataCache {
     public func response(for request: DataRequest) -> DataResponse? { find(complete(request)) }
 
     private func find(_ request: DataRequest) -> DataResponse? {
-        guard let found = store.find(request.cacheKey, request.headers),
+        let call = Call(request, key: request.cacheKey, defaults: defaults)
+        guard let found = store.find(call.key, request.headers, for: call),
             found.value.info.isChosen(by: request.headers)
         else { return nil }
         return DataResponse(found.value, source: found.source)

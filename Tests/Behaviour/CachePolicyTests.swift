@@ -25,18 +25,23 @@ struct CachePolicyTests {
             }
         }
         switch policy {
-        case .useCache: #expect(lines == ["old from disk", "old from memory", "new from network"])
+        case .useCache, .diskOnly: #expect(lines == ["old from disk", "old from memory", "new from network"])
         case .memoryOnly, .fromMemoryOrRefresh:
             #expect(lines == ["new from network", "old from memory", "new from network"])
         case .cacheOnly: #expect(lines == ["old from disk", "old from memory", "not cached: http://host.test/absent"])
         case .ignoreCache, .bypass: #expect(lines == ["new from network", "new from network", "new from network"])
         }
         #expect(test.transport.transfers.count == lines.count { $0.hasSuffix("network") })
-        let keepsInMemory = ![.cacheOnly, .bypass].contains(policy)
-        #expect(test.cache.hasData(for: url("absent")) == keepsInMemory)
+        let keeps = ![.cacheOnly, .bypass].contains(policy)
+        #expect(test.cache.hasData(for: url("absent"), in: .memory) == (keeps && policy != .diskOnly))
+        #expect(test.cache.hasData(for: url("absent")) == keeps)
         await test.cache.idle()
         test.cache.clearMemory()
-        #expect(test.cache.hasData(for: url("absent")) == (keepsInMemory && policy != .memoryOnly))
+        #expect(test.cache.hasData(for: url("absent")) == (keeps && policy != .memoryOnly))
+        if policy == .useCache || policy == .diskOnly {
+            #expect(try await test.ask(DataRequest(url("absent")).with(\.cachePolicy, policy)) == "new from disk")
+            #expect(test.cache.hasData(for: url("absent"), in: .memory) == (policy == .useCache))
+        }
         await test.cache.shutdown()
     }
 

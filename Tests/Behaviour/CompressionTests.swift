@@ -16,7 +16,8 @@ struct CompressionTests {
 
     @Test(
         "what one cache writes compressed another reads that does not compress, and the other way round",
-        arguments: [(.gzip, .off), (.off, .gzip), (.gzip, .gzip)] as [(StorageCompression, StorageCompression)])
+        arguments: [(.gzip, .off), (.off, .gzip), (.gzip, .zstd), (.zstd, .off), (.off, .zstd), (.zstd, .gzip)]
+            as [(StorageCompression, StorageCompression)])
     func bothWays(writing: StorageCompression, reading: StorageCompression) async throws {
         let bodies = ["large": Self.json + DiskBytes.noise(4_000), "small": Data(repeating: 65, count: 1_500)]
         let folder = TemporaryFolder()
@@ -34,10 +35,12 @@ struct CompressionTests {
         #expect(await reader.cache.verify().isSound)
     }
 
-    @Test("sizes count what lies on disk, and no other program is pointed to a compressed file")
-    func sizes() async throws {
+    @Test(
+        "sizes count what lies on disk, and no other program is pointed to a compressed file",
+        arguments: [.gzip, .zstd] as [StorageCompression])
+    func sizes(compression: StorageCompression) async throws {
         let folder = TemporaryFolder()
-        let cache = cache(folder).cache
+        let cache = cache(folder, compression).cache
         try await cache.addDataAndWait(Data(repeating: 65, count: 500_000), for: "text")
         #expect(cache.diskSize < 2_048)
         let body = Self.json + DiskBytes.noise(4_000)
@@ -45,6 +48,19 @@ struct CompressionTests {
         let size = try #require(cache.entry(for: "json")).size
         #expect(size < body.count * 7 / 8 + 512 && size > 4_000)
         #expect(cache.file(for: "json") == nil && cache.data(for: "json") == body)
+    }
+
+    @Test(
+        "a compressed body that is damaged on disk is fetched again", arguments: [.gzip, .zstd] as [StorageCompression])
+    func damaged(compression: StorageCompression) async throws {
+        let folder = TemporaryFolder()
+        let test = cache(folder, compression)
+        let body = DiskBytes.noise(200_000) + Data(count: 100_000)
+        test.transport.script(url("a"), [.body(body), .body(body)])
+        _ = try await test.cache.getData(DataRequest(url("a")).with(\.waitsForDiskWrite, true)).value
+        try #require(folder.largestFile).damage(at: 100)
+        let response = try await test.cache.getData(url("a")).response
+        #expect(response.source == .network && response.data == body)
     }
 
     @Test("small bodies, those of compressed formats and those that save too little are kept as they are")

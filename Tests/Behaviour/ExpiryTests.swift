@@ -117,6 +117,56 @@ struct ExpiryTests {
         #expect(test.cache.cachedSource(for: a) == nil)
     }
 
+    @Test(
+        "a request that reads an entry decides how long memory keeps it, counted from when the entry came",
+        arguments: [(100, 50, true), (10, 11, false), (4, 5, false)] as [(TimeInterval, TimeInterval, Bool)])
+    func decidedInMemory(seconds: TimeInterval, later: TimeInterval, isThere: Bool) async throws {
+        let (data, images) = (TestCache(), TestImageCache { $0.data.memoryLimit = 0 })
+        let picture = url("a.png")
+        data.transport.script(a, [.text("1")])
+        try images.script(picture, .sample())
+        func expiring(_ target: URL, _ seconds: TimeInterval) -> DataRequest {
+            DataRequest(target).with(\.memoryExpiration, .seconds(seconds))
+        }
+        #expect(try await data.ask(expiring(a, 20)) == "1 from network")
+        #expect(try await images.source(ImageRequest(expiring(picture, 20))) == .network)
+        for date in [data.date, images.date] { date.advance(by: 5) }
+        #expect(try await data.ask(expiring(a, seconds)) == "1 from memory")
+        #expect(try await images.source(ImageRequest(expiring(picture, seconds))) == .memory)
+        for date in [data.date, images.date] { date.advance(by: later - 5) }
+        #expect((data.cache.cachedSource(for: a) != nil) == isThere)
+        #expect((images.cache.cachedTier(for: picture) != nil) == isThere)
+    }
+
+    @Test(
+        "the access extension of a request holds for its own hit, whatever that of the call that stored the entry",
+        arguments: [(.expiration(.seconds(20)), 25), (.expiration(.seconds(2)), 7), (.unchanged, 10)]
+            as [(AccessExtension, TimeInterval)], [true, false])
+    func extendedByReader(reading: (added: AccessExtension, end: TimeInterval), onDisk: Bool) async throws {
+        let folder = TemporaryFolder()
+        var test = TestCache(folder: onDisk ? folder : nil)
+        func request(_ added: AccessExtension) -> DataRequest {
+            DataRequest(a).with(\.memoryAccessExtension, added).with(\.diskAccessExtension, added)
+        }
+        test.transport.script(a, [.text("1")])
+        _ = try await test.ask(
+            request(.cacheTime).with(\.memoryExpiration, .seconds(10)).with(\.diskExpiration, .seconds(10)))
+        await test.cache.idle()
+        test.date.advance(by: 5)
+        let tier = onDisk ? ResponseSource.disk : .memory
+        if onDisk { test.cache.clearMemory() }
+        #expect(try await test.ask(request(reading.added)) == "1 from \(tier)")
+        if onDisk { test.cache.clearMemory() }
+        test.date.advance(by: reading.end - 6)
+        #expect(test.cache.cachedSource(for: a) == tier)
+        if onDisk {
+            test = await test.reopened(folder)
+            #expect(test.cache.cachedSource(for: a) == tier)
+        }
+        test.date.advance(by: 2)
+        #expect(test.cache.cachedSource(for: a) == nil)
+    }
+
     // MARK: The clock
 
     @Test("when the clock is set back an answer is asked about, and is fresh again once confirmed; own bytes stay")

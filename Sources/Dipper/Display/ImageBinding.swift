@@ -131,7 +131,7 @@ public final class ImageBinding: Sendable {
         }
         let policy = request.map { cache.policy(of: $0) } ?? .useCache
         var glimpse: Image?
-        if let request, options.loadsFromDiskAtOnce, presence == .visible, policy == .useCache || policy == .cacheOnly {
+        if let request, options.loadsFromDiskAtOnce, presence == .visible, policy.readsDisk {
             // This puts the picture into memory, where the call finds it at once.
             glimpse = cache.image(for: request)
         }
@@ -153,7 +153,7 @@ public final class ImageBinding: Sendable {
         change {
             $0.set(
                 isWanted: request != nil, placeholder, options, presence,
-                mayGlimpse: policy == .useCache || policy == .cacheOnly, glimpse: glimpse)
+                mayGlimpse: policy.readsDisk, glimpse: glimpse)
         }
         return link.withLock { exchange(&$0.begun, with: nil) } ?? nil
     }

@@ -21,7 +21,9 @@ final class ImageStep: ObjectStep {
         let processors = options.chain.processors
         before = processors.isEmpty ? nil : ImageStep(options.withoutLastProcessor, tools)
         // The decoder makes the size that the first processor asks for.
-        isWholePath = processors.count < 2 && (processors.isEmpty || options.chain.decodeTarget != nil)
+        isWholePath =
+            processors.isEmpty
+            || processors.count == 1 && options.chain.decodeTarget != nil && options.options.extractor == nil
     }
 
     var suffix: String { options.keySuffix }
@@ -40,7 +42,10 @@ final class ImageStep: ObjectStep {
                 decode.target = nil
                 decode.scale = 1
             }
-            let decoded = try task.decode { () throws(DipperError) in try tools.codecs.decode(data, decode) }
+            let decoded = try task.decode { () throws(DipperError) -> Image in
+                let file = try options.options.extractor?.picture(of: data, isCancelled: task.isCancelled)
+                return try tools.codecs.decode(file ?? data, decode)
+            }
             image = isStored ? try process(decoded, task) : decoded
         case .product(let parent):
             image = try process(parent.value(as: Image.self).at(scale: options.processingScale), task)
@@ -61,6 +66,7 @@ final class ImageStep: ObjectStep {
     }
 
     func misfit(_ bytes: Data) -> DipperError? {
+        if options.options.extractor != nil { return nil }
         do throws(DipperError) {
             _ = try tools.codecs.decoder(for: bytes)
             return nil
@@ -82,9 +88,11 @@ final class ImageStep: ObjectStep {
         options.options.processingQueue.flatMap { $0.isInPlace ? nil : $0 }
     }
 
+    var programs: CallbackQueue? { options.options.extractor?.place }
+
     // MARK: Previews
 
-    func previews() -> (any PreviewScan)? { PictureScan() }
+    func previews() -> (any PreviewScan)? { options.options.extractor == nil ? PictureScan() : nil }
 
     func preview(of data: Data, _ task: MakingTask) -> Product? {
         var decode = options.decodeOptions(tools.limits, isCancelled: task.isCancelled)
@@ -100,8 +108,7 @@ final class ImageStep: ObjectStep {
 
     // MARK: Files
 
-    /// Only a processed picture has a file of its own.
-    var isStored: Bool { !options.chain.processors.isEmpty }
+    var isStored: Bool { options.isStored }
     var needsBytes: Bool { options.options.serializer?.readsOriginal == true }
 
     /// A file is made of a picture and, by some serializers, of the whole original. A write that waits keeps no more of

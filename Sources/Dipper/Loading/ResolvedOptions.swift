@@ -15,7 +15,8 @@ final class ResolvedOptions: Sendable {
     init(_ options: ImageOptions, home: UInt64) {
         self.options = options
         self.home = home
-        prefix = options.originals.flatMap { $0.number == home ? nil : "\n#originals \($0.number)\n" } ?? ""
+        let isApart = options.target == nil && options.originals.map { $0.number != home } == true
+        prefix = options.originals.map { isApart ? "\n#originals \($0.number)\n" : "" } ?? ""
         source = options.originals.map { $0.objectSource() }
         chain = ImageProcessors.Chain(options.processors ?? [])
         var parts = chain.processors.map(\.identifier)
@@ -24,6 +25,7 @@ final class ResolvedOptions: Sendable {
         if options.firstFrameOnly == true { decoding.append("first frame") }
         if options.allowsPartial == true { decoding.append("partial") }
         if options.preloadsFrames == true { decoding.append("all frames") }
+        if let extractor = options.extractor { decoding.append(extractor.name) }
         keySuffix = Self.suffix(parts + decoding)
     }
 
@@ -48,14 +50,16 @@ final class ResolvedOptions: Sendable {
     /// Returns the key of the picture made from the bytes of a key.
     func key(_ data: CacheKey) -> CacheKey { keySuffix.isEmpty ? data : CacheKey(verbatim: data.string + keySuffix) }
 
-    /// Returns the key of the picture's file. Only a processed picture has a file of its own.
-    func fileKey(_ data: CacheKey) -> CacheKey { chain.processors.isEmpty ? data : key(data) }
+    /// Whether the picture has a file of its own, as one that is processed, or made by another program.
+    var isStored: Bool { !chain.processors.isEmpty || options.extractor != nil }
+    /// Returns the key of the picture's file.
+    func fileKey(_ data: CacheKey) -> CacheKey { isStored ? key(data) : data }
 
     /// The options that do not distinguish pictures.
     var calling: ObjectCall.Options {
         var calling = ObjectCall.Options()
         calling.keepsInMemory = options.prefetchesToMemory != false
-        calling.keepsBytes = options.keepsOriginal != false || chain.processors.isEmpty
+        calling.keepsBytes = options.keepsOriginal != false || !isStored
         calling.showsPreviews = options.showsPreviews == true
         return calling
     }

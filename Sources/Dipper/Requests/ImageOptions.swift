@@ -106,6 +106,11 @@ public struct ImageOptions: Sendable {
     /// ```
     public var originals: DataCache?
 
+    /// The image cache that keeps the picture; see `targetCache`.
+    var target: (any AnyObject & Sendable)?
+    /// The program that makes the file of the picture out of the bytes; `nil` if the bytes are that file.
+    var extractor: (any PictureExtractor)?
+
     /// Creates options that are all `nil`.
     public init() {}
 
@@ -124,12 +129,13 @@ public struct ImageOptions: Sendable {
         all.imageModifier = imageModifier ?? defaults.imageModifier
         all.processingQueue = processingQueue ?? defaults.processingQueue
         all.originals = originals ?? defaults.originals
+        all.target = target ?? defaults.target
         return all
     }
 
     /// Whether the options have no closure, queue or cache.
     private var isComparable: Bool {
-        serializer == nil && imageModifier == nil && processingQueue == nil && originals == nil
+        serializer == nil && imageModifier == nil && processingQueue == nil && originals == nil && target == nil
     }
 
     /// Returns whether these are the same options, as far as that can be told.
@@ -138,7 +144,7 @@ public struct ImageOptions: Sendable {
             && scale == other.scale && firstFrameOnly == other.firstFrameOnly
             && preloadsFrames == other.preloadsFrames && allowsPartial == other.allowsPartial
             && showsPreviews == other.showsPreviews && keepsOriginal == other.keepsOriginal
-            && prefetchesToMemory == other.prefetchesToMemory
+            && prefetchesToMemory == other.prefetchesToMemory && extractor?.name == other.extractor?.name
     }
 
     /// A reference to options, which keeps requests small.
@@ -149,4 +155,16 @@ public struct ImageOptions: Sendable {
             self.options = options
         }
     }
+}
+
+/// A program that makes the file of a picture out of bytes, such as that of a frame out of a film.
+protocol PictureExtractor: Sendable {
+    /// The request for the bytes; `nil` if the extractor has them, and so provides the file of the picture itself.
+    var remote: DataRequest? { get }
+    /// Distinguishes pictures made of the same bytes.
+    var name: String { get }
+    /// The place for threads that wait for the program.
+    var place: CallbackQueue { get }
+    /// Returns the file of the picture. Blocks the thread.
+    func picture(of bytes: Data, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data
 }

@@ -19,7 +19,12 @@ public struct ImageRequest: Sendable {
     /// The options for decoding, processing and keeping the picture.
     public var options: ImageOptions {
         get { box?.options ?? ImageOptions() }
-        set { box = ImageOptions.Box(newValue) }
+        set {
+            var options = newValue
+            // It belongs to the source of the bytes.
+            options.extractor = newValue.extractor ?? box?.options.extractor
+            box = ImageOptions.Box(options)
+        }
     }
 
     /// The options of the picture, or `nil` if none were set.
@@ -35,8 +40,15 @@ public struct ImageRequest: Sendable {
     /// ```swift
     /// let image = try await cache.getImage(ImageRequest(FileProvider(file))).value
     /// ```
+    ///
+    /// The request for a `VideoFrameProvider` whose video is on a server is one for the URL of the video.
     public init(_ provider: any DataProvider) {
-        data = DataRequest(provider)
+        guard let extractor = provider as? any PictureExtractor, let remote = extractor.remote else {
+            data = DataRequest(provider)
+            return
+        }
+        data = remote
+        options.extractor = extractor
     }
 
     /// Creates a request for a picture whose bytes another request describes.

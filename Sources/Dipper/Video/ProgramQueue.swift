@@ -14,6 +14,9 @@ final class ProgramQueue: Sendable {
         threads = Workers(name: name, threads: programs)
     }
 
+    /// The threads of the queue, for work that runs a program and waits for it.
+    var place: CallbackQueue { .custom { [threads] work in threads.run(work) } }
+
     /// Runs a program and returns its output. Ends early, with `DipperError.cancelled`, when the Swift task is
     /// cancelled.
     func run(_ body: @escaping Body) async throws(DipperError) -> Data {

@@ -21,6 +21,8 @@ struct ProgramRun {
     let arguments: [String]
     let timeLimit: Duration
     let maximumSize: Int
+    /// Returns whether nobody waits any more; asked ten times a second. `nil` if an event tells.
+    var isCancelled: (() -> Bool)?
 
     /// Runs the program and returns its output.
     /// - Parameters:
@@ -56,7 +58,9 @@ struct ProgramRun {
             if !hasOutput, child.hasEnded { break }
             let left = max(.zero, ContinuousClock.now.duration(to: deadline))
             guard left > .zero else { throw .undecodable.with(detail: "'\(program)' took longer than \(timeLimit)") }
-            let count = poll(&waits, nfds_t(waits.count), Self.milliseconds(hasOutput ? left : min(left, pause)))
+            if isCancelled?() == true { throw .cancelled }
+            let longest = isCancelled == nil ? left : min(left, .milliseconds(100))
+            let count = poll(&waits, nfds_t(waits.count), Self.milliseconds(hasOutput ? longest : min(longest, pause)))
             guard count >= 0 || errno == EINTR else { throw OwnedDescriptor.failure(program, errno) }
             guard count > 0 else {
                 if !hasOutput { pause = min(pause * 2, .milliseconds(50)) }

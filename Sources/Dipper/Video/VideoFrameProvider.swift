@@ -18,8 +18,15 @@ import ProcessShims
 /// other files that name files are refused. At most two such processes run at once. A process that nobody waits for any
 /// more is killed.
 ///
-/// The video is a file on this machine, or in memory. Fetch a video on a server with ``ImageCache/data`` first, so that
-/// queues, address policy and credentials apply to it.
+/// The video is a file on this machine, in memory, or on a server. A cache fetches the video of an `http` or `https` URL
+/// like other bytes, once for all of its frames and with all options of the ``ImageRequest``, and keeps it on disk under
+/// the key of the URL; ``ImageOptions/keepsOriginal`` set to `false` keeps the frames alone. ``data()`` alone fetches
+/// nothing.
+///
+/// ```swift
+/// let frames = [1, 2, 3].map { ImageRequest(VideoFrameProvider(videoURL, at: .seconds($0))) }
+/// for frame in frames { cache.getImage(frame) { image in strip.add(image) } }         // one fetch
+/// ```
 ///
 /// The cache keeps the frame on disk, because making it takes long.
 public struct VideoFrameProvider: DataProvider {
@@ -45,8 +52,9 @@ public struct VideoFrameProvider: DataProvider {
     public var maximumSize = 1 << 28
 
     private let source: VideoSource
+    private let ownKey: CacheKey?
 
-    /// Creates a provider for one frame of a video file.
+    /// Creates a provider for one frame of a video in a file or on a server.
     ///
     /// The initializer does not read the file. With the default key, which is the file's URL, a changed file is not
     /// noticed until its pictures are removed or requested with the policy `ignoreCache`. With a key from ``key(of:)``
@@ -58,12 +66,12 @@ public struct VideoFrameProvider: DataProvider {
     /// }
     /// ```
     /// - Parameters:
-    ///   - video: a file URL.
+    ///   - video: a file URL, or an `http` or `https` URL for an ``ImageRequest``.
     ///   - time: the position of the frame in the video.
     ///   - bounds: the size into which the frame is fitted, in pixels; `nil` keeps its size.
-    ///   - key: identifies the video; time and bounds are added to it. The default is the file's URL.
+    ///   - key: identifies the video; time and bounds are added to it. The default is the URL.
     public init(_ video: URL, at time: Duration, fitting bounds: PixelSize? = nil, key: CacheKey? = nil) {
-        self.init(.file(video), key ?? CacheKey(video.standardizedFileURL), time, bounds)
+        self.init(.file(video), key ?? CacheKey(video.standardizedFileURL), time, bounds, ownKey: key)
     }
 
     /// Returns a key made of a file's URL, size and modification time, which are read on a background thread.
@@ -97,12 +105,15 @@ public struct VideoFrameProvider: DataProvider {
         self.init(.bytes(video), key, time, bounds)
     }
 
-    private init(_ source: VideoSource, _ key: CacheKey, _ time: Duration, _ bounds: PixelSize?) {
+    private init(
+        _ source: VideoSource, _ key: CacheKey, _ time: Duration, _ bounds: PixelSize?, ownKey: CacheKey? = nil
+    ) {
         self.source = source
+        self.ownKey = ownKey
         self.time = time
         self.bounds = bounds
         // An empty key stays empty, so that every call refuses it.
-        cacheKey = key.isEmpty ? key : CacheKey("\(key.string)\nframe \(FrameCommand(time, bounds).name)")
+        cacheKey = key.isEmpty ? key : CacheKey("\(key.string)\n\(Self.name(time, bounds))")
     }
 
     /// Returns the frame as a PNG file.
@@ -115,25 +126,46 @@ public struct VideoFrameProvider: DataProvider {
     ///   not a readable file; `DipperError.undecodable` if the file is not a video, is broken, or takes longer than
     ///   ``timeLimit``; `DipperError.tooLarge`; `DipperError.cancelled`.
     public func data() async throws -> Data {
-        let (source, command) = (source, FrameCommand(time, bounds))
-        let (program, timeLimit, maximumSize) = (program, timeLimit, maximumSize)
-        return try await Self.runners.run { wakeup throws(DipperError) in
-            let program = try FrameCommand.find(program)
-            // A seek past the end of a video without an index finds no frame: then the video is read from its start.
-            for fromStart in command.seeks ? [false, true] : [true] {
-                let run = ProgramRun(
-                    program: program, arguments: command.arguments(fromStart: fromStart), timeLimit: timeLimit,
-                    maximumSize: maximumSize)
-                let ended = try run.run(reading: source.opened(), endingAt: wakeup)
-                if ended.isSuccess, ended.output.isEmpty, !fromStart { continue }
-                return try FrameCommand.picture(ended, of: source.name)
-            }
-            throw .undecodable
+        try await Self.runners.run { wakeup throws(DipperError) in try frame(of: source, wakeup) }
+    }
+
+    private static func name(_ time: Duration, _ bounds: PixelSize?) -> String {
+        "frame \(FrameCommand(time, bounds).name)"
+    }
+
+    private func frame(
+        of source: VideoSource, _ wakeup: borrowing OwnedDescriptor, isCancelled: (() -> Bool)? = nil
+    ) throws(DipperError) -> Data {
+        let (path, command) = (try FrameCommand.find(program), FrameCommand(time, bounds))
+        // A seek past the end of a video without an index finds no frame: then the video is read from its start.
+        for fromStart in command.seeks ? [false, true] : [true] {
+            let run = ProgramRun(
+                program: path, arguments: command.arguments(fromStart: fromStart), timeLimit: timeLimit,
+                maximumSize: maximumSize, isCancelled: isCancelled)
+            let ended = try run.run(reading: source.opened(), endingAt: wakeup)
+            if ended.isSuccess, ended.output.isEmpty, !fromStart { continue }
+            return try FrameCommand.picture(ended, of: source.name)
         }
+        throw .undecodable
     }
 
     /// The threads that wait for programs. Waiting blocks, which threads of Swift's concurrency must not do.
     private static let runners = ProgramQueue(name: "dipper-video", programs: 2)
+}
+
+/// The frames of a video on a server, which all are made of the bytes that the cache fetches.
+extension VideoFrameProvider: PictureExtractor {
+    var remote: DataRequest? {
+        guard case .file(let url) = source, ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
+        return DataRequest(url).with(\.key, ownKey)
+    }
+    var name: String { Self.name(time, bounds) }
+    var place: CallbackQueue { Self.runners.place }
+
+    func picture(of bytes: Data, isCancelled: @escaping () -> Bool) throws(DipperError) -> Data {
+        let never = try OwnedDescriptor(dipper_event(), for: "an event")
+        return try frame(of: .bytes(bytes), never, isCancelled: isCancelled)
+    }
 }
 
 /// The place of a video: a file, or bytes in memory.

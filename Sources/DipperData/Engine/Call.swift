@@ -79,7 +79,7 @@ final class Call: Sendable {
     var mayFetch: Bool { cachePolicy != .cacheOnly && !(hasDirectives && directives.onlyIfCached) }
     /// Whether a tier below memory may answer.
     func looksUp(in store: DataStore) -> Bool {
-        (store.disk != nil || store.tiers != nil) && (cachePolicy == .useCache || cachePolicy == .cacheOnly)
+        (store.disk != nil || store.tiers != nil) && cachePolicy.readsDisk
     }
     /// Whether tiers that others use may have the answer.
     var mayBeShared: Bool {
@@ -94,7 +94,7 @@ final class Call: Sendable {
     /// Whether an entry on disk is renewed if the network confirms it.
     var renewsOnDisk: Bool {
         switch cachePolicy {
-        case .useCache, .fromMemoryOrRefresh: true
+        case .useCache, .diskOnly, .fromMemoryOrRefresh: true
         // A local source can be read again as easily as an entry on disk.
         case .ignoreCache: !isLocal(0) && !request.isForThisProcess
         case .memoryOnly, .cacheOnly, .bypass: false

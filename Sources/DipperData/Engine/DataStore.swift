@@ -38,16 +38,17 @@ final class DataStore: Sendable {
     // MARK: Reading
 
     /// Returns the entry of a key from memory or disk, on the caller's thread. An entry from disk is put into memory.
-    /// - Parameter call: the call whose expirations hold in memory; `nil` for the cache's defaults.
+    /// - Parameter call: the call whose expirations hold; `nil` for the cache's defaults.
     func peek(_ key: CacheKey, for call: Call? = nil) -> (value: StoredData, source: ResponseSource)? {
-        if let value = memory.value(for: key) { return (value, .memory) }
+        if let value = inMemory(key, for: call) { return (value, .memory) }
         return readThrough(key, call).map { ($0, .disk) }
     }
 
     private func readThrough(_ key: CacheKey, _ call: Call?) -> StoredData? {
         guard let disk else { return nil }
         let changes = memory.changes(of: key)
-        guard let record = disk.entry(for: key) else { return nil }
+        let reader = call.flatMap { $0.request.diskAccessExtension == nil ? nil : diskLifetime($0, stored: now()) }
+        guard let record = disk.entry(for: key, extendedBy: reader) else { return nil }
         warm(record, call, unlessChangedSince: changes)
         return record.value
     }
@@ -129,10 +130,10 @@ final class DataStore: Sendable {
 
     /// Reads the entry of a key from memory or disk, on a reader's thread.
     func read(
-        _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+        _ key: CacheKey, for call: Call, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
     ) -> Workers.Ticket? {
-        if let lookUp = readers?.add(place, { answer(self.peek(key)?.value) }) { return lookUp }
-        answer(memory.value(for: key))
+        if let lookUp = readers?.add(place, { answer(self.peek(key, for: call)?.value) }) { return lookUp }
+        answer(inMemory(key, for: call))
         return nil
     }
 
@@ -177,10 +178,37 @@ final class DataStore: Sendable {
     /// Returns what memory has for the call: the entry, or the variant of it that the call's fields choose.
     @inline(__always)
     func kept(for key: CacheKey, _ call: Call) -> StoredData? {
-        guard call.cachePolicy != .bypass, let value = memory.value(for: key) else { return nil }
+        guard call.cachePolicy != .bypass, let value = inMemory(key, for: call) else { return nil }
         guard let variant = value.info.variant, !variant.matches(call.request.headers) else { return value }
         let place = key.variant(variant.selection(for: call.request.headers), family: value.info.family)
-        return memory.value(for: place) ?? value
+        return inMemory(place, for: call) ?? value
+    }
+
+    /// Returns what memory has under a key. A call with options of its own decides how long memory keeps it.
+    @inline(__always)
+    private func inMemory(_ key: CacheKey, for call: Call?) -> StoredData? {
+        guard let call, call.request.decidesMemoryLifetime else { return memory.value(for: key) }
+        return memory.value(for: key, reading(call))
+    }
+
+    /// Returns the object of a key in memory. A request with options of its own decides how long memory keeps it.
+    @inline(__always)
+    func object(
+        _ key: CacheKey, in memory: ObjectTier, for request: DataRequest, _ defaults: Call.Defaults
+    ) -> ObjectTier.Entry? {
+        guard request.decidesMemoryLifetime else { return memory.entry(for: key) }
+        return memory.entry(for: key, reading(Call(request, key: request.cacheKey, defaults: defaults)))
+    }
+
+    /// Returns the change of the lifetime in memory by a hit of a call with options of its own.
+    private func reading(_ call: Call) -> (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime {
+        let given = call.request.memoryExpiration
+        let expiration = memoryExpiration(call) ?? diskExpiration(call)
+        let added = call.request.memoryAccessExtension ?? defaults.memoryAccessExtension
+        return { present, entered, now in
+            let own = Lifetime(expiration, extendedBy: added, now: Date(timeIntervalSince1970: entered))
+            return present.read(by: own, keepsExpiration: given == nil, at: now)
+        }
     }
 
     /// Returns the key under which memory keeps the entry that ``kept(for:_:)`` found.
@@ -200,7 +228,7 @@ final class DataStore: Sendable {
             extendedBy: call?.request.memoryAccessExtension ?? defaults.memoryAccessExtension, now: now)
         // Without a memory expiration, memory does not keep an entry longer than the disk.
         if memoryExpiration(call) == nil {
-            lifetime.expires = record.lifetime.expires(accessedAt: now.timeIntervalSince1970)
+            lifetime.expires = record.lifetime.expires
         }
         memory.insert(
             record.value, for: record.key, cost: record.value.cost(for: record.key), lifetime: lifetime,
@@ -365,7 +393,7 @@ final class DataStore: Sendable {
     }
 
     private func memoryExpiration(_ call: Call?) -> Expiration? {
-        call?.request.memoryExpiration ?? defaults.memoryExpiration
+        call?.cachePolicy == .diskOnly ? .expired : call?.request.memoryExpiration ?? defaults.memoryExpiration
     }
 
     // MARK: Partial bodies

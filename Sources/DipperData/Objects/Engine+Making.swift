@@ -127,7 +127,9 @@ extension Engine {
         }
         enter(make, .looking)
         let (round, listener) = (make.round, make.cache.listener)
-        make.lookUp = origin.source.read(step.key(origin.dataKey), place(make.wants.highest)) { stored in
+        make.lookUp = origin.source.read(
+            step.key(origin.dataKey), for: origin.request, place(make.wants.highest)
+        ) { stored in
             // Counted at once, so that what reads further forms hears of it.
             let bytes = stored?.data.count ?? 0
             listener.waiting(bytes)
@@ -411,7 +413,9 @@ extension Engine {
             }
             if !isPosted { taken() }
         }
-        if let place = step.place { return Afterwards.run { place.perform { work {} } } }
+        if let place = (run.isOfBytes ? step.programs : nil) ?? step.place {
+            return Afterwards.run { place.perform { work {} } }
+        }
         // What is made next takes memory as well.
         let steps = make.family.map(\.step)
         let ticket = cache.workers.add(
@@ -473,7 +477,7 @@ extension Engine {
             make.earlier = nil
             return make.supply == nil ? descend(make) : goOn(make)
         case .bytes(_, let basis, orForm: nil):
-            guard isBroken else { break }
+            guard isBroken, make.step.programs == nil else { break }
             // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
             make.isClosed = true
             if make.broken == nil, basis.source != .network, make.origin.policy != .cacheOnly {

@@ -85,9 +85,9 @@ package final class ObjectCache: Sendable {
 
     /// Returns the object in memory if it answers a request without the network.
     package func hit(_ origin: Origin, _ step: some ObjectStep) -> MadeObject? {
-        guard origin.looks, !origin.waitsForDisk, let entry = memory.entry(for: step.key(origin.key)) else {
-            return nil
-        }
+        guard origin.looks, !origin.waitsForDisk,
+            let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request)
+        else { return nil }
         switch origin.source.use(of: entry.info, for: origin.request) {
         case .fresh: return object(entry)
         case .stale: return object(entry, .stale)
@@ -134,7 +134,9 @@ package final class ObjectCache: Sendable {
     /// Returns an object without the network, however old it is. Reads the disk and makes the object on the caller's
     /// thread.
     package func find(_ origin: Origin, _ step: any ObjectStep) -> Product? {
-        if let entry = memory.entry(for: step.key(origin.key)), entry.info.mayBeShown(to: origin.request.headers) {
+        if let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request),
+            entry.info.mayBeShown(to: origin.request.headers)
+        {
             return entry.product
         }
         return keeping(origin, step) { () throws(DipperError) -> MadeObject? in
@@ -160,7 +162,7 @@ package final class ObjectCache: Sendable {
                 return MadeObject(try step.make(of: .product(parent.product), task), parent.basis)
             }
         }
-        guard let stored = stored(origin.dataKey, for: origin) else { return nil }
+        guard step.programs == nil, let stored = stored(origin.dataKey, for: origin) else { return nil }
         let basis = Basis(stored.info, digest: stored.data.digest, .disk)
         return MadeObject(try step.make(of: .bytes(stored.data), task), basis)
     }

@@ -1,19 +1,30 @@
 import Foundation
 import Synchronization
 
-/// The data cache that brings the bytes of objects and keeps their stored forms. It does not keep that cache alive.
+/// The data cache that brings the bytes of objects, and the one that keeps their stored forms, mostly the same. It does
+/// not keep these caches alive.
 package final class ObjectSource: Sendable {
     let engine: Engine
     private let defaults: Call.Defaults
     /// Whether an object is out of date as soon as other bytes have taken the place of its own in memory.
     private let watchesBytes: Bool
 
-    init(_ engine: Engine, _ defaults: Call.Defaults, watchesBytes: Bool = false) {
+    /// The store that keeps the stored forms.
+    private let forms: DataStore
+
+    /// - Parameter forms: the store that keeps the stored forms; `nil` for the one that has the bytes.
+    init(_ engine: Engine, _ defaults: Call.Defaults, watchesBytes: Bool = false, forms: DataStore? = nil) {
         (self.engine, self.defaults, self.watchesBytes) = (engine, defaults, watchesBytes)
+        self.forms = forms ?? engine.store
     }
 
     private var store: DataStore { engine.store }
+    private func store(of key: CacheKey) -> DataStore { forms !== store && key.isDerived ? forms : store }
     var hasDisk: Bool { store.disk != nil }
+    var keepsForms: Bool { forms.disk != nil }
+
+    /// Returns whether another source has its bytes, and keeps the stored forms, where this one does.
+    func isLike(_ other: ObjectSource) -> Bool { engine === other.engine && forms === other.forms }
     var events: EventHub { engine.events }
 
     private func call(_ request: DataRequest, _ key: CacheKey? = nil) -> Call {
@@ -56,7 +67,7 @@ package final class ObjectSource: Sendable {
     /// (``DataRequest/memoryExpiration``), even if the bytes expire earlier on disk. If neither has an expiration, the
     /// object is kept as long as the bytes.
     func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
-        store.memoryLifetime(call(request), stored: info.storedDate)
+        forms.memoryLifetime(call(request), stored: info.storedDate)
     }
 
     /// Creates the right to keep what is made from the bytes of a key. Removals of the bytes revoke it.
@@ -64,13 +75,14 @@ package final class ObjectSource: Sendable {
     ///   - form: the key of the stored form, whose removals revoke the right as well; `nil` for none.
     ///   - earlier: the right that was claimed before.
     func claim(_ key: CacheKey, _ form: CacheKey? = nil, within earlier: Claim? = nil) -> Claim {
-        let claim = earlier ?? store.history.claim(key)
-        return form.map { store.history.claim($0, within: claim) } ?? claim
+        var claim = earlier ?? store.history.claim(key)
+        if forms !== store { claim = forms.history.claim(key, within: claim) }
+        return form.map { forms.history.claim($0, within: claim) } ?? claim
     }
 
     /// Returns the bytes of a request without the network, on the caller's thread.
     func peek(_ key: CacheKey, for request: DataRequest) -> StoredData? {
-        store.find(key, request.headers).flatMap {
+        store(of: key).find(key, request.headers, for: call(request, key)).flatMap {
             $0.value.info.isChosen(by: request.headers) ? $0.value : nil
         }
     }
@@ -85,7 +97,7 @@ package final class ObjectSource: Sendable {
 
     /// Returns whether a call waits until its entry is on disk.
     func waitsForDisk(_ request: DataRequest) -> Bool {
-        hasDisk && request.waitsForDiskWrite && call(request).keepsOnDisk
+        (hasDisk || keepsForms) && request.waitsForDiskWrite && call(request).keepsOnDisk
     }
 
     /// Finds out whether there is an entry, in the order of urgency.
@@ -96,21 +108,29 @@ package final class ObjectSource: Sendable {
         store.hasEntry(key, place, answer)
     }
 
-    /// Reads an entry, in the order of urgency.
+    /// Reads an entry for a request, in the order of urgency.
     /// - Returns: the look-up; `nil` if it has been answered.
     func read(
-        _ key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+        _ key: CacheKey, for request: DataRequest, _ place: Workers.Place,
+        _ answer: @escaping @Sendable (StoredData?) -> Void
     ) -> Workers.Ticket? {
-        store.read(key, place, answer)
+        store(of: key).read(key, for: call(request, key), place, answer)
+    }
+
+    /// Returns the object of a key in memory that answers a request. A request with options of its own decides how long
+    /// memory keeps it.
+    @inline(__always)
+    func object(_ key: CacheKey, in memory: ObjectTier, for request: DataRequest) -> ObjectTier.Entry? {
+        forms.object(key, in: memory, for: request, defaults)
     }
 
     /// Waits until an entry is on disk, as a request wants it.
     func settle(_ key: CacheKey, for request: DataRequest, whenDone: @escaping @Sendable (_ isOnDisk: Bool) -> Void) {
         let call = call(request, key)
-        store.settle(key, call, call.mustBeDurable ? .durable : .relaxed, whenDone: whenDone)
+        store(of: key).settle(key, call, call.mustBeDurable ? .durable : .relaxed, whenDone: whenDone)
     }
 
-    func has(_ key: CacheKey) -> Bool { store.contains(key) }
+    func has(_ key: CacheKey) -> Bool { store(of: key).contains(key) }
 
     /// Keeps the stored form of an object that was made from an answer.
     /// - Parameter whenWritten: called once, with whether it is on disk.
@@ -121,7 +141,7 @@ package final class ObjectSource: Sendable {
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
         var headers = Storing.fields(of: info.headers).removing(own.contains)
         headers.append(EntryInfo.digestField, String(digest, radix: 16))
-        store.add(
+        store(of: key).add(
             StoredData(data: form, info: info.with(headers, family: info.family)), for: key, call(request, key),
             onDisk: !request.isForThisProcess, request.durability, claim: claim, stored: info.storedDate,
             whenWritten: whenWritten)
@@ -131,21 +151,24 @@ package final class ObjectSource: Sendable {
     func add(_ data: Data, for request: DataRequest, _ claim: Claim) {
         let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
         let call = call(request)
-        store.add(
+        store(of: call.key).add(
             StoredData(data: data, info: info), for: call.key, call, onDisk: call.cachePolicy != .memoryOnly,
             request.durability, claim: claim)
     }
 
-    func remove(_ key: CacheKey, from tiers: CacheTiers) { store.remove(key, from: tiers) }
+    func remove(_ key: CacheKey, from tiers: CacheTiers) { store(of: key).remove(key, from: tiers) }
 
     /// Removes an entry that cannot be used, without revoking the right to keep another.
     func discard(_ key: CacheKey) {
-        store.disk?.remove(key)
-        store.memory.remove(key)
+        store(of: key).disk?.remove(key)
+        store(of: key).memory.remove(key)
     }
 
     /// Removes the stored forms of all objects that were made from an entry.
-    func removeDerived(of key: CacheKey) { store.removeDerived(of: key) }
+    func removeDerived(of key: CacheKey) {
+        store.removeDerived(of: key)
+        if forms !== store { forms.removeDerived(of: key) }
+    }
 }
 
 /// The request for the bytes that objects are made from, and the data cache that has them. Requests that one call of the
@@ -208,7 +231,7 @@ package final class Origin: Sendable {
         self.source = source
         // Now, because this may ask a provider of the program's own.
         waitsForDisk = source.waitsForDisk(request)
-        storing = source.hasDisk ? Self.storing(request, policy, waits: waitsForDisk) : .never
+        storing = source.keepsForms ? Self.storing(request, policy, waits: waitsForDisk) : .never
         self.prefix = prefix
         self.following = following
         self.claim = claim
@@ -250,12 +273,12 @@ package final class Origin: Sendable {
     var isAnew: Bool { following == nil && (policy == .ignoreCache || policy == .bypass) }
 
     /// Whether the disk may have the stored form of an object.
-    var looksOnDisk: Bool { source.hasDisk && (policy == .useCache || policy == .cacheOnly) }
+    var looksOnDisk: Bool { source.keepsForms && policy.readsDisk }
 
     private static func storing(
         _ request: DataRequest, _ policy: DataRequest.CachePolicy, waits: Bool
     ) -> Storing {
-        guard [.useCache, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else { return .never }
+        guard [.useCache, .diskOnly, .ignoreCache, .fromMemoryOrRefresh].contains(policy) else { return .never }
         guard waits else { return .background }
         return request.durability == .durable ? .required : .awaited
     }
@@ -263,7 +286,7 @@ package final class Origin: Sendable {
     func isLike(_ other: Origin) -> Bool {
         self === other
             || (key == other.key && isDecided == other.isDecided && (following == nil) == (other.following == nil)
-                && request.isServed(like: other.request))
+                && source.isLike(other.source) && request.isServed(like: other.request))
     }
 }
 

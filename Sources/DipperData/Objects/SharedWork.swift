@@ -237,6 +237,9 @@ final class StepRun: SharedWork, @unchecked Sendable {
     /// Whether the step comes before all other work, so that few whole objects wait for their next step.
     var isNext: Bool { if case .object = source { true } else { false } }
 
+    /// Whether the object is made of the bytes themselves.
+    var isOfBytes: Bool { if case .bytes(_, _, orForm: nil) = source { true } else { false } }
+
     /// Returns whether a step makes the same object of the same answer.
     func isLike(_ other: Source) -> Bool {
         switch (source, other) {

@@ -20,6 +20,13 @@ public struct DataRequest: Sendable {
         case useCache
         /// Reads memory and network; keeps the answer in memory. The disk is neither read nor written.
         case memoryOnly
+        /// Reads memory, disk and network; keeps the answer on disk only, so that a large answer that is used once takes
+        /// no memory from others.
+        ///
+        /// ```swift
+        /// let scan = ImageRequest(url).with(\.cachePolicy, .diskOnly)
+        /// ```
+        case diskOnly
         /// Reads memory and disk, and also answers with an entry that is out of date unless the server has forbidden
         /// that. Otherwise the call ends with ``DipperError/notCached``.
         case cacheOnly
@@ -32,6 +39,9 @@ public struct DataRequest: Sendable {
         /// retries and hooks of the cache. The call shares a fetch with other calls for its key, and the cache keeps
         /// the answer if one of those calls wants it kept.
         case bypass
+
+        /// Whether the disk may answer.
+        package var readsDisk: Bool { self == .useCache || self == .diskOnly || self == .cacheOnly }
     }
 
     /// The options that few requests set.
@@ -127,6 +137,9 @@ public struct DataRequest: Sendable {
     /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
     /// memory. This time may be longer than on disk. If this and the cache's configuration are `nil`, the disk's
     /// expiration applies.
+    ///
+    /// The expiration also takes the place of the one of an entry that memory has already. An entry that would have
+    /// expired by it answers this call, and then leaves memory.
     public var memoryExpiration: Expiration? {
         get { boxed?.value.memoryExpiration }
         set { change { $0.memoryExpiration = newValue } }
@@ -136,12 +149,19 @@ public struct DataRequest: Sendable {
         get { boxed?.value.diskExpiration }
         set { change { $0.diskExpiration = newValue } }
     }
-    /// The effect of a hit in memory on the expiration there; `nil` uses the cache's default.
+    /// The effect of a hit in memory on the expiration there, from this call on, whoever has stored the entry; `nil`
+    /// leaves the effect of the call that stored it, which is the cache's default if that call had none.
     public var memoryAccessExtension: AccessExtension? {
         get { boxed?.value.memoryAccessExtension }
         set { change { $0.memoryAccessExtension = newValue } }
     }
-    /// The effect of a hit on disk on the expiration there; `nil` uses the cache's default.
+    /// The effect of a hit on disk on the expiration there. The option holds for the entry that the call stores, and for
+    /// each hit of the call itself, whoever has stored the entry; `nil` uses the cache's default for an entry that is
+    /// stored, and the entry's own for a hit.
+    ///
+    /// ```swift
+    /// let kept = request.with(\.diskAccessExtension, .expiration(.days(30)))     // a month from this use
+    /// ```
     public var diskAccessExtension: AccessExtension? {
         get { boxed?.value.diskAccessExtension }
         set { change { $0.diskAccessExtension = newValue } }
@@ -232,7 +252,7 @@ public struct DataRequest: Sendable {
 
     /// Creates a request for the bytes of a provider, under the provider's key. Bytes of a provider that is
     /// ``DataProvider/isLocal`` are kept in memory only, unless ``cachePolicy`` is set to a policy that keeps them on
-    /// disk (``CachePolicy/useCache`` or ``CachePolicy/fromMemoryOrRefresh``).
+    /// disk, such as ``CachePolicy/useCache``.
     ///
     /// ```swift
     /// let request = DataRequest(FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json")))
@@ -303,8 +323,13 @@ public struct DataRequest: Sendable {
     /// Returns the policy that applies. Answers for this process alone do not go to disk.
     func policy(_ byDefault: CachePolicy) -> CachePolicy {
         let policy = cachePolicy ?? byDefault
-        guard isForThisProcess, policy == .useCache || policy == .fromMemoryOrRefresh else { return policy }
+        guard isForThisProcess, [.useCache, .diskOnly, .fromMemoryOrRefresh].contains(policy) else { return policy }
         return .memoryOnly
+    }
+
+    /// Whether the request decides how long memory keeps what it finds there.
+    package var decidesMemoryLifetime: Bool {
+        boxed.map { $0.value.memoryExpiration != nil || $0.value.memoryAccessExtension != nil } ?? false
     }
 
     /// Returns whether one call of the cache can serve callers with either request. They have the same key.

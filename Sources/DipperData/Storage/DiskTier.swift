@@ -147,21 +147,25 @@ final class DiskTier: Sendable {
 
     // MARK: Reads
 
-    /// Returns the entry of a key; `nil` if there is none, if it has expired, or if its checksum is wrong. An entry
-    /// with a wrong checksum is removed.
-    func entry(for key: CacheKey) -> EntryRecord? {
+    /// Returns the entry of a key, with the expiration that this access gives it; `nil` if there is none, if it has
+    /// expired, or if its checksum is wrong. An entry with a wrong checksum is removed.
+    /// - Parameter reader: the lifetime whose access extension holds for this access; `nil` for that of the entry.
+    func entry(for key: CacheKey, extendedBy reader: Lifetime? = nil) -> EntryRecord? {
         let time = now().timeIntervalSince1970
         let goneBefore: TimeInterval
+        let id = EntryIndex.id(of: key)
         switch verdict(.init(key: key)) {
-        case .decided(let record): return record.flatMap { $0.lifetime.isExpired(at: time) ? nil : $0 }
+        case .decided(let record):
+            guard var record, !record.lifetime.isExpired(at: time) else { return nil }
+            guard reader == nil else {
+                return accessed(id, record, expires: record.lifetime.expires, at: time, extendedBy: reader)
+            }
+            record.lifetime.expires = record.lifetime.expires(accessedAt: time)
+            return record
         case .undecided(let time): goneBefore = time
         }
-        let id = EntryIndex.id(of: key)
-        guard let (record, expires) = stored(id, key), record.value.info.stored >= goneBefore,
-            expires > time || wasExtended(id, record.lifetime, time)
-        else { return nil }
-        noteAccess(id, time)
-        return record
+        guard let (record, expires) = stored(id, key), record.value.info.stored >= goneBefore else { return nil }
+        return accessed(id, record, expires: expires, at: time, extendedBy: reader)
     }
 
     /// Returns the metadata of an entry. Does not read a body in a file, unless a codec has encoded it, and does not
@@ -185,10 +189,10 @@ final class DiskTier: Sendable {
         } else {
             found = content.trailer.withUnsafeBytes { EntryRecord.decodeMetadata($0) }
         }
-        guard let found, found.key == key, found.info.stored >= goneBefore,
-            content.expires > time || wasExtended(id, found.lifetime, time)
-        else { return nil }
-        return found.info
+        guard let found, found.key == key, found.info.stored >= goneBefore else { return nil }
+        let known = accesses.withLock { $0[id] }
+        let expires = known?.expires(found.lifetime, found.info, content.expires) ?? content.expires
+        return expires > time ? found.info : nil
     }
 
     /// The verdict of staged changes on a key.
@@ -289,18 +293,31 @@ final class DiskTier: Sendable {
         }
     }
 
-    /// Returns whether accesses that the index does not know yet have extended the lifetime of an entry beyond `time`.
-    private func wasExtended(_ id: Int, _ lifetime: Lifetime, _ time: TimeInterval) -> Bool {
-        guard lifetime.accessExtension != nil, let access = accesses.withLock({ $0[id]?.time }) else { return false }
-        return lifetime.expires(accessedAt: access) > time
-    }
-
-    private func noteAccess(_ id: Int, _ time: TimeInterval) {
-        let count = accesses.withLock { accesses in
-            accesses[id] = EntryIndex.Access(time: time, count: 1 + (accesses[id]?.count ?? 0))
-            return accesses.count
+    /// Takes note of an access to an entry. Returns the entry with the expiration that it has now; `nil` if it has
+    /// expired before.
+    /// - Parameter expires: the time at which it expires as far as the index knows.
+    private func accessed(
+        _ id: Int, _ record: EntryRecord, expires: TimeInterval, at time: TimeInterval, extendedBy reader: Lifetime?
+    ) -> EntryRecord? {
+        let lifetime = record.lifetime
+        let noted = accesses.withLock { accesses -> (expires: TimeInterval, count: Int)? in
+            let known = accesses[id]
+            let present = known?.expires(lifetime, record.value.info, expires) ?? expires
+            guard present > time else { return nil }
+            let rule = reader ?? lifetime
+            let extended = rule.accessExtension == nil ? present : rule.expires(accessedAt: time)
+            var access = EntryIndex.Access(time: time, count: 1 + (known?.count ?? 0))
+            // The index knows the entry's own rule.
+            if reader != nil || (lifetime.accessExtension == nil && present != expires) { access.given = extended }
+            accesses[id] = access
+            return (extended, accesses.count)
         }
-        if count == 512 { writer.run { self.writeAccesses() } }
+        guard let noted else { return nil }
+        if reader != nil { expiries.note(noted.expires) }
+        if noted.count == 512 { writer.run { self.writeAccesses() } }
+        var record = record
+        record.lifetime.expires = noted.expires
+        return record
     }
 
     // MARK: Partial bodies

@@ -482,6 +482,16 @@ final class EntryIndex: Sendable {
         /// The time of the last one, in seconds since 1970.
         var time: TimeInterval
         var count = 1
+        /// The time at which the entry expires by the rule of a request that has read it; `nil` for the entry's own rule.
+        var given: TimeInterval?
+
+        /// Returns when an entry expires.
+        /// - Parameter indexed: the time as far as the index knows.
+        func expires(_ lifetime: Lifetime, _ info: EntryInfo, _ indexed: TimeInterval) -> TimeInterval {
+            // An access to an earlier entry of the key does not count.
+            if let given { return time < info.stored ? indexed : given }
+            return lifetime.accessExtension == nil ? indexed : max(indexed, lifetime.expires(accessedAt: time))
+        }
     }
 
     /// Returns the place in the line of those to leave for an entry that was used last at a time. The entry with the
@@ -500,10 +510,11 @@ final class EntryIndex: Sendable {
                 try db.run(
                     """
                     UPDATE entry SET accessed = max(accessed, ?1), turn = max(turn, ?2), uses = min(uses + ?3, 255),
-                        expires = CASE WHEN extension IS NULL OR ?1 < accessed THEN expires
+                        expires = CASE WHEN ?1 < accessed THEN expires WHEN ?5 THEN ?6 WHEN extension IS NULL THEN expires
                             WHEN extension < 0 THEN -extension ELSE ?1 + extension END
                     WHERE id = ?4
-                    """, access.time, Self.turn(access.time), access.count, id)
+                    """, access.time, Self.turn(access.time), access.count, id, access.given == nil ? 0 : 1,
+                    access.given.flatMap { $0.isFinite ? $0 : nil })
             }
         }
     }

@@ -11,11 +11,12 @@ import Foundation
 //                   4  version of this format, UInt32: 2; 3 for a compressed body; 4 for an encoded record
 //                   8  length of the stored body, UInt64
 //                  16  length of the metadata, UInt32
-//                  20  compression of the body, UInt32: 1 for gzip (RFC 1952); zero in versions 2 and 4
+//                  20  compression of the body, UInt32: 1 for gzip (RFC 1952), 2 for Zstandard (RFC 8878); zero in
+//                      versions 2 and 4
 //                  24  checksum, UInt64
 //
 // The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the body on disk. It
-// covers every byte, the lengths and the key; gzip has its own checksum of the uncompressed body. A record with a wrong
+// covers every byte, the lengths and the key. A record with a wrong
 // footer, length or checksum counts as absent.
 //
 // Records of versions 2 and 3 may exist in one folder. `DataCache.Configuration.compression` decides which one is
@@ -167,9 +168,10 @@ struct EntryRecord {
         switch coding {
         case .identity:
             data = takeBody()
-        case .gzip:
+        case .gzip, .zstd:
             guard let count = reader.readCount(),
-                let whole = Gzip.decompress(body, count: count)
+                let whole = coding == .zstd
+                    ? Zstd.decompress(body, count: count) : Gzip.decompress(body, count: count)
             else { return nil }
             data = whole
         }

@@ -37,6 +37,17 @@ package struct Lifetime: Sendable, Hashable {
         self.init(expires: now.timeIntervalSince1970 + lifetime, accessExtension: added)
     }
 
+    /// Returns the lifetime of an entry after a request with options of its own has read it.
+    /// - Parameters:
+    ///   - reader: the lifetime that the request gives an entry that enters memory when this one did.
+    ///   - keepsExpiration: whether the request has no expiration of its own.
+    func read(by reader: Lifetime, keepsExpiration: Bool, at now: TimeInterval) -> Lifetime {
+        var lifetime = reader
+        if keepsExpiration { lifetime.expires = expires }
+        lifetime.expires = lifetime.expires(accessedAt: now)
+        return lifetime
+    }
+
     // mutant Expiry|MemoryTier: `xpires <= now ` => `xpires + 10 <= now `
     func isExpired(at now: TimeInterval) -> Bool { expires <= now }
 

@@ -7,13 +7,14 @@ import Foundation
 ///
 /// ```swift
 /// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
-/// configuration.compression = .gzip
+/// configuration.compression = .zstd
 /// ```
 public struct StorageCompression: Sendable, Hashable {
     /// The coding of a body on disk. The raw value is the number in the record format.
     enum Coding: UInt32 {
         case identity = 0
         case gzip = 1
+        case zstd = 2
     }
 
     let coding: Coding
@@ -23,6 +24,8 @@ public struct StorageCompression: Sendable, Hashable {
     /// Compression by gzip (RFC 1952) where it is worthwhile: for bodies of at least 1 KiB, unless the first bytes or
     /// the `Content-Type` show that they are compressed already, and only if it saves an eighth.
     public static let gzip = StorageCompression(coding: .gzip)
+    /// Compression by Zstandard (RFC 8878) of the same bodies as ``gzip``: about as small, in a fraction of the time.
+    public static let zstd = StorageCompression(coding: .zstd)
 
     /// The size of the smallest body that is compressed, in bytes.
     private static let smallestBody = 1_024
@@ -30,10 +33,11 @@ public struct StorageCompression: Sendable, Hashable {
     /// Returns the compressed body; `nil` if the body is to be stored as it is.
     func compressed(_ value: StoredData) -> Data? {
         let body = value.data
-        guard coding == .gzip, body.count >= Self.smallestBody,
+        guard coding != .identity, body.count >= Self.smallestBody,
             !CompressedFormats.contain(body, type: value.info.headers["Content-Type"])
         else { return nil }
-        return Gzip.compress(body, atMost: body.count - body.count / 8)
+        let limit = body.count - body.count / 8
+        return coding == .zstd ? Zstd.compress(body, atMost: limit) : Gzip.compress(body, atMost: limit)
     }
 }
 

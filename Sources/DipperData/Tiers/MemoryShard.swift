@@ -30,6 +30,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
     private struct Details: Sendable {
         var cost = 0
         var stored: TimeInterval = 0
+        var entered: TimeInterval = 0
     }
 
     private struct State: ~Copyable {
@@ -87,6 +88,22 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
+    /// Changes the lifetime of an entry, given the present one and the time at which the entry has entered memory.
+    /// Returns the entry if the change makes it expire.
+    func change(
+        _ key: CacheKey, now: TimeInterval, _ lifetime: (Lifetime, _ entered: TimeInterval) -> Lifetime
+    ) -> MemoryEntry<Value>? {
+        state.withLock { state in
+            let index = state.find(key)
+            guard index >= 0 else { return nil }
+            let present = state.nodes.start[Int(index)].lifetime
+            if present.isExpired(at: now) { return nil }
+            let changed = lifetime(present, state.details[Int(index)].entered)
+            state.nodes.start[Int(index)].lifetime = changed
+            return changed.isExpired(at: now) ? take(index, &state) : nil
+        }
+    }
+
     /// Returns a part of a value without counting a use.
     func peek<Part: Sendable>(_ key: CacheKey, now: TimeInterval, _ part: (borrowing Value) -> Part) -> Part? {
         state.withLock { state in
@@ -106,7 +123,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
     /// Inserts an entry, unless the number of changes is no longer `changes` or the insertion is not allowed. Returns
     /// the entry that was replaced, and whether the new one was inserted.
     func insert(
-        _ entry: MemoryEntry<Value>, stamp: UInt64, unlessChangedSince changes: UInt64?, ifAllowed isAllowed: () -> Bool
+        _ entry: MemoryEntry<Value>, stamp: UInt64, now: TimeInterval, unlessChangedSince changes: UInt64?,
+        ifAllowed isAllowed: () -> Bool
     ) -> (replaced: MemoryEntry<Value>?, isInserted: Bool) {
         state.withLock { state in
             if let changes, changes != state.changes { return (nil, false) }
@@ -116,7 +134,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
             let replaced = present >= 0 ? take(present, &state) : nil
             let index: Int32
             let node = Node(key: entry.key, value: entry.value, stamp: stamp, lifetime: entry.lifetime)
-            let details = Details(cost: entry.cost, stored: entry.stored)
+            let details = Details(cost: entry.cost, stored: entry.stored, entered: now)
             if state.free >= 0 {
                 index = state.free
                 state.free = state.nodes.start[Int(index)].older

@@ -77,6 +77,28 @@ final class MemoryTier<Value: Sendable>: Sendable {
         part(of: key) { copy $0 }
     }
 
+    /// Returns the value of a key for a request that decides how long memory keeps it from now on.
+    /// - Parameter lifetime: returns the lifetime, given the present one, the time at which the entry has entered memory,
+    ///   and the present time.
+    func value(
+        for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
+    ) -> Value? {
+        let now = now().timeIntervalSince1970
+        var expires = TimeInterval.infinity
+        let expired = shard(of: key).change(key, now: now) { present, entered in
+            let changed = lifetime(present, entered, now)
+            expires = changed.expires
+            return changed
+        }
+        guard let expired else {
+            expiries.note(expires)
+            return value(for: key)
+        }
+        account(removed: expired)
+        tell([expired], .expired)
+        return expired.value
+    }
+
     /// Returns a part of the value of a key, so that a hit copies no more than is wanted. The value becomes the most
     /// recently used; `nil` if there is none or it has expired.
     @inline(__always)
@@ -129,7 +151,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
         // Added before the entry can be found, so that a removal of derived entries misses none.
         derived.add(key)
         let (replaced, isInserted) = shard(of: key).insert(
-            entry, stamp: stamp(), unlessChangedSince: changes, ifAllowed: isAllowed)
+            entry, stamp: stamp(), now: now, unlessChangedSince: changes, ifAllowed: isAllowed)
         guard isInserted else { return derived.remove(key) }
         cost.add(entryCost, ordering: .relaxed)
         count.add(1, ordering: .relaxed)

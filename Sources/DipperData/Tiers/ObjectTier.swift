@@ -33,6 +33,9 @@ package final class ObjectTier: Sendable {
     }
 
     package func entry(for key: CacheKey) -> Entry? { memory.value(for: key) }
+    func entry(
+        for key: CacheKey, _ lifetime: (Lifetime, _ entered: TimeInterval, _ now: TimeInterval) -> Lifetime
+    ) -> Entry? { memory.value(for: key, lifetime) }
     package func contains(_ key: CacheKey) -> Bool { memory.contains(key) }
     /// Keeps an object, unless the bytes it was made from have been flushed or cleared since.
     /// - Parameter isWanted: called in the moment of the change, under a lock, so that an object that was inserted

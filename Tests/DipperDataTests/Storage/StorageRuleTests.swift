@@ -52,25 +52,29 @@ struct StorageRuleTests {
         }
     }
 
-    @Test("a stream that makes more or less than it says is not read, whatever it would make")
-    func bombs() throws {
+    @Test(
+        "a stream that makes more or less than it says is not read, whatever it would make", arguments: [true, false])
+    func bombs(isZstd: Bool) throws {
+        let compress = isZstd ? Zstd.compress : Gzip.compress
+        let decompress = isZstd ? Zstd.decompress : Gzip.decompress
         let zeros = Data(count: 3_000_000)
-        let packed = try #require(Gzip.compress(zeros, atMost: zeros.count))
+        let packed = try #require(compress(zeros, zeros.count))
         #expect(packed.count < 4_000)
-        #expect(Gzip.compress(zeros, atMost: packed.count) == packed)
-        #expect(Gzip.compress(zeros, atMost: packed.count - 1) == nil)
+        // libzstd wants a few bytes more than it writes.
+        if !isZstd { #expect(compress(zeros, packed.count) == packed) }
+        #expect(compress(zeros, packed.count - 1) == nil)
         packed.withUnsafeBytes { bytes in
-            #expect(Gzip.decompress(bytes, count: zeros.count) == zeros)
+            #expect(decompress(bytes, zeros.count) == zeros)
             for count in [0, 1, 1_000, zeros.count - 1, zeros.count + 1, 4_000_000, 1 << 40, .max, -1] {
-                #expect(Gzip.decompress(bytes, count: count) == nil, "\(count)")
+                #expect(decompress(bytes, count) == nil, "\(count)")
             }
             for count in [0, 1, 17, bytes.count - 1] {
                 let part = UnsafeRawBufferPointer(rebasing: bytes.prefix(count))
-                #expect(Gzip.decompress(part, count: zeros.count) == nil)
+                #expect(decompress(part, zeros.count) == nil)
             }
         }
         for more in [Data([0]), packed] {
-            (packed + more).withUnsafeBytes { #expect(Gzip.decompress($0, count: zeros.count) == nil) }
+            (packed + more).withUnsafeBytes { #expect(decompress($0, zeros.count) == nil) }
         }
     }
 }

@@ -34,9 +34,9 @@ enum DecodingGuide {
     }
 
     static func remoteVideo(_ cache: ImageCache, _ videoURL: URL) async throws -> Image {
-        let video = try await cache.data.getData(videoURL).value
-        let still = VideoFrameProvider(video, key: CacheKey(videoURL), at: .seconds(3))
-        return try await cache.getImage(ImageRequest(still)).value
+        let frame = ImageRequest(VideoFrameProvider(videoURL, at: .seconds(3)))
+        let image = try await cache.getImage(frame).value
+        return image
     }
 
     static func codecs(_ bytes: Data) throws -> Data {

@@ -119,6 +119,39 @@ struct VideoFrameTests {
         await again.cache.shutdown()
     }
 
+    @Test("frames of a video on a server share one fetch; the video and the frames stay on disk")
+    func remote() async throws {
+        let (disk, video) = (TemporaryFolder(), url("video.mp4"))
+        let test = TestImageCache(folder: disk)
+        test.transport.script(video, [.body(await VideoFile.colors)])
+        func frame(_ second: Double, _ program: String = "ffmpeg") -> ImageRequest {
+            ImageRequest(VideoFrameProvider(video, at: .seconds(second)).with(\.program, program))
+        }
+        let tasks = [0.5, 1.5, 2.5].map { test.cache.getImage(frame($0)) }
+        for (color, task) in tasks.enumerated() { #expect(try await task.value.mainColor == color) }
+        var options = ImageOptions()
+        options.processors = [.downsample(width: 40, height: 40)]
+        let small = frame(1.5).with(\.options, options)
+        #expect(try await test.cache.getImage(small).value.size.width == 40)
+        #expect(test.transport.transfers.count == 1)
+        await test.cache.idle()
+        #expect(test.cache.data.hasData(for: video, in: .disk) && test.cache.data.diskCount == 5)
+        await test.cache.shutdown()
+
+        let again = TestImageCache(folder: disk)
+        let response = try await again.cache.getImage(frame(1.5, "/nowhere/ffmpeg")).response
+        #expect(response.source == .disk && response.image.mainColor == 1)
+        #expect(again.cache.image(for: frame(2.5))?.mainColor == 2)
+        // No thread of a caller waits for a program, and a program that fails is no reason to fetch the video again.
+        #expect(again.cache.image(for: frame(0.1)) == nil)
+        #expect(await again.cache.getImage(frame(0.1, "/nowhere/ffmpeg")).error == .unsupportedFormat)
+        #expect(again.transport.transfers.isEmpty)
+        again.cache.removeImage(for: video)
+        await again.cache.idle()
+        #expect(again.cache.data.diskCount == 0)
+        await again.cache.shutdown()
+    }
+
     @Test("the code of the guide makes pictures, of a file and of what was fetched")
     func guide() async throws {
         let test = TestImageCache()

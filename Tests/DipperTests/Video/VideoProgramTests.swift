@@ -158,11 +158,14 @@ struct VideoProgramTests {
     }
 
     @Test(
-        "a call that is cancelled in a cache ends its program; so does the end of the cache", arguments: [false, true])
-    func cancelledInCache(shutsDown: Bool) async throws {
+        "a call that is cancelled in a cache ends its program; so does the end of the cache", arguments: [false, true],
+        [false, true])
+    func cancelledInCache(shutsDown: Bool, isRemote: Bool) async throws {
         let fake = try await FakeProgram("watch; tell started; exec sleep 1000")
         let test = TestImageCache()
-        let task = test.cache.getImage(ImageRequest(fake.frame()))
+        test.transport.script(url("video.mp4"), [.text("video")])
+        let remote = VideoFrameProvider(url("video.mp4"), at: .zero).with(\.program, fake.path)
+        let task = test.cache.getImage(ImageRequest(isRemote ? remote : fake.frame()))
         var news = fake.news.makeAsyncIterator()
         #expect(await news.next() == "started")
         if shutsDown { await test.cache.shutdown() } else { task.cancel() }
