@@ -117,6 +117,21 @@ struct RevalidatedImageTests {
         #expect(await yours.error == (isAll ? .cancelled : nil))
     }
 
+    @Test("a revalidation takes a priority as soon as it is handed out")
+    func reordered() async throws {
+        let test = try await outdated()
+        test.cache.data.slowQueue.isSuspended = true
+        let prefetch = test.cache.data.slowGetData(url("b"))
+        let revalidation = try #require(try await test.cache.getImage(a).response.revalidation)
+        revalidation.priority = .high
+        test.cache.data.slowQueue.isSuspended = false
+        let transfer = try await test.transport.nextTransfer()
+        #expect(transfer.request.url == a && transfer.request.queue == .slow)
+        prefetch.cancel()
+        transfer.finish(with: try new.png, headers: stale)
+        #expect(try await revalidation.value.pixels == new.pixels)
+    }
+
     @Test("what a revalidation has brought does not come back after a removal, however late it is asked for")
     func removedAfterwards() async throws {
         let test = try await outdated()

@@ -58,6 +58,27 @@ struct SlowCodeTests {
         await test.cache.shutdown()
     }
 
+    @Test("a modifier that does not return: neither cancelling nor a shutdown waits for it", arguments: [false, true])
+    func endlessModifier(isShutDown: Bool) async throws {
+        let (asked, ends) = (Box(0), AsyncStream<Void>.makeStream())
+        let test = TestCache { $0.fastQueue.maxConcurrent = 1 }
+        let endless = RequestModifier { request in
+            asked.increment()
+            for await _ in ends.stream {}
+            return request
+        }
+        let task = test.cache.getData(DataRequest(a).with(\.modifier, endless))
+        try await asked.wait { $0 == 1 }
+        test.transport.script(b, [.text("b")])
+        let next = test.cache.getData(b)
+        if isShutDown { await test.cache.shutdown() } else { task.cancel() }
+        #expect(await task.error == .cancelled)
+        #expect(await next.error == (isShutDown ? .cancelled : nil), "its place in the queue is free")
+        ends.continuation.finish()
+        await test.cache.shutdown()
+        #expect(test.requests(a).isEmpty)
+    }
+
     @Test("a codec of what is kept in a tier of the program's own")
     func codec() async throws {
         let codec = StalledCodec()

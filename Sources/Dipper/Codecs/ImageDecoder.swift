@@ -42,62 +42,104 @@ extension ImageDecoder {
     public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? { nil }
 }
 
-/// An encoder of one picture format. It may be called from any thread, several at a time.
-///
-/// ```swift
-/// struct EnvelopeEncoder: ImageEncoder {
-///     let format = ImageFormat(rawValue: "envelope")
-///     func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
-///         try Data("PHOTO1".utf8) + JPEGEncoder().encode(image, options)
-///     }
-/// }
-/// ```
-public protocol ImageEncoder: Sendable {
-    /// The format that the encoder writes.
-    var format: ImageFormat { get }
-
-    /// Returns the bytes of a file with a picture.
-    /// - Throws: `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
-    func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data
-
-    /// Returns the bytes of a file with an animation.
-    /// - Parameters:
-    ///   - frames: at least one, all of one size.
-    ///   - loopCount: the number of times the animation plays; 0 for endlessly.
-    ///   - options: the options for each frame.
-    /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there
-    ///   is no memory.
-    func encode(_ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
+/// A frame decoder of a file with a known number of frames.
+protocol CountedFrames: FrameDecoder {
+    var frameCount: Int { get }
+    var loopCount: Int { get }
 }
 
-extension ImageEncoder {
-    public func encode(
-        _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
-    ) throws(DipperError) -> Data {
-        throw .unencodable.with(detail: "\(format) does not move")
+extension ImageDecoder {
+    /// Returns the first frame as a picture. For an animation it also has the decoder of the frames, and all frames if
+    /// the options preload them.
+    func picture(
+        _ frames: some CountedFrames, of data: Data, _ options: DecodeOptions
+    ) throws(DipperError) -> Image {
+        guard let first = try frames.next() else { throw .undecodable.with(detail: "there are no frames") }
+        var image = first.image
+        guard !options.firstFrameOnly, frames.frameCount > 1 else { return image }
+        var count = frames.frameCount
+        var preloaded: [AnimationFrame]?
+        if options.preloadsFrames {
+            preloaded = try allFrames(after: first, of: frames, options)
+            count = preloaded?.count ?? count
+        }
+        guard count > 1 else { return image }
+        image.animation = ImageAnimation(
+            frameCount: count, loopCount: frames.loopCount, fileSize: data.count, limits: options.limits,
+            preloaded: preloaded
+        ) { [options = options.forFrames] limits, isCancelled throws(DipperError) in
+            var options = options
+            options.limits = limits
+            options.isCancelled = isCancelled
+            guard let frames = try self.frames(of: data, options) else {
+                throw .undecodable.with(detail: "there are no frames")
+            }
+            return frames
+        }
+        return image
+    }
+
+    /// Returns all frames of an animation.
+    /// - Returns: `nil` if the frames would take more memory than allowed.
+    private func allFrames(
+        after first: AnimationFrame, of frames: some CountedFrames, _ options: DecodeOptions
+    ) throws(DipperError) -> [AnimationFrame]? {
+        let (bytes, overflows) = first.image.byteCount.multipliedReportingOverflow(by: frames.frameCount)
+        guard !overflows, bytes <= options.limits.bytes else { return nil }
+        var all = [first]
+        while all.count < frames.frameCount, let frame = try frames.next() {
+            try options.checkCancelled()
+            all.append(frame)
+        }
+        return all
     }
 }
 
-/// Options for encoding a picture.
-///
-/// ```swift
-/// var options = EncodeOptions(quality: 0.7)
-/// options.background = SIMD3(0, 0, 0)                 // JPEG has no transparency
-/// let file = try CodecRegistry.standard.encode(image, as: .jpeg, options)
-/// ```
-public struct EncodeOptions: Sendable, Hashable {
-    /// The quality from 0 to 1, for lossy formats: JPEG and lossy WebP.
-    public var quality = 0.85
-    /// Whether to encode WebP without loss. Other encoders ignore this option.
-    public var isLossless = false
-    /// The colour under transparent pictures in formats without transparency: red, green, blue.
-    public var background = SIMD3<UInt8>(255, 255, 255)
+extension DecodeOptions {
+    /// The options for frames that are decoded on demand: without preloading, and without partial pictures.
+    fileprivate var forFrames: DecodeOptions {
+        var options = self
+        // The closure there is would keep the cache alive.
+        options.isCancelled = { false }
+        options.preloadsFrames = false
+        options.allowsPartial = false
+        return options
+    }
+}
 
-    /// Creates options with a quality of 0.85 and a white background.
-    public init() {}
+extension Data {
+    /// Calls a closure with the bytes. Foundation's `withUnsafeBytes` loses the type of the closure's error.
+    func withBytes<Value>(
+        _ body: (UnsafeRawBufferPointer) throws(DipperError) -> Value
+    ) throws(DipperError) -> Value {
+        let result: Result<Value, DipperError> = withUnsafeBytes { bytes in
+            Result { () throws(DipperError) in try body(bytes) }
+        }
+        return try result.get()
+    }
+}
 
-    /// Creates options with a quality from 0 to 1.
-    public init(quality: Double) {
-        self.quality = quality
+/// A copy of a file's bytes at a fixed address, for C libraries that read them over several calls.
+// The bytes are written only before the object is shared.
+final class PinnedBytes: @unchecked Sendable {
+    let bytes: UnsafeMutableRawBufferPointer
+
+    init(_ data: Data) {
+        // One more byte, so that there is an address even if the data is empty.
+        bytes = .allocate(byteCount: data.count + 1, alignment: 16)
+        bytes[data.count] = 0
+        data.copyBytes(to: bytes)
+        count = data.count
+    }
+
+    deinit {
+        bytes.deallocate()
+    }
+
+    let count: Int
+
+    var base: UnsafeMutablePointer<UInt8> {
+        // At least one byte was allocated.
+        bytes.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self)
     }
 }

@@ -1,5 +1,3 @@
-import Foundation
-
 /// An immutable picture, ready to draw: premultiplied RGBA, eight bits each, in sRGB, upright.
 ///
 /// Copies of the value share the pixels. An ``ImageCache`` loads pictures; a ``CodecRegistry`` decodes them from files,

@@ -42,3 +42,40 @@ struct PixelBuffer: ~Copyable {
         Image(storage: storage, size: size, rowStride: rowStride, isOpaque: isOpaque, scale: scale)
     }
 }
+
+/// The memory of a picture's pixels, freed with the last reference. See ``Image/storage``.
+// The memory is written only before the storage is shared: see PixelBuffer.
+public final class PixelStorage: @unchecked Sendable {
+    /// The pixels, valid while a reference to the storage is held.
+    public let bytes: UnsafeRawBufferPointer
+
+    /// The size of the allocated block, in bytes: at least that of the pixels.
+    var capacity: Int { PixelMemory.capacity(for: bytes.count) }
+
+    init(byteCount: Int) throws(DipperError) {
+        bytes = UnsafeRawBufferPointer(try PixelMemory.allocate(byteCount))
+    }
+
+    deinit {
+        PixelMemory.free(UnsafeMutableRawBufferPointer(mutating: bytes))
+    }
+}
+
+/// Temporary memory for one piece of work, with undefined contents, freed with the last reference.
+final class PixelScratch {
+    let bytes: UnsafeMutableRawBufferPointer
+
+    init(byteCount: Int) throws(DipperError) {
+        bytes = try PixelMemory.allocate(max(1, byteCount))
+    }
+
+    deinit {
+        PixelMemory.free(bytes)
+    }
+
+    /// The address of the first byte.
+    var base: UnsafeMutableRawPointer {
+        // At least one byte was allocated.
+        bytes.baseAddress.unsafelyUnwrapped
+    }
+}

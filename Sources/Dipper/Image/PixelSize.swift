@@ -23,3 +23,60 @@ public struct PixelSize: Sendable, Hashable, CustomStringConvertible {
     var transposed: PixelSize { PixelSize(width: height, height: width) }
     var isEmpty: Bool { width <= 0 || height <= 0 }
 }
+
+/// The size that a picture of any size is scaled to.
+///
+/// ```swift
+/// let tile = TargetSize(PixelSize(width: 256, height: 256), .fill, allowsUpscaling: true)
+/// let request = ImageRequest(url).processed(by: .downsample(to: tile))
+/// ```
+public struct TargetSize: Sendable, Hashable {
+    /// A rule for pictures whose proportions differ from those of the target.
+    public enum Mode: String, Sendable, Hashable, CaseIterable {
+        /// The largest size that fits into the target, with the picture's proportions.
+        case fit
+        /// The smallest size that covers the target, with the picture's proportions. Nothing is cropped.
+        case fill
+        /// Exactly the target, whatever the picture's proportions.
+        case stretch
+    }
+
+    /// The target, in pixels.
+    public var size: PixelSize
+    /// The rule for pictures of other proportions.
+    public var mode: Mode
+    /// Whether pictures smaller than the target are enlarged.
+    public var allowsUpscaling: Bool
+
+    /// Creates a target size in pixels. By default pictures are scaled to fit into it and are never enlarged.
+    public init(_ size: PixelSize, _ mode: Mode = .fit, allowsUpscaling: Bool = false) {
+        self.size = size
+        self.mode = mode
+        self.allowsUpscaling = allowsUpscaling
+    }
+
+    /// Returns the size that a picture of a given size is scaled to: at least one pixel in each direction.
+    ///
+    /// ```swift
+    /// let target = TargetSize(PixelSize(width: 400, height: 300))
+    /// let size = target.size(for: PixelSize(width: 1600, height: 900))             // 400x225
+    /// ```
+    public func size(for picture: PixelSize) -> PixelSize {
+        guard !picture.isEmpty, !size.isEmpty else { return picture }
+        let x = Double(size.width) / Double(picture.width)
+        let y = Double(size.height) / Double(picture.height)
+        let (scaleX, scaleY): (Double, Double) =
+            switch mode {
+            case .fit: (min(x, y), min(x, y))
+            case .fill: (max(x, y), max(x, y))
+            case .stretch: (x, y)
+            }
+        func scaled(_ length: Int, _ scale: Double) -> Int {
+            // mutant ProcessorRule: `ited = allowsUpscaling ? scale : min(1, scale)` => `ited = scale`
+            let limited = allowsUpscaling ? scale : min(1, scale)
+            // No picture is this large, but a target may be.
+            return Int(min(max(1, (Double(length) * limited).rounded()), 0x1p31))
+        }
+        return PixelSize(width: scaled(picture.width, scaleX), height: scaled(picture.height, scaleY))
+    }
+}

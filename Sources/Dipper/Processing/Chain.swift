@@ -40,7 +40,7 @@ extension ImageProcessors {
         }
 
         /// Returns one still picture or frame after all processors.
-        func processStill(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+        fileprivate func processStill(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
             var image = image
             for processor in processors {
                 try context.checkCancelled()
@@ -49,6 +49,11 @@ extension ImageProcessors {
             return image
         }
     }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Chain {
+    /// Returns an ``ImageProcessors/Chain`` that applies processors in the given order.
+    public static func chain(_ processors: [any ImageProcessor]) -> Self { Self(processors) }
 }
 
 infix operator |> : AdditionPrecedence
@@ -62,4 +67,60 @@ infix operator |> : AdditionPrecedence
 /// ```
 public func |> (first: some ImageProcessor, then: some ImageProcessor) -> ImageProcessors.Chain {
     ImageProcessors.Chain([first, then])
+}
+
+extension ImageAnimation {
+    /// Returns an animation whose frames are processed further.
+    /// - Parameters:
+    ///   - scale: the scale that each frame is given before it is processed.
+    ///   - first: the first frame, which is processed already.
+    ///   - context: provides the limits, which hold for all frames that were decoded ahead together. If these exceed
+    ///     the limit in bytes, frames are decoded when they are needed.
+    /// - Throws: what the processors throw for a frame that was decoded ahead.
+    fileprivate func processed(
+        by chain: ImageProcessors.Chain, scale: Double, first: Image, _ context: ProcessingContext
+    ) throws(DipperError) -> ImageAnimation {
+        // The frames of an earlier chain may have another scale.
+        let rescale = ImageProcessors.Custom("scale") { image, _ throws(DipperError) in image.at(scale: scale) }
+        let chain = ImageProcessors.Chain([rescale, chain])
+        let preloaded = try processedAhead(by: chain, first: first, context)
+        return changed(limits: context.limits, preloaded: preloaded) { frames, limits, isCancelled in
+            ProcessedFrames(frames, chain, ProcessingContext(limits: limits, isCancelled: isCancelled))
+        }
+    }
+
+    private func processedAhead(
+        by chain: ImageProcessors.Chain, first: Image, _ context: ProcessingContext
+    ) throws(DipperError) -> [AnimationFrame]? {
+        guard let preloaded, let start = preloaded.first else { return nil }
+        let (bytes, overflows) = first.byteCount.multipliedReportingOverflow(by: preloaded.count)
+        guard !overflows, bytes <= context.limits.bytes else { return nil }
+        var frames = [AnimationFrame(image: first, duration: start.duration)]
+        for frame in preloaded.dropFirst() {
+            try context.checkCancelled()
+            let image = try chain.processStill(frame.image, context)
+            frames.append(AnimationFrame(image: image, duration: frame.duration))
+        }
+        return frames
+    }
+}
+
+/// A decoder that processes each frame of another decoder when the caller asks for the frame.
+private final class ProcessedFrames: FrameDecoder {
+    private let frames: any FrameDecoder
+    private let chain: ImageProcessors.Chain
+    private let context: ProcessingContext
+
+    init(_ frames: any FrameDecoder, _ chain: ImageProcessors.Chain, _ context: ProcessingContext) {
+        self.frames = frames
+        self.chain = chain
+        self.context = context
+    }
+
+    func next() throws(DipperError) -> AnimationFrame? {
+        guard let frame = try frames.next() else { return nil }
+        return AnimationFrame(image: try chain.processStill(frame.image, context), duration: frame.duration)
+    }
+
+    func rewind() throws(DipperError) { try frames.rewind() }
 }

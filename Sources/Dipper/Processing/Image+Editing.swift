@@ -70,4 +70,46 @@ extension Image {
         }
         return rows.finish().image(isOpaque: isOpaque, scale: scale)
     }
+
+    /// Returns the picture scaled to a size, or the picture itself if it has that size.
+    /// - Parameter context: provides the limits, and is asked every few rows whether the work is cancelled.
+    /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+    func resized(to target: PixelSize, _ context: ProcessingContext) throws(DipperError) -> Image {
+        guard target != size else { return self }
+        try context.limits.check(target)
+        try RowWriter.checkMemory(from: size, to: target, .up, bandRows: 0, context.limits)
+        var rows = try OrientedRows(target, .up)
+        var resampler = try Resampler(from: size, to: target)
+        let step = max(1, Self.pixelsAtATime / width)
+        var y = 0
+        while y < height {
+            try context.checkCancelled()
+            let count = min(step, height - y)
+            withPixels { bytes in
+                guard let base = bytes.baseAddress else { return }
+                resampler.add(base + y * rowStride, stride: rowStride, count: count, to: &rows)
+            }
+            y += count
+        }
+        return rows.finish().image(isOpaque: isOpaque, scale: scale)
+    }
+
+    /// Returns the picture with a colour behind it, or the picture itself if the colour would not be visible.
+    func on(_ background: Color, _ context: ProcessingContext) throws(DipperError) -> Image {
+        let color = background.premultiplied
+        guard !isOpaque, color.w > 0 else { return self }
+        return try edited(context, isOpaque: color.w == 255 ? true : nil) { row, _ in
+            row.layBehind(color, count: width)
+        }
+    }
+}
+
+extension UnsafeMutablePointer {
+    /// Puts a premultiplied colour behind a number of pixels.
+    func layBehind(_ color: SIMD4<UInt8>, count: Int) {
+        withUnsafeBytes(of: color) { color in
+            guard let color = color.bindMemory(to: UInt8.self).baseAddress else { return }
+            pixels_behind(UnsafeMutableRawPointer(self).assumingMemoryBound(to: UInt8.self), count, color)
+        }
+    }
 }

@@ -199,7 +199,6 @@ final class Supply: SharedWork, @unchecked Sendable {
     }
 
     override func move(to want: Want, in engine: isolated Engine) {
-        guard origin.following == nil else { return }
         if task.isIn(engine) {
             engine.move(task, to: want.queue)
         } else if want.queue == .fast {

@@ -1,5 +1,8 @@
 #if GIF
+    import CGIF
+    import CPixels
     import Foundation
+    import Synchronization
 
     /// An encoder for still and animated GIF 89a, by giflib: 256 colours for each frame, each pixel opaque or
     /// transparent.
@@ -39,6 +42,228 @@
                 try writer.add(IndexedPixels(frame.image), duration: frame.duration)
             }
             return try writer.finish()
+        }
+    }
+
+    /// A writer of one GIF file. It owns giflib's writer.
+    private final class GIFWriter {
+        private let output = GIFOutput()
+        private var file: UnsafeMutablePointer<GifFileType>?
+        private let size: PixelSize
+
+        /// Creates a writer and writes the header.
+        /// - Parameter loopCount: the number of times the animation plays; 0 for endlessly.
+        init(_ size: PixelSize, loopCount: Int) throws(DipperError) {
+            self.size = size
+            guard size.width <= 0xFFFF, size.height <= 0xFFFF else {
+                throw .unencodable.with(detail: "GIF: \(size) pixels")
+            }
+            guard (0...0x10000).contains(loopCount) else {
+                throw .unencodable.with(detail: "GIF: shown \(loopCount) times")
+            }
+            var error: Int32 = 0
+            file = EGifOpen(
+                Unmanaged.passUnretained(output).toOpaque(),
+                { file, bytes, count in
+                    guard let file, let bytes, let user = file.pointee.UserData else { return 0 }
+                    let output = Unmanaged<GIFOutput>.fromOpaque(user).takeUnretainedValue()
+                    output.data.append(bytes, count: Int(count))
+                    return count
+                }, &error)
+            guard let file else { throw .unencodable.with(detail: "GIF: no memory") }
+            EGifSetGifVersion(file, true)
+            try check(EGifPutScreenDesc(file, Int32(size.width), Int32(size.height), 8, 0, nil))
+            if loopCount != 1 { try putRepetitions(max(0, loopCount - 1), to: file) }
+        }
+
+        deinit {
+            if let file { EGifCloseFile(file, nil) }
+        }
+
+        /// Adds a frame.
+        /// - Parameter duration: the time for which it is displayed; `nil` for a still picture.
+        func add(_ pixels: IndexedPixels, duration: Duration?) throws(DipperError) {
+            guard let file else { throw Self.broken }
+            if duration != nil || pixels.transparent != nil { try putControl(pixels, duration, to: file) }
+            // giflib copies the palette.
+            guard let map = GifMakeMapObject(Int32(pixels.palette.count), pixels.palette) else { throw Self.broken }
+            defer { GifFreeMapObject(map) }
+            try check(EGifPutImageDesc(file, 0, 0, Int32(size.width), Int32(size.height), false, map))
+            var line = [UInt8](repeating: 0, count: size.width)
+            for y in 0..<size.height {
+                // giflib may change the row that it is given.
+                for x in 0..<size.width { line[x] = pixels.indices[y * size.width + x] }
+                try check(EGifPutLine(file, &line, Int32(size.width)))
+            }
+        }
+
+        /// Ends the file and returns its bytes.
+        func finish() throws(DipperError) -> Data {
+            guard let file else { throw Self.broken }
+            self.file = nil
+            try check(EGifCloseFile(file, nil))
+            return output.data
+        }
+
+        /// Writes the Netscape extension as browsers read it: the number of repetitions, 0 for endlessly.
+        private func putRepetitions(_ count: Int, to file: UnsafeMutablePointer<GifFileType>) throws(DipperError) {
+            try check(EGifPutExtensionLeader(file, APPLICATION_EXT_FUNC_CODE))
+            try check(EGifPutExtensionBlock(file, 11, Array("NETSCAPE2.0".utf8)))
+            try check(EGifPutExtensionBlock(file, 3, [1, UInt8(count & 0xFF), UInt8(count >> 8)]))
+            try check(EGifPutExtensionTrailer(file))
+        }
+
+        private func putControl(
+            _ pixels: IndexedPixels, _ duration: Duration?, to file: UnsafeMutablePointer<GifFileType>
+        ) throws(DipperError) {
+            let hundredths = ((duration ?? .zero) / .milliseconds(10)).rounded()
+            // Every frame covers the whole canvas; the previous frame must not show through its transparent pixels.
+            let disposal = duration == nil ? DISPOSAL_UNSPECIFIED : DISPOSE_BACKGROUND
+            var control = GraphicsControlBlock(
+                DisposalMode: disposal, UserInputFlag: false, DelayTime: Int32(min(0xFFFF, max(0, hundredths))),
+                TransparentColor: pixels.transparent.map(Int32.init) ?? NO_TRANSPARENT_COLOR)
+            var bytes = [UInt8](repeating: 0, count: 4)
+            EGifGCBToExtension(&control, &bytes)
+            try check(EGifPutExtension(file, GRAPHICS_EXT_FUNC_CODE, 4, bytes))
+        }
+
+        private func check(_ result: Int32) throws(DipperError) {
+            guard result == GIF_OK else { throw Self.broken }
+        }
+
+        private static let broken = DipperError.unencodable.with(detail: "GIF: giflib failed")
+    }
+
+    /// The bytes that giflib has written.
+    private final class GIFOutput {
+        var data = Data()
+    }
+
+    /// A picture with a palette of at most 256 colours.
+    private struct IndexedPixels {
+        /// The colours, padded to a power of two.
+        private(set) var palette: [GifColorType]
+        /// The palette index of each pixel.
+        private(set) var indices: [UInt8]
+        /// The index of transparent pixels; `nil` if there are none.
+        private(set) var transparent: UInt8?
+
+        /// Converts a picture.
+        /// - Throws: `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
+        init(_ image: Image) throws(DipperError) {
+            let colors = try Self.colors(of: image)
+            let hasTransparency = colors.contains { $0 == Self.clear }
+            let room = hasTransparency ? 255 : 256
+            if let exact = Self.exact(colors, room: room) {
+                (palette, indices) = exact
+            } else {
+                (palette, indices) = try Self.reduced(colors, room: room)
+            }
+            if hasTransparency {
+                let index = UInt8(palette.count)
+                transparent = index
+                palette.append(GifColorType())
+                for (pixel, color) in colors.enumerated() where color == Self.clear { indices[pixel] = index }
+            }
+            var count = 2
+            while count < palette.count { count *= 2 }
+            palette += Array(repeating: GifColorType(), count: count - palette.count)
+        }
+
+        private static let clear = UInt32.max
+
+        /// Returns 0xRRGGBB, or `clear`, for each pixel.
+        private static func colors(of image: Image) throws(DipperError) -> [UInt32] {
+            let scratch = try PixelScratch(byteCount: image.width * 4)
+            return [UInt32](unsafeUninitializedCapacity: image.width * image.height) { colors, count in
+                count = image.width * image.height
+                defer { withExtendedLifetime(scratch) {} }
+                image.withPixels { bytes in
+                    guard let base = bytes.baseAddress else { return }
+                    for y in 0..<image.height {
+                        let straight = scratch.base.assumingMemoryBound(to: UInt8.self)
+                        let source = (base + y * image.rowStride).assumingMemoryBound(to: UInt8.self)
+                        pixels_unpremultiply(straight, source, image.width)
+                        for x in 0..<image.width {
+                            let color = straight + x * 4
+                            colors[y * image.width + x] =
+                                color[3] < 128
+                                ? clear : UInt32(color[0]) << 16 | UInt32(color[1]) << 8 | UInt32(color[2])
+                        }
+                    }
+                }
+            }
+        }
+
+        /// Returns a palette of the picture's own colours, and the index of each pixel.
+        /// - Returns: `nil` if the palette has no room for all colours.
+        private static func exact(_ colors: [UInt32], room: Int) -> ([GifColorType], [UInt8])? {
+            var known = [UInt32: UInt8]()
+            var palette = [GifColorType]()
+            var indices = [UInt8](repeating: 0, count: colors.count)
+            var last: (color: UInt32, index: UInt8) = (clear, 0)
+            for (pixel, color) in colors.enumerated() where color != clear {
+                if color != last.color {
+                    if let index = known[color] {
+                        last = (color, index)
+                    } else {
+                        guard palette.count < room else { return nil }
+                        last = (color, UInt8(palette.count))
+                        known[color] = last.index
+                        palette.append(
+                            GifColorType(
+                                Red: UInt8(color >> 16), Green: UInt8(color >> 8 & 0xFF), Blue: UInt8(color & 0xFF)))
+                    }
+                }
+                indices[pixel] = last.index
+            }
+            return (palette, indices)
+        }
+
+        /// A lock around giflib's quantizer, which keeps its sorting axis in a global variable.
+        private static let quantizer = Mutex(())
+
+        private static func reduced(
+            _ colors: [UInt32], room: Int
+        ) throws(DipperError) -> ([GifColorType], [UInt8]) {
+            let drawn = colors.filter { $0 != clear }
+            var red = drawn.map { UInt8($0 >> 16) }
+            var green = drawn.map { UInt8($0 >> 8 & 0xFF) }
+            var blue = drawn.map { UInt8($0 & 0xFF) }
+            var output = [UInt8](repeating: 0, count: drawn.count)
+            var palette = [GifColorType](repeating: GifColorType(), count: room)
+            var count = Int32(room)
+            let result = Self.quantizer.withLock { _ in
+                GifQuantizeBuffer(UInt32(drawn.count), 1, &count, &red, &green, &blue, &output, &palette)
+            }
+            guard result == GIF_OK, (1...room).contains(Int(count)) else {
+                throw .unencodable.with(detail: "GIF: no palette")
+            }
+            palette = means(of: drawn, output, palette.prefix(Int(count)))
+            var indices = [UInt8](repeating: 0, count: colors.count)
+            var next = 0
+            for (pixel, color) in colors.enumerated() where color != clear {
+                indices[pixel] = output[next]
+                next += 1
+            }
+            return (palette, indices)
+        }
+
+        /// Returns the palette with each colour replaced by the mean of the colours mapped to it. giflib quantizes to
+        /// five bits for each colour, which turns white into grey.
+        private static func means(
+            of colors: [UInt32], _ indices: [UInt8], _ palette: ArraySlice<GifColorType>
+        ) -> [GifColorType] {
+            var sums = [SIMD4<UInt64>](repeating: .zero, count: 256)
+            for (color, index) in zip(colors, indices) {
+                sums[Int(index)] &+= SIMD4(UInt64(color >> 16), UInt64(color >> 8 & 0xFF), UInt64(color & 0xFF), 1)
+            }
+            return palette.enumerated().map { index, color in
+                let sum = sums[index]
+                guard sum.w > 0 else { return color }
+                func mean(_ sum: UInt64, _ count: UInt64) -> UInt8 { UInt8((sum + count / 2) / count) }
+                return GifColorType(Red: mean(sum.x, sum.w), Green: mean(sum.y, sum.w), Blue: mean(sum.z, sum.w))
+            }
         }
     }
 #endif

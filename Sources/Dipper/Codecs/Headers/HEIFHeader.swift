@@ -44,3 +44,183 @@ enum HEIFHeader {
     /// The major brands of files that are displayed as their track. Other files are displayed as their primary item.
     private static let sequenceBrands: Set<FourCC> = ["avis", "msf1", "hevc", "hevx", "hevm", "hevs"]
 }
+
+/// The primary item of a `meta` box (ISO/IEC 23008-12, section 6; ISO/IEC 14496-12, section 8.11).
+private struct HEIFItem {
+    private var primary: Int?
+    private var properties: ByteReader?
+    private var associations: [ByteReader] = []
+    private var references: ByteReader?
+
+    /// Reads the properties of the primary item into a description.
+    static func read(_ meta: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
+        var item = HEIFItem()
+        try item.findBoxes(meta)
+        guard let primary = item.primary, let properties = item.properties else { throw ByteReader.broken }
+        let auxiliaries = try item.auxiliaries(of: primary)
+        var own: Set<Int> = []
+        var auxiliary: Set<Int> = []
+        for associations in item.associations {
+            try readAssociations(associations) { item, property in
+                if item == primary { own.insert(property) }
+                if auxiliaries.contains(item) { auxiliary.insert(property) }
+            }
+        }
+        try HEIFProperties(own: own, auxiliary: auxiliary).read(properties, &info)
+    }
+
+    private mutating func findBoxes(_ meta: ByteReader) throws(DipperError) {
+        // The content begins with a version and flags.
+        var boxes = BoxReader(meta, from: 4)
+        while let box = try boxes.next() {
+            switch box.type {
+            case "pitm":
+                let isShort = try box.content.u8(at: 0) == 0
+                primary = try isShort ? box.content.u16(at: 4) : box.content.u32(at: 4)
+            case "iref": references = box.content
+            case "iprp":
+                var parts = BoxReader(box.content)
+                while let part = try parts.next() {
+                    if part.type == "ipco" { properties = part.content }
+                    // There may be one box for each combination of version and flags.
+                    if part.type == "ipma", associations.count < 8 { associations.append(part.content) }
+                }
+            default: break
+            }
+        }
+    }
+
+    /// Returns the items that are auxiliary to another, for example its transparency.
+    private func auxiliaries(of primary: Int) throws(DipperError) -> Set<Int> {
+        guard let references else { return [] }
+        var items: Set<Int> = []
+        let width = try references.u8(at: 0) == 0 ? 2 : 4
+        func number(_ bytes: ByteReader, _ offset: Int) throws(DipperError) -> Int {
+            try width == 2 ? bytes.u16(at: offset) : bytes.u32(at: offset)
+        }
+        var boxes = BoxReader(references, from: 4)
+        while items.count < 16, let box = try boxes.next() {
+            guard box.type == "auxl" else { continue }
+            for index in 0..<(try box.content.u16(at: width)) {
+                if try number(box.content, width + 2 + index * width) == primary {
+                    items.insert(try number(box.content, 0))
+                }
+            }
+        }
+        return items
+    }
+
+    /// Calls a closure for each item and each of its properties, which are counted from 1.
+    private static func readAssociations(
+        _ box: ByteReader, _ body: (_ item: Int, _ property: Int) -> Void
+    ) throws(DipperError) {
+        let width = try box.u8(at: 0) < 1 ? 2 : 4
+        let isLong = try box.u8(at: 3) & 1 != 0
+        var offset = 8
+        // Each iteration reads bytes, so the end of the box bounds the loop.
+        for _ in 0..<(try box.u32(at: 4)) {
+            let item = try width == 2 ? box.u16(at: offset) : box.u32(at: offset)
+            let count = try box.u8(at: offset + width)
+            offset += width + 1
+            for _ in 0..<count {
+                // The highest bit marks properties that a reader must support.
+                let property = try isLong ? box.u16(at: offset) & 0x7FFF : box.u8(at: offset) & 0x7F
+                offset += isLong ? 2 : 1
+                body(item, property)
+            }
+        }
+    }
+}
+
+/// The properties of an item that are read from the header (ISO/IEC 23008-12, section 6.5).
+private struct HEIFProperties {
+    /// The indices of the item's properties, counted from 1.
+    let own: Set<Int>
+    /// The indices of the properties of its auxiliary items.
+    let auxiliary: Set<Int>
+
+    func read(_ container: ByteReader, _ info: inout ImageInfo) throws(DipperError) {
+        var size: PixelSize?
+        var aperture: ByteReader?
+        var quarterTurns: Int?
+        var mirror: Mirror?
+        var depth: Int?
+        var codedDepth: Int?
+        // The first property of a kind counts; of `av1C` and `hvcC`, the last.
+        var boxes = BoxReader(container)
+        var index = 0
+        while let box = try boxes.next() {
+            index += 1
+            if auxiliary.contains(index), box.type == "auxC", Self.isAlpha(box.content) { info.hasAlpha = true }
+            guard own.contains(index) else { continue }
+            let content = box.content
+            switch box.type {
+            case "ispe" where size == nil:
+                size = PixelSize(width: try content.u32(at: 4), height: try content.u32(at: 8))
+            case "irot" where quarterTurns == nil: quarterTurns = try content.u8(at: 0) & 3
+            case "imir" where mirror == nil: mirror = try content.u8(at: 0) & 1 == 0 ? .topToBottom : .leftToRight
+            case "pixi" where depth == nil: depth = try content.u8(at: 4) > 0 ? content.u8(at: 5) : nil
+            case "av1C":
+                let flags = try content.u8(at: 2)
+                codedDepth = flags & 0x40 == 0 ? 8 : flags & 0x20 == 0 ? 10 : 12
+            case "hvcC": codedDepth = try content.u8(at: 17) & 7 + 8
+            case "clap" where aperture == nil: aperture = content
+            // There may be two, of different kinds.
+            case "colr":
+                let kind = try content.code(at: 0)
+                info.hasColorProfile = info.hasColorProfile || kind == "prof" || kind == "rICC"
+            default: break
+            }
+        }
+        guard let size else { throw ByteReader.broken }
+        info.bitDepth = depth ?? codedDepth
+        info.orientation = Self.orientation(quarterTurns ?? 0, mirror)
+        try info.setStoredSize(aperture.flatMap { Self.aperture($0, in: size) } ?? size)
+    }
+
+    private enum Mirror {
+        case topToBottom
+        case leftToRight
+    }
+
+    /// Returns the orientation: first rotated anticlockwise, then mirrored, which is the order of MIAF (ISO/IEC
+    /// 23000-22, section 7.3.6.7).
+    private static func orientation(_ quarterTurns: Int, _ mirror: Mirror?) -> Orientation {
+        switch (quarterTurns, mirror) {
+        case (1, nil): .left
+        case (2, nil): .down
+        case (3, nil): .right
+        case (0, .leftToRight), (2, .topToBottom): .upMirrored
+        case (0, .topToBottom), (2, .leftToRight): .downMirrored
+        case (1, .topToBottom), (3, .leftToRight): .leftMirrored
+        case (1, .leftToRight), (3, .topToBottom): .rightMirrored
+        default: .up
+        }
+    }
+
+    /// Returns the size of the clean aperture; `nil` if it does not consist of whole pixels inside the picture (ISO/IEC
+    /// 14496-12, section 12.1.4).
+    private static func aperture(_ content: ByteReader, in size: PixelSize) -> PixelSize? {
+        func length(at offset: Int, of whole: Int) throws(DipperError) -> Int? {
+            let numerator = try content.i32(at: offset)
+            let divisor = try content.i32(at: offset + 4)
+            let shiftDivisor = try content.i32(at: offset + 20)
+            guard numerator > 0, divisor > 0, shiftDivisor > 0, numerator % divisor == 0 else { return nil }
+            let length = numerator / divisor
+            // The offset of the aperture's centre from the picture's centre.
+            let shift = Double(try content.i32(at: offset + 16)) / Double(shiftDivisor)
+            let start = Double(whole) / 2 + shift - Double(length) / 2
+            guard start >= 0, start == start.rounded(), start + Double(length) <= Double(whole) else { return nil }
+            return length
+        }
+        guard let width = try? length(at: 0, of: size.width), let height = try? length(at: 8, of: size.height) else {
+            return nil
+        }
+        return PixelSize(width: width, height: height)
+    }
+
+    private static func isAlpha(_ content: ByteReader) -> Bool {
+        content.holds("urn:mpeg:mpegB:cicp:systems:auxiliary:alpha\0", at: 4)
+            || content.holds("urn:mpeg:hevc:2015:auxid:1\0", at: 4)
+    }
+}

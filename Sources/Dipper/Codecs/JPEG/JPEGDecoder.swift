@@ -81,3 +81,185 @@ public struct JPEGDecoder: ImageDecoder {
         return try writer.finish(color: colors.afterwards)
     }
 }
+
+/// The choice of the size to which libjpeg decodes.
+private enum JPEGScale {
+    /// Returns the smallest number of eighths of the picture's size that is at least the target. Only powers of two are
+    /// used, because libjpeg-turbo has fast transforms only for these: 3/8 takes longer than 4/8, and 5/8 to 7/8 take
+    /// longer than the whole picture.
+    static func eighths(from picture: PixelSize, to target: PixelSize) -> Int {
+        for eighths in [1, 2, 4] {
+            let width = scaled(picture.width, eighths)
+            let height = scaled(picture.height, eighths)
+            if width >= target.width && height >= target.height { return eighths }
+        }
+        return 8
+    }
+
+    /// Returns a length in eighths, rounded up as libjpeg does.
+    private static func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
+}
+
+/// A libjpeg reader of bytes that must stay at their address while the reader lives.
+struct JPEGReader: ~Copyable {
+    let header: dipper_jpeg_header
+    private let handle: OpaquePointer
+
+    /// Opens a file and reads its header.
+    init(_ bytes: UnsafeRawBufferPointer) throws(DipperError) {
+        let start = bytes.bindMemory(to: UInt8.self)
+        guard let handle = dipper_jpeg_open(start.baseAddress, start.count) else { throw Self.noMemory }
+        var header = dipper_jpeg_header()
+        let status = dipper_jpeg_read_header(handle, &header)
+        guard status == DIPPER_JPEG_OK else {
+            let error = Self.error(status, handle)
+            dipper_jpeg_close(handle)
+            throw error
+        }
+        self.handle = handle
+        self.header = header
+    }
+
+    deinit {
+        dipper_jpeg_close(handle)
+    }
+
+    /// The size of the stored picture, in pixels.
+    var size: PixelSize { PixelSize(width: Int(header.width), height: Int(header.height)) }
+
+    /// The size of the decoded picture; known after ``start(eighths:memory:)``.
+    var outputSize: PixelSize {
+        PixelSize(width: Int(dipper_jpeg_output_width(handle)), height: Int(dipper_jpeg_output_height(handle)))
+    }
+
+    /// Begins to decode at a scale of eighths of the picture's size, with at most `memory` bytes for libjpeg.
+    mutating func start(eighths: Int, memory: Int) throws(DipperError) {
+        let status = dipper_jpeg_start(handle, Int32(eighths), max(0, memory))
+        guard status == DIPPER_JPEG_OK else { throw Self.error(status, handle) }
+    }
+
+    /// The result of one step.
+    enum Step {
+        case more
+        case done
+        /// The bytes end too early. A reader reports this only once.
+        case truncated
+        /// An error after this number of complete scans. Another reader may stop after them; this one cannot continue.
+        case brokenOff(Int)
+    }
+
+    /// Reads a few rows of blocks of a file with several scans.
+    /// - Parameter stop: the number of scans after which to stop; 0 for all.
+    mutating func absorb(maxScans: Int, stopAfter stop: Int) throws(DipperError) -> Step {
+        let status = dipper_jpeg_absorb(handle, 16, Int64(maxScans), Int64(stop))
+        switch status {
+        case DIPPER_JPEG_BROKEN_OFF: return .brokenOff(Int(dipper_jpeg_complete_scans(handle)))
+        case DIPPER_JPEG_OK: return .done
+        case DIPPER_JPEG_MORE: return .more
+        case DIPPER_JPEG_TRUNCATED: return .truncated
+        case DIPPER_JPEG_TOO_MANY_SCANS: throw .imageTooLarge.with(detail: "more than \(maxScans) scans")
+        default: throw Self.error(status, handle)
+        }
+    }
+
+    /// Decodes rows into memory, without gaps.
+    /// - Returns: the number of rows for which the file has data.
+    mutating func read(
+        _ rows: Int, of stride: Int, into memory: UnsafeMutableRawPointer
+    ) throws(DipperError) -> Int {
+        var done: Int64 = 0
+        let status = dipper_jpeg_read_rows(handle, memory, stride, Int64(rows), &done)
+        switch status {
+        case DIPPER_JPEG_OK, DIPPER_JPEG_TRUNCATED: return max(0, Int(done))
+        default: throw Self.error(status, handle)
+        }
+    }
+
+    static let truncated = DipperError.undecodable.with(detail: "truncated")
+    private static let noMemory = DipperError.imageTooLarge.with(detail: "out of memory")
+
+    private static func error(_ status: dipper_jpeg_status, _ handle: OpaquePointer) -> DipperError {
+        switch status {
+        case DIPPER_JPEG_TRUNCATED: truncated
+        case DIPPER_JPEG_NO_MEMORY: noMemory
+        default: .undecodable.with(detail: String(cString: dipper_jpeg_message(handle)))
+        }
+    }
+}
+
+/// The conversion of one file's colours to sRGB.
+private struct JPEGColors {
+    /// The transform to apply after the rows are scaled to their final size; `nil` if there is none.
+    let afterwards: ColorTransform?
+    private let cmyk: ColorTransform?
+    private let isCMYK: Bool
+    private let isInverted: Bool
+
+    init(_ header: dipper_jpeg_header, _ bytes: UnsafeRawBufferPointer) {
+        isCMYK = header.colors == DIPPER_JPEG_CMYK
+        isInverted = header.is_adobe
+        let source: ColorTransform.Source =
+            isCMYK ? .cmyk(isInverted: isInverted) : header.colors == DIPPER_JPEG_GREY ? .grey : .rgb
+        let transform = JPEGProfile.profile(in: bytes).flatMap { ColorTransform.shared(icc: $0, for: source) }
+        cmyk = isCMYK ? transform : nil
+        afterwards = isCMYK ? nil : transform
+    }
+
+    /// Converts CMYK pixels to RGBA in place. Pixels of other colours are RGBA already.
+    func convert(_ memory: UnsafeMutableRawPointer, pixels: Int) {
+        guard isCMYK else { return }
+        if let cmyk {
+            cmyk.apply(toCMYK: memory, pixels: pixels)
+        } else {
+            CMYKRows.convert(memory, pixels: pixels, isInverted: isInverted)
+        }
+    }
+}
+
+/// Conversion of CMYK to RGB without a profile.
+private enum CMYKRows {
+    /// Converts pixels from CMYK to opaque RGBA in place: each colour is the light that its ink lets through,
+    /// multiplied by the light that black lets through.
+    /// - Parameter isInverted: whether the bytes are 255 minus the ink.
+    static func convert(_ row: UnsafeMutableRawPointer, pixels: Int, isInverted: Bool) {
+        let row = row.assumingMemoryBound(to: UInt8.self)
+        let flip: UInt8 = isInverted ? 0 : 255
+        for start in stride(from: 0, to: pixels * 4, by: 4) {
+            let light = UInt32(row[start + 3] ^ flip)
+            for index in start..<start + 3 { row[index] = UInt8((UInt32(row[index] ^ flip) * light + 127) / 255) }
+            row[start + 3] = 255
+        }
+    }
+}
+
+/// The colour profile of a JPEG file, stored in parts of at most 64 KiB (ICC.1:2022, B.4).
+enum JPEGProfile {
+    private static let name = Array("ICC_PROFILE\0".utf8)
+
+    /// Returns the profile; `nil` if there is none, a part is missing, or it is too large.
+    static func profile(in bytes: UnsafeRawBufferPointer) -> Data? {
+        var parts: [UInt8: Range<Int>] = [:]
+        var count: UInt8?
+        var markers = JPEGMarkers()
+        while let item = markers.next(in: bytes) {
+            guard case .segment(let code, let range) = item, code != 0xDA else { break }
+            guard code == 0xE2, range.count > name.count + 2,
+                bytes[range].prefix(name.count).elementsEqual(name)
+            else { continue }
+            let start = range.lowerBound + name.count
+            let (number, total) = (bytes[start], bytes[start + 1])
+            guard number >= 1, number <= total, total == count ?? total, parts[number] == nil else { return nil }
+            count = total
+            parts[number] = start + 2..<range.upperBound
+        }
+        guard let count, parts.count == Int(count),
+            parts.values.reduce(0, { $0 + $1.count }) <= ColorTransform.largestProfile
+        else { return nil }
+        var profile = Data()
+        for number in 1...count {
+            guard let part = parts[number] else { return nil }
+            profile.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[part]))
+        }
+        return profile
+    }
+}

@@ -108,3 +108,96 @@ extension PixelBuffer {
         return image(isOpaque: isOpaque, scale: scale)
     }
 }
+
+/// Pixels, or one colour, as an image of Pixman. The caller must keep the pixels in memory as long as this object
+/// lives.
+final class PixmanImage {
+    let pointer: OpaquePointer
+
+    /// Returns Pixman's name for red, green, blue and alpha in this order in memory, on machines of either byte order.
+    ///
+    /// - Parameter exchanges: whether to name red blue and blue red. Operations that treat both alike give the same
+    ///   result, and Pixman has special loops for the exchanged name.
+    private static func format(_ exchanges: Bool) -> pixman_format_code_t {
+        #if _endian(little)
+            exchanges ? PIXMAN_a8r8g8b8 : PIXMAN_a8b8g8r8
+        #else
+            exchanges ? PIXMAN_b8g8r8a8 : PIXMAN_r8g8b8a8
+        #endif
+    }
+
+    /// The longest side of an image given to Pixman, in pixels. Positions in Pixman have 16 bits, so larger pictures
+    /// are given to Pixman in parts.
+    static let longestSide = 16_384
+
+    /// Creates an image over pixels in memory.
+    /// - Parameter size: at most ``longestSide`` each way.
+    init(_ base: UnsafeRawPointer, _ size: PixelSize, rowStride: Int, exchanges: Bool) throws(DipperError) {
+        // Pixman does not write to sources, but has one type for sources and targets.
+        let bits = UnsafeMutableRawPointer(mutating: base).assumingMemoryBound(to: UInt32.self)
+        guard
+            let pointer = pixman_image_create_bits(
+                Self.format(exchanges), Int32(size.width), Int32(size.height), bits, Int32(rowStride))
+        else { throw .processingFailed.with(detail: "there is no memory") }
+        self.pointer = pointer
+    }
+
+    /// Creates an image of one premultiplied colour everywhere.
+    init(_ color: SIMD4<UInt8>, exchanges: Bool) throws(DipperError) {
+        func wide(_ part: UInt8) -> UInt16 { UInt16(part) * 257 }
+        let (red, blue) = exchanges ? (color.z, color.x) : (color.x, color.z)
+        var color = pixman_color(red: wide(red), green: wide(color.y), blue: wide(blue), alpha: wide(color.w))
+        guard let pointer = pixman_image_create_solid_fill(&color) else {
+            throw .processingFailed.with(detail: "there is no memory")
+        }
+        self.pointer = pointer
+    }
+
+    deinit {
+        pixman_image_unref(pointer)
+    }
+}
+
+extension ImageProcessors.Blend.Mode {
+    /// The operator of Pixman for the mode.
+    fileprivate var operation: pixman_op_t {
+        switch self {
+        case .clear: PIXMAN_OP_CLEAR
+        case .source: PIXMAN_OP_SRC
+        case .destination: PIXMAN_OP_DST
+        case .over: PIXMAN_OP_OVER
+        case .destinationOver: PIXMAN_OP_OVER_REVERSE
+        case .in: PIXMAN_OP_IN
+        case .destinationIn: PIXMAN_OP_IN_REVERSE
+        case .out: PIXMAN_OP_OUT
+        case .destinationOut: PIXMAN_OP_OUT_REVERSE
+        case .atop: PIXMAN_OP_ATOP
+        case .destinationAtop: PIXMAN_OP_ATOP_REVERSE
+        case .xor: PIXMAN_OP_XOR
+        case .plus: PIXMAN_OP_ADD
+        case .multiply: PIXMAN_OP_MULTIPLY
+        case .screen: PIXMAN_OP_SCREEN
+        case .overlay: PIXMAN_OP_OVERLAY
+        case .darken: PIXMAN_OP_DARKEN
+        case .lighten: PIXMAN_OP_LIGHTEN
+        case .colorDodge: PIXMAN_OP_COLOR_DODGE
+        case .colorBurn: PIXMAN_OP_COLOR_BURN
+        case .hardLight: PIXMAN_OP_HARD_LIGHT
+        case .softLight: PIXMAN_OP_SOFT_LIGHT
+        case .difference: PIXMAN_OP_DIFFERENCE
+        case .exclusion: PIXMAN_OP_EXCLUSION
+        case .hue: PIXMAN_OP_HSL_HUE
+        case .saturation: PIXMAN_OP_HSL_SATURATION
+        case .color: PIXMAN_OP_HSL_COLOR
+        case .luminosity: PIXMAN_OP_HSL_LUMINOSITY
+        }
+    }
+
+    /// Whether the mode treats red, green and blue alike, so that red and blue may be exchanged.
+    fileprivate var treatsColorsAlike: Bool {
+        switch self {
+        case .hue, .saturation, .color, .luminosity: false
+        default: true
+        }
+    }
+}

@@ -78,3 +78,38 @@ extension ImageProcessors {
         }
     }
 }
+
+extension ImageProcessor where Self == ImageProcessors.Rotate {
+    /// Returns an ``ImageProcessors/Rotate`` processor that turns pictures clockwise.
+    public static func rotate(degrees: Double, background: Color = .clear, expands: Bool = true) -> Self {
+        Self(degrees: degrees, background: background, expands: expands)
+    }
+}
+
+extension ImageProcessors {
+    /// A processor that mirrors a picture without loss.
+    ///
+    /// ```swift
+    /// let mirrored = ImageRequest(url).processed(by: .flip(.horizontal))
+    /// ```
+    public enum Flip: String, ImageProcessor, Hashable, CaseIterable {
+        /// A flip that exchanges left and right.
+        case horizontal
+        /// A flip that exchanges top and bottom.
+        case vertical
+
+        /// The identifier, for example `flip(horizontal)`.
+        public var identifier: String { "flip(\(rawValue))" }
+
+        /// Returns the mirrored picture.
+        /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            try image.turned(self == .horizontal ? .upMirrored : .downMirrored, context)
+        }
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Flip {
+    /// Returns an ``ImageProcessors/Flip`` processor: `.flip(.horizontal)` or `.flip(.vertical)`.
+    public static func flip(_ flip: ImageProcessors.Flip) -> Self { flip }
+}

@@ -63,3 +63,75 @@ extension ImageProcessors {
         }
     }
 }
+
+extension ImageProcessor where Self == ImageProcessors.RoundedCorners {
+    /// Returns an ``ImageProcessors/RoundedCorners`` processor.
+    public static func roundedCorners(radius: Length, corners: Corners = .all, background: Color = .clear) -> Self {
+        Self(radius: radius, corners: corners, background: background)
+    }
+}
+
+extension ImageProcessors {
+    /// A processor that cuts the largest circle out of the middle of a picture. The result is square.
+    ///
+    /// ```swift
+    /// let avatar = ImageRequest(url).processed(by: .circle)
+    /// ```
+    public struct Circle: ImageProcessor, Hashable {
+        /// The colour behind the circle.
+        public let background: Color
+
+        /// Creates a processor, by default with a transparent background.
+        public init(background: Color = .clear) {
+            self.background = background
+        }
+
+        /// The identifier, for example `circle(00000000)`.
+        public var identifier: String { "circle(\(background.identifier))" }
+
+        /// Returns the circle on the background.
+        /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            let side = min(image.width, image.height)
+            let square = try Crop(width: side, height: side).process(image, context)
+            return try RoundedCorners(radius: .fractionOfWidth(0.5), background: background).process(square, context)
+        }
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Circle {
+    /// An ``ImageProcessors/Circle`` processor with a transparent background.
+    public static var circle: Self { Self() }
+    /// Returns an ``ImageProcessors/Circle`` processor with a background colour.
+    public static func circle(background: Color) -> Self { Self(background: background) }
+}
+
+/// A set of corners of a picture.
+public struct Corners: OptionSet, Sendable, Hashable {
+    /// A bit for each corner.
+    public let rawValue: Int
+
+    /// Creates a set from the four lowest bits. Other bits are left out.
+    public init(rawValue: Int) {
+        self.rawValue = rawValue & 15
+    }
+
+    /// The top left corner.
+    public static let topLeft = Corners(rawValue: 1)
+    /// The top right corner.
+    public static let topRight = Corners(rawValue: 2)
+    /// The bottom left corner.
+    public static let bottomLeft = Corners(rawValue: 4)
+    /// The bottom right corner.
+    public static let bottomRight = Corners(rawValue: 8)
+    /// The two upper corners.
+    public static let top: Corners = [.topLeft, .topRight]
+    /// The two lower corners.
+    public static let bottom: Corners = [.bottomLeft, .bottomRight]
+    /// The two corners on the left.
+    public static let left: Corners = [.topLeft, .bottomLeft]
+    /// The two corners on the right.
+    public static let right: Corners = [.topRight, .bottomRight]
+    /// All four corners.
+    public static let all: Corners = [.top, .bottom]
+}

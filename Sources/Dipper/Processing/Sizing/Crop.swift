@@ -89,3 +89,100 @@ extension ImageProcessors {
         }
     }
 }
+
+extension ImageProcessor where Self == ImageProcessors.Crop {
+    /// Returns an ``ImageProcessors/Crop`` processor for a size in pixels.
+    public static func crop(width: Int, height: Int, anchor: Anchor = .center) -> Self {
+        Self(width: width, height: height, anchor: anchor)
+    }
+
+    /// Returns an ``ImageProcessors/Crop`` processor for proportions: the width divided by the height.
+    public static func crop(toRatio ratio: Double, anchor: Anchor = .center) -> Self {
+        Self(toRatio: ratio, anchor: anchor)
+    }
+
+    /// Returns an ``ImageProcessors/Crop`` processor for a rectangle.
+    public static func crop(to rectangle: PixelRect) -> Self { Self(to: rectangle) }
+}
+
+/// A point of a picture, as fractions of its width and height: (0, 0) is the top left, (1, 1) the bottom right.
+///
+/// When a picture is placed in a frame by an anchor, this point of the picture lies on the same point of the frame.
+public struct Anchor: Sendable, Hashable {
+    /// The horizontal position, from 0 at the left to 1 at the right.
+    public let x: Double
+    /// The vertical position, from 0 at the top to 1 at the bottom.
+    public let y: Double
+
+    /// Creates an anchor. A value outside 0…1 becomes the nearer bound; NaN becomes 0.5.
+    public init(x: Double, y: Double) {
+        func limited(_ value: Double) -> Double { value.isNaN ? 0.5 : min(max(value, 0), 1) }
+        self.x = limited(x)
+        self.y = limited(y)
+    }
+
+    /// The top left corner, (0, 0).
+    public static let topLeft = Anchor(x: 0, y: 0)
+    /// The middle of the upper side, (½, 0).
+    public static let top = Anchor(x: 0.5, y: 0)
+    /// The top right corner, (1, 0).
+    public static let topRight = Anchor(x: 1, y: 0)
+    /// The middle of the left side, (0, ½).
+    public static let left = Anchor(x: 0, y: 0.5)
+    /// The middle, (½, ½).
+    public static let center = Anchor(x: 0.5, y: 0.5)
+    /// The middle of the right side, (1, ½).
+    public static let right = Anchor(x: 1, y: 0.5)
+    /// The bottom left corner, (0, 1).
+    public static let bottomLeft = Anchor(x: 0, y: 1)
+    /// The middle of the lower side, (½, 1).
+    public static let bottom = Anchor(x: 0.5, y: 1)
+    /// The bottom right corner, (1, 1).
+    public static let bottomRight = Anchor(x: 1, y: 1)
+
+    /// The identifier, for example `0.5:0.0`.
+    var identifier: String { "\(x):\(y)" }
+
+    /// Returns the position of the inner rectangle's top left in the outer rectangle, in pixels; below 0 if the inner
+    /// one is larger.
+    func offset(of inner: PixelSize, in outer: PixelSize) -> (x: Int, y: Int) {
+        func offset(_ room: Int, _ part: Double) -> Int { Int((Double(room) * part).rounded(.down)) }
+        return (offset(outer.width - inner.width, x), offset(outer.height - inner.height, y))
+    }
+}
+
+/// A rectangle of pixels.
+public struct PixelRect: Sendable, Hashable, CustomStringConvertible {
+    /// The position of the top left pixel from the left.
+    public var x: Int
+    /// The position of the top left pixel from the top.
+    public var y: Int
+    /// The width and height in pixels.
+    public var size: PixelSize
+
+    /// Creates a rectangle from the position of its top left pixel, its width and its height.
+    public init(x: Int, y: Int, width: Int, height: Int) {
+        self.x = x
+        self.y = y
+        size = PixelSize(width: width, height: height)
+    }
+
+    /// The rectangle as text, for example `400x300+20-10`.
+    public var description: String {
+        func signed(_ value: Int) -> String { value < 0 ? "\(value)" : "+\(value)" }
+        return "\(size)\(signed(x))\(signed(y))"
+    }
+
+    /// Returns the part of the rectangle that is inside a picture; `nil` if there is none.
+    func clipped(to picture: PixelSize) -> PixelRect? {
+        guard !size.isEmpty else { return nil }
+        func clipped(_ start: Int, _ length: Int, _ limit: Int) -> Range<Int> {
+            let (end, overflows) = start.addingReportingOverflow(length)
+            let first = min(max(start, 0), limit)
+            return first..<max(first, min(overflows ? Int.max : end, limit))
+        }
+        let (columns, rows) = (clipped(x, size.width, picture.width), clipped(y, size.height, picture.height))
+        guard !columns.isEmpty, !rows.isEmpty else { return nil }
+        return PixelRect(x: columns.lowerBound, y: rows.lowerBound, width: columns.count, height: rows.count)
+    }
+}

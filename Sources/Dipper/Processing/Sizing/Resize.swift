@@ -47,7 +47,113 @@ extension ImageProcessors {
     }
 }
 
+extension ImageProcessor where Self == ImageProcessors.Resize {
+    /// Returns an ``ImageProcessors/Resize`` processor for a size in pixels.
+    public static func resize(
+        width: Int, height: Int, _ mode: TargetSize.Mode = .fit, allowsUpscaling: Bool = false
+    ) -> Self {
+        Self(width: width, height: height, mode, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a width in pixels.
+    public static func resize(width: Int, allowsUpscaling: Bool = false) -> Self {
+        Self(width: width, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a height in pixels.
+    public static func resize(height: Int, allowsUpscaling: Bool = false) -> Self {
+        Self(height: height, allowsUpscaling: allowsUpscaling)
+    }
+
+    /// Returns an ``ImageProcessors/Resize`` processor for a target.
+    public static func resize(to target: TargetSize) -> Self { Self(to: target) }
+}
+
 extension TargetSize {
     /// The identifier, for example `400x300,fill,up`.
-    var identifier: String { "\(size),\(mode.rawValue)\(allowsUpscaling ? ",up" : "")" }
+    fileprivate var identifier: String { "\(size),\(mode.rawValue)\(allowsUpscaling ? ",up" : "")" }
+}
+
+extension ImageProcessors {
+    /// A processor that brings a picture to the size in which it is displayed.
+    ///
+    /// As the first processor of a request, `Downsample` takes effect while the picture is decoded: formats offer cheap
+    /// ways to smaller sizes, and the decoder need not keep rows in the picture's own size.
+    ///
+    /// ```swift
+    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 200, height: 150))
+    /// ```
+    public struct Downsample: ImageProcessor, Hashable {
+        /// The size, and how a picture of other proportions is brought to it.
+        public let target: TargetSize
+
+        /// Creates a processor for a target, which gives a size for pictures of any size.
+        public init(to target: TargetSize) {
+            self.target = target
+        }
+
+        /// Creates a processor for a size in pixels.
+        public init(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) {
+            self.init(to: TargetSize(PixelSize(width: width, height: height), mode))
+        }
+
+        /// The identifier, for example `downsample(400x300,fit)`.
+        public var identifier: String { "downsample(\(target.identifier))" }
+
+        /// The decode target, which is ``target``.
+        public var decodeTarget: TargetSize? { target }
+
+        /// Returns the picture in the target's size, or the picture itself if it has that size.
+        /// - Throws: `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            try image.resized(to: target.size(for: image.size), context)
+        }
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Downsample {
+    /// Returns an ``ImageProcessors/Downsample`` processor for a size in pixels.
+    public static func downsample(width: Int, height: Int, _ mode: TargetSize.Mode = .fit) -> Self {
+        Self(width: width, height: height, mode)
+    }
+
+    /// Returns an ``ImageProcessors/Downsample`` processor for a target.
+    public static func downsample(to target: TargetSize) -> Self { Self(to: target) }
+}
+
+extension ImageProcessors {
+    /// A processor that changes width and height by a factor, with the filter of ``Resize``.
+    ///
+    /// ```swift
+    /// let half = ImageRequest(url).processed(by: .scale(by: 0.5))
+    /// ```
+    public struct Scale: ImageProcessor, Hashable {
+        /// The factor, which must be above 0. A factor above 1 makes the picture larger.
+        public let factor: Double
+
+        /// Creates a processor for a factor.
+        public init(by factor: Double) {
+            self.factor = factor
+        }
+
+        /// The identifier, for example `scale(0.5)`.
+        public var identifier: String { "scale(\(factor))" }
+
+        /// Returns the scaled picture. Its width and height are rounded to pixels, and at least 1.
+        /// - Throws: `DipperError.processingFailed` for a factor that is not above 0 or not finite;
+        ///   `DipperError.imageTooLarge`, `DipperError.cancelled`.
+        public func process(_ image: Image, _ context: ProcessingContext) throws(DipperError) -> Image {
+            guard factor > 0, factor.isFinite else { throw .processingFailed.with(detail: "scaled by \(factor)") }
+            // No picture is this large. Without the bound, the conversion to `Int` could trap.
+            func scaled(_ length: Int) -> Int { Int(min(max(1, (Double(length) * factor).rounded()), 0x1p31)) }
+            let size = PixelSize(width: scaled(image.width), height: scaled(image.height))
+            try context.limits.check(size)
+            return try image.resized(to: size, context)
+        }
+    }
+}
+
+extension ImageProcessor where Self == ImageProcessors.Scale {
+    /// Returns an ``ImageProcessors/Scale`` processor for a factor.
+    public static func scale(by factor: Double) -> Self { Self(by: factor) }
 }

@@ -1,0 +1,214 @@
+import Foundation
+
+/// A file format of pictures.
+///
+/// ```swift
+/// if let format = ImageFormat(sniffing: bytes) {
+///     try bytes.write(to: folder.appending(path: "photo.\(format.fileExtension)"))
+/// }
+/// ```
+public struct ImageFormat: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
+    /// The name of the format, for example `jpeg`.
+    public let rawValue: String
+
+    /// Creates a custom format.
+    ///
+    /// ```swift
+    /// let pixmap = ImageFormat(rawValue: "ppm")
+    /// ```
+    public init(rawValue: String) {
+        self.rawValue = rawValue
+    }
+
+    /// JPEG (ITU-T T.81), in JFIF or Exif.
+    public static let jpeg = ImageFormat(rawValue: "jpeg")
+    /// PNG (W3C Portable Network Graphics, third edition), also APNG.
+    public static let png = ImageFormat(rawValue: "png")
+    /// GIF87a and GIF89a.
+    public static let gif = ImageFormat(rawValue: "gif")
+    /// WebP (RFC 9649).
+    public static let webp = ImageFormat(rawValue: "webp")
+    /// AVIF: AV1 in a file of ISO/IEC 23008-12, also sequences.
+    public static let avif = ImageFormat(rawValue: "avif")
+    /// HEIC: HEVC in a file of ISO/IEC 23008-12, also sequences.
+    public static let heic = ImageFormat(rawValue: "heic")
+    /// TIFF 6.0, BigTIFF, and raw files of cameras that have the same structure.
+    public static let tiff = ImageFormat(rawValue: "tiff")
+    /// BMP, the bitmaps of Windows and OS/2.
+    public static let bmp = ImageFormat(rawValue: "bmp")
+    /// ICO, the icons of Windows.
+    public static let ico = ImageFormat(rawValue: "ico")
+    /// JPEG XL (ISO/IEC 18181), bare or in its container.
+    public static let jpegXL = ImageFormat(rawValue: "jxl")
+    /// SVG (W3C Scalable Vector Graphics), as UTF-8 text.
+    public static let svg = ImageFormat(rawValue: "svg")
+    /// PDF (ISO 32000).
+    public static let pdf = ImageFormat(rawValue: "pdf")
+    /// MP4 (ISO/IEC 14496-14), and films in related files of ISO/IEC 14496-12.
+    public static let mp4 = ImageFormat(rawValue: "mp4")
+    /// WebM, the subset of Matroska (RFC 9559).
+    public static let webm = ImageFormat(rawValue: "webm")
+
+    /// The name of the format, for example `jpeg`.
+    public var description: String { rawValue }
+
+    /// The media type registered with IANA, for example `image/jpeg`; `application/octet-stream` for custom formats.
+    public var mimeType: String {
+        switch self {
+        case .jpeg, .png, .gif, .webp, .avif, .heic, .tiff, .bmp, .jpegXL: "image/\(rawValue)"
+        case .ico: "image/vnd.microsoft.icon"
+        case .svg: "image/svg+xml"
+        case .pdf: "application/pdf"
+        case .mp4, .webm: "video/\(rawValue)"
+        default: "application/octet-stream"
+        }
+    }
+
+    /// The usual file name extension, without the dot, for example `jpg`.
+    public var fileExtension: String {
+        self == .jpeg ? "jpg" : rawValue
+    }
+}
+
+extension ImageFormat {
+    /// Creates the format of a file from its first bytes, whatever its name or media type; `nil` if the format is
+    /// unknown.
+    ///
+    /// The first 256 bytes are enough for most files, and often the first 16. For svg and the brands of a `ftyp` box up
+    /// to 4096 bytes are examined.
+    ///
+    /// | format | begins with |
+    /// |---|---|
+    /// | jpeg | `FF D8 FF` (ITU-T T.81, annex B) |
+    /// | png | `89 PNG 0D 0A 1A 0A` (W3C PNG, section 5.2) |
+    /// | gif | `GIF87a`, `GIF89a` |
+    /// | webp | `RIFF`, four bytes, `WEBP` (RFC 9649, section 2.4) |
+    /// | avif | `ftyp`: `avif`, `avis` (AV1 Image File Format, section 6) |
+    /// | heic | `ftyp`: `heic`, `heix`, `heim`, `heis`, `hevc`, `hevx`, `hevm`, `hevs` (ISO/IEC 23008-12, annex B) |
+    /// | mp4 | `ftyp`: `mp41`, `mp42`, `isom`, `iso2`…`iso9`, `avc1`, `dash`, `M4V ` (ISO/IEC 14496-12, annex E) |
+    /// | tiff | `II` or `MM`, then 42, or 43 for BigTIFF (TIFF 6.0, section 2) |
+    /// | bmp | `BM`, and at byte 14 the length of a known header |
+    /// | ico | `00 00 01 00`, and a plausible directory |
+    /// | jxl | `FF 0A`, or the box `JXL ` with `0D 0A 87 0A` (ISO/IEC 18181-2) |
+    /// | svg | `<svg` or `<!DOCTYPE svg`, after white space, processing instructions and comments |
+    /// | pdf | `%PDF-` (ISO 32000, section 7.5.2) |
+    /// | webm | `1A 45 DF A3` with the document type `webm` (RFC 8794, section 11.2) |
+    ///
+    /// The codes after `ftyp` are brands of that box. Its major brand decides if it is one of these. Otherwise, as with
+    /// `mif1` and `msf1`, the first compatible brand of a picture decides, or else one of a film.
+    ///
+    /// ```swift
+    /// if let format = ImageFormat(sniffing: bytes), !CodecRegistry.standard.readable.contains(format) {
+    ///     print("no decoder for \(format)")
+    /// }
+    /// ```
+    public init?(sniffing start: Data) {
+        guard let format = start.withUnsafeBytes({ Self.sniff(ByteReader($0)) }) else { return nil }
+        self = format
+    }
+
+    static func sniff(_ bytes: ByteReader) -> ImageFormat? {
+        let start = (try? bytes.u32(at: 0)) ?? (try? bytes.u16(at: 0) << 16) ?? 0
+        switch start {
+        case 0xFFD8_FF00...0xFFD8_FFFF: return .jpeg
+        case 0x8950_4E47: return bytes.holds("\r\n\u{1A}\n", at: 4) ? .png : nil
+        case 0x4949_2A00, 0x4D4D_002A, 0x4949_2B00, 0x4D4D_002B: return .tiff
+        case 0xFF0A_0000...0xFF0A_FFFF: return .jpegXL
+        case 0x0000_000C where bytes.holds("JXL \r\n", at: 4):
+            return (try? bytes.u16(at: 10)) == 0x870A ? .jpegXL : nil
+        case 0x0000_0100: return isIcon(bytes) ? .ico : nil
+        case 0x1A45_DFA3: return isWebM(bytes) ? .webm : nil
+        default: break
+        }
+        if bytes.holds("GIF87a") || bytes.holds("GIF89a") { return .gif }
+        // mutant ImageFormat: `", at: 8) { ret` => `", at: 9) { ret`
+        if bytes.holds("RIFF"), bytes.holds("WEBP", at: 8) { return .webp }
+        if bytes.holds("ftyp", at: 4) { return FileTypeBox.format(bytes) }
+        if bytes.holds("%PDF-") { return .pdf }
+        if bytes.holds("BM") { return isBitmap(bytes) ? .bmp : nil }
+        return SVGStart.matches(bytes) ? .svg : nil
+    }
+
+    /// Returns whether a known header follows, because many texts begin with the same two letters.
+    private static func isBitmap(_ bytes: ByteReader) -> Bool {
+        guard let length = try? bytes.u32(at: 14, .little) else { return false }
+        return [12, 16, 40, 52, 56, 64, 108, 124].contains(length)
+    }
+
+    /// Returns whether the directory has an entry whose reserved byte is zero and whose picture follows the directory.
+    private static func isIcon(_ bytes: ByteReader) -> Bool {
+        guard let count = try? bytes.u16(at: 4, .little), count > 0, (try? bytes.u8(at: 9)) == 0,
+            let offset = try? bytes.u32(at: 18, .little)
+        else { return false }
+        return offset >= 6 + count * 16
+    }
+
+    /// Returns whether the document type, one of the first elements of the header, is `webm`.
+    private static func isWebM(_ bytes: ByteReader) -> Bool {
+        (4..<64).contains { (try? bytes.u16(at: $0)) == 0x4282 && bytes.holds("webm", at: $0 + 3) }
+    }
+}
+
+/// The `ftyp` box at the start of an ISO base media file (ISO/IEC 14496-12, section 4.3).
+private enum FileTypeBox {
+    /// Returns the format of a file by its brands: the major brand if it is known, or else a compatible brand, with
+    /// pictures preferred to films.
+    static func format(_ file: ByteReader) -> ImageFormat? {
+        guard let length = try? file.u32(at: 0), length >= 16, let major = try? file.code(at: 8) else { return nil }
+        if let format = formats[major] { return format }
+        // The compatible brands follow the minor version. A box longer than the bytes available is read up to their
+        // end.
+        var isFilm = false
+        for offset in stride(from: 16, to: min(length, file.available, 4096) - 3, by: 4) {
+            guard let brand = try? file.code(at: offset), let format = formats[brand] else { continue }
+            if format != .mp4 { return format }
+            isFilm = true
+        }
+        return isFilm ? .mp4 : nil
+    }
+
+    private static let formats: [FourCC: ImageFormat] = [
+        "avif": .avif, "avis": .avif,
+        "heic": .heic, "heix": .heic, "heim": .heic, "heis": .heic,
+        "hevc": .heic, "hevx": .heic, "hevm": .heic, "hevs": .heic,
+        "mp41": .mp4, "mp42": .mp4, "isom": .mp4, "iso2": .mp4, "iso3": .mp4, "iso4": .mp4, "iso5": .mp4,
+        "iso6": .mp4, "iso7": .mp4, "iso8": .mp4, "iso9": .mp4, "avc1": .mp4, "dash": .mp4, "M4V ": .mp4,
+    ]
+}
+
+/// A check for the start of an SVG document, without a full XML parser.
+private enum SVGStart {
+    /// The number of bytes that are examined.
+    private static let limit = 4096
+
+    /// Returns whether the root element is `svg`, after a byte order mark, white space, declarations and comments.
+    static func matches(_ bytes: ByteReader) -> Bool {
+        var offset = bytes.holds("\u{FEFF}") ? 3 : 0
+        while offset < min(limit, bytes.available) {
+            if bytes.holds(" ", at: offset) || bytes.holds("\n", at: offset) || bytes.holds("\r", at: offset)
+                || bytes.holds("\t", at: offset)
+            {
+                offset += 1
+            } else if bytes.holds("<svg", at: offset) {
+                let next = (try? bytes.u8(at: offset + 4)).map(UInt8.init(truncatingIfNeeded:))
+                return next.map { " \t\r\n>/:".utf8.contains($0) } ?? false
+            } else if bytes.holds("<!DOCTYPE svg", at: offset) {
+                return true
+            } else if bytes.holds("<!--", at: offset) {
+                offset = end("-->", in: bytes, from: offset + 4)
+            } else if bytes.holds("<?", at: offset) {
+                offset = end("?>", in: bytes, from: offset + 2)
+            } else {
+                return false
+            }
+        }
+        return false
+    }
+
+    /// Returns the position after the next occurrence of a text, or the end of the bytes examined.
+    private static func end(_ text: StaticString, in bytes: ByteReader, from start: Int) -> Int {
+        let end = min(limit, bytes.available)
+        guard start < end else { return end }
+        return (start..<end).first { bytes.holds(text, at: $0) }.map { $0 + text.utf8CodeUnitCount } ?? end
+    }
+}

@@ -1,0 +1,61 @@
+import Foundation
+
+/// An encoder of one picture format. It may be called from any thread, several at a time.
+///
+/// ```swift
+/// struct EnvelopeEncoder: ImageEncoder {
+///     let format = ImageFormat(rawValue: "envelope")
+///     func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
+///         try Data("PHOTO1".utf8) + JPEGEncoder().encode(image, options)
+///     }
+/// }
+/// ```
+public protocol ImageEncoder: Sendable {
+    /// The format that the encoder writes.
+    var format: ImageFormat { get }
+
+    /// Returns the bytes of a file with a picture.
+    /// - Throws: `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
+    func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data
+
+    /// Returns the bytes of a file with an animation.
+    /// - Parameters:
+    ///   - frames: at least one, all of one size.
+    ///   - loopCount: the number of times the animation plays; 0 for endlessly.
+    ///   - options: the options for each frame.
+    /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there
+    ///   is no memory.
+    func encode(_ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
+}
+
+extension ImageEncoder {
+    public func encode(
+        _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
+    ) throws(DipperError) -> Data {
+        throw .unencodable.with(detail: "\(format) does not move")
+    }
+}
+
+/// Options for encoding a picture.
+///
+/// ```swift
+/// var options = EncodeOptions(quality: 0.7)
+/// options.background = SIMD3(0, 0, 0)                 // JPEG has no transparency
+/// let file = try CodecRegistry.standard.encode(image, as: .jpeg, options)
+/// ```
+public struct EncodeOptions: Sendable, Hashable {
+    /// The quality from 0 to 1, for lossy formats: JPEG and lossy WebP.
+    public var quality = 0.85
+    /// Whether to encode WebP without loss. Other encoders ignore this option.
+    public var isLossless = false
+    /// The colour under transparent pictures in formats without transparency: red, green, blue.
+    public var background = SIMD3<UInt8>(255, 255, 255)
+
+    /// Creates options with a quality of 0.85 and a white background.
+    public init() {}
+
+    /// Creates options with a quality from 0 to 1.
+    public init(quality: Double) {
+        self.quality = quality
+    }
+}
