@@ -112,6 +112,10 @@ struct GuideTests {
         let plain = ImageXGuide.network(a, "https://example.org")
         #expect(plain.headers["Referer"] == "https://example.org" && plain.timeout == .seconds(20))
         #expect(KingfisherGuide.options().transition == .fade(.milliseconds(300)))
+        let playing = ImageXGuide.options()
+        #expect(playing.animation.bufferCount == 20 && playing.downsampling == .fill)
+        let posted = ImageXGuide.allOptions(Data(), "form")
+        #expect(posted.progressInterval == .milliseconds(20) && posted.memoryExpiration == .expired)
         await test.cache.shutdown()
     }
 
@@ -246,6 +250,9 @@ struct GuideTests {
             #expect(try processor.process(photo, ProcessingContext()).pixels != photo.pixels)
         }
         #expect(try ProcessorsGuide.custom().process(photo, ProcessingContext()).width == 60)
+        let filtered = try ImageXGuide.processors().map { try $0.process(photo, ProcessingContext()) }
+        #expect(filtered.allSatisfy { $0.width > 0 })
+        #expect(filtered.last.map { (127...128).contains($0[0, 0].w) } == true)
         await test.cache.shutdown()
     }
 

@@ -1,5 +1,8 @@
 import Dipper
+import DipperTesting
 import Foundation
+import TestSupport
+import Testing
 
 /// The code of "Coming from Kingfisher", and its tables.
 enum KingfisherGuide {
@@ -41,6 +44,37 @@ enum KingfisherGuide {
             .with(\.keepsCurrentImage, true)  // keepCurrentImageWhileLoading
             .with(\.failure, .color(.black))  // onFailureImage
         return options
+    }
+
+    static func defaults(_ configuration: inout ImageCache.Configuration) {
+        configuration.options.scale = 2  // defaultOptions = [.scaleFactor(2), …]
+        configuration.data.retryPolicy = .fixed(.seconds(3), retries: 5)  // … .retryStrategy(strategy), …
+        configuration.data.completeRequest = { request in
+            request.waitsForDiskWrite = true  // … .waitForCache]
+        }
+    }
+
+    static func checked(_ url: URL) -> ImageRequest {
+        let isPicture = ResponseValidation { response in  // imageDownloader(_:didReceive:)
+            response.headers["Content-Type"]?.hasPrefix("image/") == true ? nil : .rejected
+        }
+        let request = ImageRequest(url).with(\.validation, .success.and(isPicture))
+        return request
+    }
+
+    static func patient(_ url: URL) -> ImageRequest {
+        let patience = RetryPolicy.custom { context in  // RetryStrategy, RetryContext
+            context.error.mayPass && context.failures <= 5 ? .seconds(3 * context.failures) : nil
+        }
+        let request = ImageRequest(url).with(\.retryPolicy, patience)
+        return request
+    }
+
+    static func pictures(_ bytes: Data) throws -> Data {
+        let image = try CodecRegistry.standard.decode(bytes)  // KingfisherWrapper.image(data:options:)
+        let round = try ImageProcessors.Circle().process(image, ProcessingContext())
+        let file = try CodecRegistry.standard.encode(round, as: .png)  // kf.pngRepresentation()
+        return file
     }
 
     static func signed(_ url: URL, _ token: String, _ account: String) -> ImageRequest {
@@ -99,6 +133,42 @@ enum KingfisherGuide {
         return request
     }
 
+    /// The codecs, and the processors, that the tables name.
+    static func pixels(_ image: Image, _ bytes: Data) throws -> [any ImageProcessor] {
+        var decoding = DecodeOptions(target: TargetSize(PixelSize(width: 8, height: 8), .fill))
+        decoding.scale = 2
+        decoding.preloadsFrames = true
+        decoding.firstFrameOnly = true
+        _ = try CodecRegistry.standard.decode(bytes, decoding)
+        _ = try CodecRegistry.standard.encode(image, as: .jpeg, EncodeOptions(quality: 0.8))
+        let info = try ImageInfo(bytes)
+        _ = (info.isProgressive, info.size, info.orientation, info.frameCount, ImageFormat(sniffing: bytes))
+        _ = (image.byteCount, image.scale, image.animation?.frameCount, ImageSerializer.format(.gif))
+        let sizes: [any ImageProcessor] = [
+            .downsample(width: 8, height: 8), .resize(width: 8, height: 8, .stretch),
+            .crop(width: 4, height: 4, anchor: .topLeft), .blur(2), .monochrome, .tint(.white.with(alpha: 0.5)),
+        ]
+        let colors: [any ImageProcessor] = [
+            .roundedCorners(radius: .fractionOfWidth(0.25), corners: .top),
+            .border(.black, width: .points(1), radius: .fractionOfHeight(0.5)), .overlay(.white, fraction: 0.5),
+            .colorControls(brightness: 0.1, exposure: 0.7), .blend(.black, .multiply, opacity: 0.5, side: .below),
+        ]
+        return sizes + colors
+    }
+
+    /// The members of bindings, players and errors in the tables.
+    static func members(_ binding: ImageBinding, _ player: AnimatedImage, _ error: DipperError) -> [ImageTransition] {
+        binding.cancel()
+        _ = (player.pause(), player.stop(), player.releaseBuffer(), player.state, player.currentFrame)
+        _ = (player.currentIndex == player.frameCount - 1, player.options.bufferCount, binding.animatedImage)
+        _ = (error.isCancelled, error.isReplaced, error.status, error.url, error.detail, error.shortDescription)
+        _ = error.earlier.map(\.url)
+        let second = Duration.seconds(1)
+        return [
+            .none, .fade(second), .flip(from: .left, second), .slide(from: .top, second), .custom("name", second),
+        ]
+    }
+
     /// The calls in the tables.
     static func tables(
         _ cache: ImageCache, _ url: URL, _ request: ImageRequest, _ key: CacheKey, _ image: Image, _ bytes: Data
@@ -107,13 +177,78 @@ enum KingfisherGuide {
         _ = (cache.image(for: request), cache.hasImage(for: request), cache.hasProcessedImage(for: request))
         _ = (cache.cachedTier(for: request), cache.file(for: request), cache.diskSize, cache.memorySize)
         _ = (try cache.addImage(image, bytes: bytes, for: request), try cache.addImage(bytes: bytes, for: url))
+        _ = (try cache.addImage(bytes: bytes, for: request), request.cacheKey.digest, request.url)
+        try await cache.addImageAndWait(image, for: request)
+        _ = (cache.diskCount, cache.memoryCount, cache.events(about: .removals), cache.events(about: .requests))
         _ = (try cache.data.addData(bytes, for: key), cache.data.data(for: request.data))
+        _ = (cache.data.hasData(for: key, in: .disk), cache.data.entry(for: key)?.expires, cache.data.file(for: key))
         try await cache.data.addDataAndWait(bytes, for: key)
         await cache.synchronize()
-        _ = (cache.removeImage(for: request), cache.removeImages(for: request))
+        _ = (cache.removeImage(for: request, from: .memory), cache.removeImage(for: request, from: .disk))
+        _ = (cache.removeImage(for: request), cache.removeImages(for: request), cache.removeExpired())
         _ = (cache.data.removeData(for: key, from: .memory), cache.data.removeExpired())
+        _ = (cache.setDiskLimit(1 << 30), cache.trim(toDiskSize: 1 << 20), cache.clearDisk())
+        cache.slowQueue.maxConcurrent = 2
         _ = (cache.setMemoryLimit(300 << 20, count: 500), cache.data.setDiskLimit(1 << 30))
         cache.data.fastQueue.maxConcurrent = 5
         _ = (cache.cancel(url), cache.cancelAll(), cache.clearMemory(), cache.clear())
+    }
+}
+
+@Suite("Coming from Kingfisher", .timeLimit(.minutes(2)))
+struct KingfisherGuideTests {
+    private let test = TestImageCache()
+    private let a = url("a.png")
+    private let picture = Image.sample()
+
+    @Test("a rule of the program's own retries five times")
+    func retries() async throws {
+        let failures = Array(repeating: ScriptedTransport.Step.status(503), count: 5)
+        try test.transport.script(a, failures + [.image(picture)])
+        let task = test.cache.getImage(KingfisherGuide.patient(a))
+        for _ in failures {
+            try await test.clock.waitForSleepers(1)
+            test.clock.advance(by: .seconds(15))
+        }
+        #expect(try await task.value.pixels == picture.pixels)
+        #expect(test.transport.transfers.count == 6)
+    }
+
+    @Test("an answer is refused by its media type")
+    func validation() async throws {
+        let page = TransferResponse(headers: ["Content-Type": "text/html"], body: try picture.png)
+        test.transport.script(a, [.response(page)])
+        try test.transport.script(url("b.png"), [.image(picture)])
+        let (refused, accepted) = (KingfisherGuide.checked(a), KingfisherGuide.checked(url("b.png")))
+        await #expect(throws: DipperError.rejected) { try await test.cache.getImage(refused).value }
+        #expect(try await test.cache.getImage(accepted).value.pixels == picture.pixels)
+    }
+
+    @Test("the defaults of a cache are taken")
+    func defaults() {
+        var configuration = ImageCache.Configuration()
+        KingfisherGuide.defaults(&configuration)
+        var request = DataRequest(a)
+        configuration.data.completeRequest?(&request)
+        #expect(request.waitsForDiskWrite && configuration.options.scale == 2)
+        #expect(configuration.data.retryPolicy.maxRetries == 5)
+    }
+
+    @Test("pictures are decoded, processed and encoded without a cache")
+    func pictures() throws {
+        let file = try KingfisherGuide.pictures(picture.png)
+        #expect(try ImageInfo(file).format == .png)
+        #expect(try CodecRegistry.standard.decode(file)[0, 0].w == 0)
+        for processor in try KingfisherGuide.pixels(picture, picture.png) {
+            #expect(try processor.process(picture, ProcessingContext()).pixels != picture.pixels)
+        }
+    }
+
+    @Test("there is each of the members in the tables")
+    func members() {
+        let binding = ImageBinding(RecordingDisplay(), cache: test.cache, queue: .inPlace)
+        let transitions = KingfisherGuide.members(binding, AnimatedImage(picture), .status(404))
+        let second = Duration.seconds(1)
+        #expect(transitions.map(\.duration) == [.zero, second, second, second, second])
     }
 }

@@ -52,7 +52,7 @@ enum SGImageCacheGuide {
         _ = (cache.getRemoteImage(url), cache.getRemoteImage(request))
         _ = (cache.moveTaskToSlowQueue(url), cache.moveTaskToSlowQueue(request), cache.moveTaskToSlowQueue(key: key))
         _ = (cache.hasImage(for: url), cache.hasImage(for: request), cache.image(for: url), cache.image(for: request))
-        _ = (cache.imageNamed("name"), cache.getImage(named: "name"))
+        _ = (cache.imageNamed("name"), cache.getImage(named: "name"), request.cacheKey.digest)
         _ = (try cache.addImage(image, for: url), try cache.addImage(bytes: Data("bytes".utf8), for: url))
         _ = (cache.file(for: request), cache.memoryPressure)
         _ = (cache.removeImage(for: url), cache.flush(olderThan: .seconds(86_400)))
@@ -66,6 +66,7 @@ enum SGImageCacheGuide {
         _ = (data.hasData(for: url), data.hasData(for: request), data.hasData(for: key))
         _ = (data.data(for: url), data.data(for: request), data.data(for: key))
         _ = (try data.addData(bytes, for: key), data.removeData(for: key), data.flush(olderThan: .seconds(86_400)))
+        _ = (data.queueCounts, data.cancelAll())
         data.fastQueue.isSuspended = false
         data.slowQueue.isSuspended = false
     }
