@@ -1,3 +1,4 @@
+import Dipper
 import DipperData
 import DipperTesting
 import Foundation
@@ -211,6 +212,75 @@ struct RequestHookTests {
         await test.whileClockRuns { _ = await task.result }
         #expect(try await task.response.attempts == 3)
         await test.cache.shutdown()
+    }
+
+    // MARK: Body transform
+
+    @Test("A body transform decrypts once what a server sends; all tiers, validation and decoder have the plain bytes")
+    func bodyTransform() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let picture = Image.sample(40, 30)
+        let (codec, plain) = (AESCodec(7), try picture.png)
+        test.transport.script(a, [.body(try codec.encode(plain)), .body(plain), .body(try codec.encode(plain))])
+        let (count, judged) = (Box(0), Box<[Data]>([]))
+        func request(_ identifier: String) -> ImageRequest {
+            let decrypting = BodyTransform(identifier: identifier) { bytes in
+                count.increment()
+                return try codec.decode(bytes)
+            }
+            let judging = ResponseValidation { response in
+                judged.update { $0.append(response.body) }
+                return nil
+            }
+            return ImageRequest(a).with(\.bodyTransform, decrypting).with(\.validation, judging)
+        }
+        #expect(try await test.pixels(request("1")) == picture.pixels)
+        await test.forgetMemory()
+        #expect(try await test.source(request("1")) == .disk)
+        #expect(judged.value.allSatisfy { $0 == plain } && count.value == 1)
+        #expect(try await test.source(ImageRequest(a)) == .network, "a request without it shares nothing")
+        #expect(try await test.source(request("2")) == .network, "nor does one with another identifier")
+        #expect(count.value == 2)
+    }
+
+    @Test(
+        "An error of a body transform ends the attempt, to be tried again if it may pass; an error page stays as it is")
+    func failingTransform() async throws {
+        let test = TestCache { $0.retryPolicy = .fixed(.zero) }
+        let errors: [any Error] = [CocoaError(.coderInvalidValue), DipperError.truncated]
+        test.transport.script(a, [.text("1"), .text("2"), .text("3"), .status(404)])
+        let count = Box(0)
+        let request = DataRequest(a).with(
+            \.bodyTransform,
+            BodyTransform(identifier: "") { bytes in
+                let number = count.increment()
+                if number <= errors.count { throw errors[number - 1] }
+                return bytes + Data("!".utf8)
+            })
+        #expect(await test.cache.getData(request).error == .undecodable)
+        #expect(try await test.ask(request) == "3! from network")
+        test.cache.removeData(for: request)
+        #expect(await test.cache.getData(request).error == .status(404))
+        #expect(count.value == 3)
+    }
+
+    @Test("A call that is cancelled while its bytes are transformed ends at once, and nothing is kept")
+    func cancelledTransform() async throws {
+        let (door, test) = (Door(), TestCache())
+        test.transport.script(a, [.text("1")])
+        let request = DataRequest(a).with(
+            \.bodyTransform,
+            BodyTransform(identifier: "") { bytes in
+                door.pass()
+                return bytes
+            })
+        let task = test.cache.getData(request)
+        while door.arrivals == 0 { await Task.yield() }
+        task.cancel()
+        #expect(await task.error == .cancelled)
+        door.stayOpen()
+        await test.cache.idle()
+        #expect(!test.cache.hasData(for: request))
     }
 
     // MARK: Alternatives and priority

@@ -28,8 +28,8 @@ struct TargetCacheTests {
         #expect(test.cache.data.diskCount == 1 && target.cache.data.diskCount == 1)
         #expect(try await test.source(request) == .memory)
         for _ in 0..<2 {
-            #expect(test.cache.image(for: request)?.pixels == picture.inverted)
-            #expect(target.cache.image(for: processed)?.pixels == picture.inverted)
+            #expect(try test.cache.image(for: request)?.pixels == picture.inverted)
+            #expect(try target.cache.image(for: processed)?.pixels == picture.inverted)
             target.cache.clearMemory()
             #expect(test.cache.hasProcessedImage(for: request))
         }

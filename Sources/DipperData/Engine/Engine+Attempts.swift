@@ -297,13 +297,33 @@ extension Engine {
 
     private func goOn(_ fetch: Fetch, _ run: Run, after response: TransferResponse) {
         switch run.attempt.received(response) {
-        case .answer(let response): answered(fetch, run, response)
+        case .answer(let response): transform(fetch, run, response)
         case .notModified(let response): confirmed(fetch, run, response)
         case .again: send(fetch)
         case .failed(let error): failed(fetch, error)
         case .redirect(let target, let response): redirect(fetch, run, to: target, after: response)
         case .challenge(let demand, let response):
             answerChallenge(fetch, run, demand, isOfProxy: response.status == 407, orElse: .success(response))
+        }
+    }
+
+    /// Has the request's transform make of an answer what counts in its place.
+    private func transform(_ fetch: Fetch, _ run: Run, _ response: TransferResponse) {
+        guard let transform = fetch.sources.lead.request.hooks.bodyTransform, fetch.sources.provider == nil,
+            (200...299).contains(response.status)
+        else { return answered(fetch, run, response) }
+        let number = wait(for: fetch)
+        work {
+            Result { try transform.apply(response.body) }
+        } then: { engine, body in
+            guard let fetch = engine.awaiting.removeValue(forKey: number), let run = fetch.run else { return }
+            switch body {
+            case .success(let body):
+                var response = response
+                response.body = body
+                engine.answered(fetch, run, response)
+            case .failure(let error): engine.failed(fetch, DipperError(error, as: .undecodable))
+            }
         }
     }
 

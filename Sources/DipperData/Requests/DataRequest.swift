@@ -105,7 +105,7 @@ public struct DataRequest: Sendable {
     /// the cache (RFC 9111, section 5.2.1).
     public var headers: HTTPHeaders = [:]
     /// The entry's key; `nil` for the default key, which is made from URL and headers. The identities of
-    /// ``credentials`` and ``modifier`` are added to either key.
+    /// ``credentials``, ``modifier`` and ``bodyTransform`` are added to either key.
     ///
     /// ```swift
     /// let request = DataRequest(url).with(\.key, "front page")        // whatever the query of the URL
@@ -299,7 +299,7 @@ public struct DataRequest: Sendable {
     }
 
     /// The key by which this request is cached and deduplicated: ``key`` or the default key, with the identities of
-    /// ``credentials`` and ``modifier``.
+    /// ``credentials``, ``modifier`` and ``bodyTransform``.
     ///
     /// ```swift
     /// cache.removeData(for: request.cacheKey)

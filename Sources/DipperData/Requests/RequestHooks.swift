@@ -39,6 +39,32 @@ public struct RequestModifier: Sendable {
     }
 }
 
+/// A function that turns the bytes of an answer into those that the cache keeps and hands out, for example to decrypt or
+/// unwrap them. It is applied once to each complete answer of a server with a status of 200 to 299, before the
+/// validation and the decoding.
+///
+/// ```swift
+/// let decrypted = BodyTransform(identifier: "vault-1") { bytes in try vault.open(bytes) }
+/// let image = try await cache.getImage(ImageRequest(url).with(\.bodyTransform, decrypted)).value
+/// ```
+///
+/// Progress, previews, ``DataTask/onBytes(_:)`` and partial downloads deal with the bytes as the server has sent them.
+public struct BodyTransform: Sendable {
+    let identity: HookIdentity
+    let apply: @Sendable (Data) throws -> Data
+
+    /// Creates a transform.
+    /// - Parameters:
+    ///   - identifier: everything that decides the outcome beside the bytes, such as the name of the method and its
+    ///     version. It is part of the entry's key, so that requests with other transforms, or none, share nothing.
+    ///   - apply: returns the bytes to keep; called on a background thread. An error that it throws ends the attempt;
+    ///     another error than a ``DipperError`` as ``DipperError/undecodable``.
+    public init(identifier: String, _ apply: @escaping @Sendable (Data) throws -> Data) {
+        identity = HookIdentity(identifier)
+        self.apply = apply
+    }
+}
+
 /// A rule that decides whether an answer is acceptable, before the answer is kept or handed out. A stored answer is
 /// checked again for each call that it might answer.
 ///
@@ -115,6 +141,7 @@ public struct RedirectHandler: Sendable {
 /// The options that most requests do not set.
 struct RequestHooks: Sendable {
     var modifier: RequestModifier?
+    var bodyTransform: BodyTransform?
     var redirectHandler: RedirectHandler?
     var followsRedirects = true
     var sensitiveHeaders: Set<String> = []
@@ -129,10 +156,11 @@ struct RequestHooks: Sendable {
 
     static let standard = RequestHooks()
 
-    /// The identities of the hooks that change what is sent, as text for a key; `nil` without such hooks.
+    /// The identities of the hooks that change what is sent or kept, as text for a key; `nil` without such hooks.
     private var mark: String? {
         let parts = [
             credentials.map { "credentials=\($0.identity.digest)" }, modifier.map { "modifier=\($0.identity.digest)" },
+            bodyTransform.map { "transform=\($0.identity.digest)" },
         ]
         .compactMap(\.self)
         return parts.isEmpty ? nil : "\n:" + parts.joined(separator: ",")
@@ -162,6 +190,12 @@ extension DataRequest {
     public var modifier: RequestModifier? {
         get { hooks.modifier }
         set { hooks.modifier = newValue }
+    }
+
+    /// The function that turns a server's bytes into those that are kept. Its identifier is part of the key.
+    public var bodyTransform: BodyTransform? {
+        get { hooks.bodyTransform }
+        set { hooks.bodyTransform = newValue }
     }
 
     /// A closure that is called before redirects are followed.

@@ -163,7 +163,7 @@ struct VideoProgramTests {
     func cancelledInCache(shutsDown: Bool, isRemote: Bool) async throws {
         let fake = try await FakeProgram("watch; tell started; exec sleep 1000")
         let test = TestImageCache()
-        test.transport.script(url("video.mp4"), [.text("video")])
+        test.transport.script(url("video.mp4"), [.body(Data("video".utf8))])
         let remote = VideoFrameProvider(url("video.mp4"), at: .zero).with(\.program, fake.path)
         let task = test.cache.getImage(ImageRequest(isRemote ? remote : fake.frame()))
         var news = fake.news.makeAsyncIterator()
