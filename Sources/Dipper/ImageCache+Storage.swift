@@ -57,6 +57,28 @@ extension ImageCache {
         return found.map { options.handOut($0.value()) }
     }
 
+    /// Returns the picture of a URL or a request from memory or disk alone; `nil` if there is none, as for
+    /// ``image(for:)-(ImageRequest)``. The disk is read and the picture made on background threads, and what is read
+    /// from disk alone does not enter memory.
+    ///
+    /// ```swift
+    /// let kept = await cache.image(for: url, in: .memory)
+    /// ```
+    /// - Parameters:
+    ///   - source: a URL, its text, or a request.
+    ///   - tiers: the tiers that are asked.
+    public func image(for source: some ImageRequestConvertible, in tiers: CacheTiers) async -> Image? {
+        let (request, options) = completed(source.imageRequest)
+        if tiers.contains(.memory), let entry = entry(for: options.key(request.data.cacheKey), request.data, options),
+            entry.info.mayBeShown(to: request.data.headers)
+        {
+            return options.handOut(entry.product.value())
+        }
+        guard tiers.contains(.disk) else { return nil }
+        let found = await home(of: options).objects.findOnDisk(origin(of: request, options), step(options))
+        return found.map { options.handOut($0.value()) }
+    }
+
     /// Returns whether the cache has bytes of a URL, of which ``image(for:)-(URL)`` would make a picture, or the picture.
     ///
     /// The method decodes nothing and does not count as a use.

@@ -153,16 +153,6 @@ extension DataCache {
     /// - Parameter queue: the fetches that are held back then: with `fast` all that have not begun, with `slow`
     ///   prefetches alone.
     package func makeHold(of queue: FetchQueue) -> FetchHold { FetchHold(engine, of: queue) }
-
-    /// Returns the entry of a key if it is for the request's header fields, or the variant of it that they choose.
-    /// Reads memory and disk on the caller's thread.
-    package func peekEntry(_ key: CacheKey, for request: DataRequest) -> (
-        value: StoredData, source: ResponseSource
-    )? {
-        store.find(key, request.headers, for: Call(request, key: key, defaults: defaults)).flatMap {
-            $0.value.info.isChosen(by: request.headers) ? ($0.value, $0.source) : nil
-        }
-    }
 }
 
 extension DataRequest {

@@ -31,6 +31,26 @@ extension DataCache {
         return found.data
     }
 
+    /// Returns the bytes of a URL or a request from memory or disk alone; `nil` if there are none, as for
+    /// ``data(for:)-(DataRequest)``. The disk is read on a background thread, and what is read from disk alone does not
+    /// enter memory.
+    ///
+    /// ```swift
+    /// let saved = await cache.data(for: url, in: .disk)
+    /// ```
+    /// - Parameters:
+    ///   - source: a URL, its text, or a request.
+    ///   - tiers: the tiers that are asked.
+    public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
+        let request = complete(source.dataRequest)
+        return await withCheckedContinuation { continuation in
+            store.runOnReader {
+                let found = self.find(request, in: tiers)
+                continuation.resume(returning: found.flatMap { (200...299).contains($0.status) ? $0.data : nil })
+            }
+        }
+    }
+
     /// Returns the bytes of a URL with their metadata if memory or disk has them, without asking the network.
     ///
     /// The disk is read on the caller's thread. Every answer that the cache keeps is returned, whatever its status.
@@ -45,9 +65,9 @@ extension DataCache {
     /// the request's header fields choose.
     public func response(for request: DataRequest) -> DataResponse? { find(complete(request)) }
 
-    private func find(_ request: DataRequest) -> DataResponse? {
+    private func find(_ request: DataRequest, in tiers: CacheTiers = .all) -> DataResponse? {
         let call = Call(request, key: request.cacheKey, defaults: defaults)
-        guard let found = store.find(call.key, request.headers, for: call),
+        guard let found = store.find(call.key, request.headers, for: call, in: tiers),
             found.value.info.isChosen(by: request.headers)
         else { return nil }
         return DataResponse(found.value, source: found.source)
@@ -64,7 +84,9 @@ extension DataCache {
     /// if !cache.hasData(for: url) { cache.slowGetData(url) }
     /// print(cache.hasData(for: url, in: .disk))
     /// ```
-    /// - Parameter tiers: the tiers that are looked at, of memory and disk.
+    /// - Parameters:
+    ///   - url: the URL.
+    ///   - tiers: the tiers that are looked at, of memory and disk.
     public func hasData(for url: URL, in tiers: CacheTiers = .all) -> Bool { hasData(for: DataRequest(url), in: tiers) }
     /// Returns whether memory or disk has bytes for a request, as ``data(for:)-(DataRequest)`` would return them.
     public func hasData(for request: DataRequest, in tiers: CacheTiers = .all) -> Bool {
@@ -276,8 +298,8 @@ extension DataCache {
     /// background. Fetches in progress still answer their callers, and are not kept; later calls do not join them.
     ///
     /// ```swift
-    /// cache.clear()
-    /// await cache.synchronize()       // the files are gone
+    /// cache.removeData(for: url)      // at once for all callers
+    /// await cache.synchronize()       // the file is gone
     /// ```
     public func clear() {
         store.clear()

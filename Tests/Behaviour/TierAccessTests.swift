@@ -54,6 +54,33 @@ struct TierAccessTests {
         await test.cache.shutdown()
     }
 
+    @Test("bytes and pictures can be read from one tier alone, which leaves the other as it is")
+    func readOneTier() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let (picture, circle) = (Image.sample(40, 30), ImageRequest(a).processed(by: .circle))
+        test.transport.script(a, [try .image(picture)])
+        let made = try await test.cache.getImage(circle).value
+        await test.cache.idle()
+        for tier in [CacheTiers.memory, .disk] {
+            #expect(await test.cache.image(for: circle, in: tier)?.pixels == made.pixels)
+            #expect(try await test.cache.data.data(for: a, in: tier) == picture.png)
+        }
+        await test.forgetMemory()
+        #expect(try await test.cache.data.data(for: a, in: .disk) == picture.png)
+        #expect(await test.cache.image(for: a, in: .disk)?.pixels == picture.pixels)
+        #expect(await test.cache.image(for: circle, in: .disk)?.pixels == made.pixels)
+        #expect(await test.cache.image(for: circle, in: .memory) == nil)
+        #expect(await test.cache.data.data(for: a, in: .memory) == nil)
+        #expect(test.cache.memoryCount == 0, "what is read from the disk alone stays out of memory")
+        #expect(await test.cache.image(for: circle, in: .all)?.pixels == made.pixels)
+        let nothing = url("nothing")
+        #expect(await test.cache.image(for: nothing, in: .all) == nil)
+        #expect(await test.cache.data.data(for: nothing, in: .all) == nil)
+        await test.cache.shutdown()
+        #expect(await test.cache.image(for: url("b"), in: .disk) == nil)
+        #expect(await test.cache.data.data(for: url("b"), in: .disk) == nil)
+    }
+
     @Test("a picture that is added is on disk when the method returns, also as the file of a request")
     func additions() async throws {
         let test = TestImageCache(folder: TemporaryFolder())

@@ -122,25 +122,6 @@ package final class FetchHold: Sendable {
     }
 }
 
-/// An announcement that an urgent call may follow. No prefetch starts until it is released.
-package final class FastReservation: Sendable {
-    private let engine: Engine
-    private let isOver = Atomic(false)
-
-    init(_ engine: Engine) {
-        self.engine = engine
-        engine.post { $0.reserve() }
-    }
-
-    deinit { release() }
-
-    /// Ends the reservation, because the call has been made or will not be made. Without effect the second time.
-    package func release() {
-        guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        engine.post { $0.release() }
-    }
-}
-
 /// A relay that passes notices of the tiers on to the engine. The engine owns the tiers and is created after them.
 final class EngineRelay: Sendable {
     private final class Target: Sendable {

@@ -38,18 +38,22 @@ final class DataStore: Sendable {
     // MARK: Reading
 
     /// Returns the entry of a key from memory or disk, on the caller's thread. An entry from disk is put into memory.
-    /// - Parameter call: the call whose expirations hold; `nil` for the cache's defaults.
-    func peek(_ key: CacheKey, for call: Call? = nil) -> (value: StoredData, source: ResponseSource)? {
-        if let value = inMemory(key, for: call) { return (value, .memory) }
-        return readThrough(key, call).map { ($0, .disk) }
+    /// - Parameters:
+    ///   - call: the call whose expirations hold; `nil` for the cache's defaults.
+    ///   - tiers: the tiers that are asked. If memory is not among them, it gets nothing either.
+    func peek(
+        _ key: CacheKey, for call: Call? = nil, in tiers: CacheTiers = .all
+    ) -> (value: StoredData, source: ResponseSource)? {
+        if tiers.contains(.memory), let value = inMemory(key, for: call) { return (value, .memory) }
+        return readThrough(key, call, in: tiers).map { ($0, .disk) }
     }
 
-    private func readThrough(_ key: CacheKey, _ call: Call?) -> StoredData? {
-        guard let disk else { return nil }
+    private func readThrough(_ key: CacheKey, _ call: Call?, in tiers: CacheTiers) -> StoredData? {
+        guard let disk, tiers.contains(.disk) else { return nil }
         let changes = memory.changes(of: key)
         let reader = call.flatMap { $0.request.diskAccessExtension == nil ? nil : diskLifetime($0, stored: now()) }
         guard let record = disk.entry(for: key, extendedBy: reader) else { return nil }
-        warm(record, call, unlessChangedSince: changes)
+        if tiers.contains(.memory) { warm(record, call, unlessChangedSince: changes) }
         return record.value
     }
 
@@ -147,11 +151,13 @@ final class DataStore: Sendable {
     }
 
     /// Returns the entry of a key, or the variant of it that the fields choose, on the caller's thread.
-    func find(_ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil) -> FoundEntry? {
-        guard let (value, source) = peek(key, for: call) else { return nil }
+    func find(
+        _ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil, in tiers: CacheTiers = .all
+    ) -> FoundEntry? {
+        guard let (value, source) = peek(key, for: call, in: tiers) else { return nil }
         if let variant = value.info.variant, !variant.matches(fields),
             case let place = key.variant(variant.selection(for: fields), family: value.info.family),
-            let (other, source) = peek(place, for: call)
+            let (other, source) = peek(place, for: call, in: tiers)
         {
             return .init(value: other, source: source, place: place)
         }

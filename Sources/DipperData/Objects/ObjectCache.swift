@@ -179,8 +179,33 @@ package final class ObjectCache: Sendable {
         return MadeObject(product, Basis(stored.info, digest: stored.info.digestOfOriginal ?? 0, .disk))
     }
 
-    private func stored(_ key: CacheKey, for origin: Origin) -> StoredData? {
-        origin.source.peek(key, for: origin.request).flatMap {
+    /// Returns an object that is made of what the disk has, on a thread that makes objects. It does not enter memory.
+    package func findOnDisk(_ origin: Origin, _ step: any ObjectStep) async -> Product? {
+        await withCheckedContinuation { continuation in
+            let ticket = workers.add(.init(.fast, origin.request.priority)) {
+                let found = try? self.onDisk(origin, step, MakingTask(origin.dataKey))
+                continuation.resume(returning: found)
+            }
+            if ticket == nil { continuation.resume(returning: nil) }
+        }
+    }
+
+    private func onDisk(_ origin: Origin, _ step: any ObjectStep, _ task: MakingTask) throws(DipperError) -> Product? {
+        if step.isStored, let stored = stored(step.key(origin.dataKey), for: origin, in: .disk),
+            let product = try? step.make(of: .form(stored.data), task)
+        {
+            return product
+        }
+        if let before = step.before, !step.isWholePath {
+            guard let parent = try onDisk(origin, before, task) else { return nil }
+            return try step.make(of: .product(parent), task)
+        }
+        guard step.programs == nil, let stored = stored(origin.dataKey, for: origin, in: .disk) else { return nil }
+        return try step.make(of: .bytes(stored.data), task)
+    }
+
+    private func stored(_ key: CacheKey, for origin: Origin, in tiers: CacheTiers = .all) -> StoredData? {
+        origin.source.peek(key, for: origin.request, in: tiers).flatMap {
             $0.info.mayBeShown(to: origin.request.headers) ? $0 : nil
         }
     }

@@ -81,8 +81,8 @@ package final class ObjectSource: Sendable {
     }
 
     /// Returns the bytes of a request without the network, on the caller's thread.
-    func peek(_ key: CacheKey, for request: DataRequest) -> StoredData? {
-        store(of: key).find(key, request.headers, for: call(request, key)).flatMap {
+    func peek(_ key: CacheKey, for request: DataRequest, in tiers: CacheTiers = .all) -> StoredData? {
+        store(of: key).find(key, request.headers, for: call(request, key), in: tiers).flatMap {
             $0.value.info.isChosen(by: request.headers) ? $0.value : nil
         }
     }
