@@ -63,8 +63,9 @@ struct TierAccessTests {
         await test.cache.idle()
         for tier in [CacheTiers.memory, .disk] {
             #expect(await test.cache.image(for: circle, in: tier)?.pixels == made.pixels)
-            #expect(try await test.cache.data.data(for: a, in: tier) == picture.png)
         }
+        try test.cache.data.addData(Data("b".utf8), for: url("b"))
+        #expect(await test.cache.data.data(for: url("b"), in: .memory) == Data("b".utf8))
         await test.forgetMemory()
         #expect(try await test.cache.data.data(for: a, in: .disk) == picture.png)
         #expect(await test.cache.image(for: a, in: .disk)?.pixels == picture.pixels)
