@@ -19,8 +19,7 @@ LAYERS = {
         "Loop", "Model", "Support", "Redaction",
     ],
     "Sources/Dipper": [
-        "Display", ".", "Loading", "Video", "Requests", "Serializing", "Animation", "Codecs", "Processing",
-        "Resampling", "Image",
+        "Display", ".", "Loading", "Video", "Requests", "Animation", "Codecs", "Processing", "Resampling", "Image",
     ],
 }
 
