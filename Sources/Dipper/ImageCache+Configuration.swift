@@ -18,7 +18,6 @@ extension ImageCache {
         /// an eighth of ``memoryLimit`` if there is none.
         ///
         /// ```swift
-        /// var configuration = ImageCache.Configuration(directory: folder)
         /// configuration.data.retryPolicy = .fixed(.seconds(5), retries: 2)
         /// configuration.data.callbackQueue = .custom { work in loop.runWhenIdle(work) }
         /// ```
@@ -30,7 +29,6 @@ extension ImageCache {
         /// The image cache does not shut it down. Of ``data``, only the name, the logger and the redaction apply then.
         ///
         /// ```swift
-        /// var configuration = ImageCache.Configuration()
         /// configuration.originals = DataCache.shared          // pictures and other data share a folder and the queues
         /// ```
         public var originals: DataCache?
@@ -44,7 +42,6 @@ extension ImageCache {
         /// The default values of options that a request does not set.
         ///
         /// ```swift
-        /// var configuration = ImageCache.Configuration()
         /// configuration.options.processors = [.downsample(width: 1920, height: 1080)]
         /// configuration.options.serializer = .jpeg(quality: 0.8)
         /// ```
@@ -52,12 +49,8 @@ extension ImageCache {
         /// The formats that can be read and written. See ``CodecRegistry``.
         public var codecs = CodecRegistry.standard
 
-        /// The limits of each picture in pixels, frames and bytes.
-        ///
-        /// ```swift
-        /// var configuration = ImageCache.Configuration()
-        /// configuration.limits.pixels = 50_000_000            // larger pictures fail with DipperError.imageTooLarge
-        /// ```
+        /// The limits of each picture in pixels, frames and bytes. A picture above them fails with
+        /// `DipperError.imageTooLarge`.
         public var limits = DecodeLimits()
         /// The number of threads that decode and process; by default the number of active cores, at most eight.
         public var decodingThreads = max(1, min(8, ProcessInfo.processInfo.activeProcessorCount))
@@ -73,12 +66,6 @@ extension ImageCache {
         public var undecodedBytes = defaultUndecodedBytes
 
         /// The folders that ``ImageCache/getImage(named:)`` and ``ImageCache/imageNamed(_:)`` search, in this order.
-        ///
-        /// ```swift
-        /// var configuration = ImageCache.Configuration()
-        /// configuration.resourceFolders = [folder, Bundle.main.bundleURL]
-        /// let icon = ImageCache(configuration).imageNamed("icons/home")
-        /// ```
         public var resourceFolders = [Bundle.main.resourceURL ?? Bundle.main.bundleURL]
 
         /// Creates the default settings of a cache in memory only.
@@ -87,11 +74,6 @@ extension ImageCache {
         }
 
         /// Creates the default settings of a cache with a folder; `nil` for a cache in memory only.
-        ///
-        /// ```swift
-        /// let avatars = ImageCache.Configuration.defaultDirectory.appending(path: "avatars")
-        /// let cache = ImageCache(.init(directory: avatars))
-        /// ```
         public init(directory: URL?) {
             data = DataCache.Configuration(directory: directory)
             data.name = "images"
@@ -122,7 +104,7 @@ extension ImageCache {
             return data
         }
 
-        /// Returns the files that a name may stand for, in the order in which they are tried, without access to the
+        /// Returns the files that a name may stand for, in the order in which they are tried. Does not look at the
         /// disk.
         func resources(named name: String) -> [URL] {
             let parts = name.split(separator: "/", omittingEmptySubsequences: false)

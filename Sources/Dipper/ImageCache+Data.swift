@@ -1,6 +1,7 @@
 import DipperData
 
-/// The queues, counts, events and limits of the data cache, whose properties and methods of the same names say more.
+/// The queues, counts, events and limits of the data cache, which documents its properties and methods of the same
+/// names.
 extension ImageCache {
     /// The limits and the order of `fastQueue`. They can be changed at any time.
     public var fastQueue: QueueConfiguration {
@@ -19,10 +20,6 @@ extension ImageCache {
     public var statistics: CacheStatistics { data.statistics }
 
     /// The events of the cache from now on, until it has shut down.
-    ///
-    /// ```swift
-    /// for await event in cache.events { print(event) }
-    /// ```
     public var events: CacheEvents { data.events }
     /// Returns the events of some topics from now on, until the cache has shut down.
     public func events(about topics: CacheEvent.Topics = .all, limit: Int = 1_024) -> CacheEvents {
@@ -35,10 +32,6 @@ extension ImageCache {
     public var diskCount: Int { data.diskCount }
 
     /// Changes the limit of the disk, in bytes; `nil` for no limit.
-    ///
-    /// ```swift
-    /// cache.setDiskLimit(500 << 20)       // 500 MiB
-    /// ```
     public func setDiskLimit(_ bytes: Int?) { data.setDiskLimit(bytes) }
 
     /// Removes files and pictures from disk, in the order of eviction, until no more than a number of bytes is left.

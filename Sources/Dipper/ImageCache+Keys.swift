@@ -2,8 +2,7 @@ import Foundation
 
 /// Access to pictures by the key of their bytes, such as a key of the caller's own.
 extension ImageCache {
-    /// Returns the key of a picture: the key of its bytes and the processing. It is that of ``ImageTask/imageKey``, without
-    /// a call.
+    /// Returns the key of a picture: the key of its bytes and the processing. A call has it as ``ImageTask/imageKey``.
     ///
     /// ```swift
     /// let key = cache.imageKey(for: ImageRequest(url).processed(by: .circle))
@@ -24,32 +23,23 @@ extension ImageCache {
     /// ```
     public func image(for key: CacheKey) -> Image? { image(for: ImageRequest(key)) }
 
-    /// Returns whether the cache has a picture of a key, which ``image(for:)-(CacheKey)`` would return.
-    ///
-    /// The method decodes nothing and does not count as a use. See ``hasImage(for:)-(URL)``.
+    /// Returns whether the cache has a picture of a key, which ``image(for:)-(CacheKey)`` would return. Decodes nothing
+    /// and does not count as a use.
     public func hasImage(for key: CacheKey) -> Bool { hasImage(for: ImageRequest(key)) }
 
     /// Adds a picture to the cache under a key, in memory at once and on disk in the background.
     ///
     /// ```swift
-    /// let key = CacheKey("cover of album 17")
-    /// try cache.addImage(image, for: key)
+    /// try cache.addImage(image, for: CacheKey("cover of album 17"))
     /// ```
-    /// - Parameters:
-    ///   - image: the picture.
-    ///   - bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
-    ///     (``ImageOptions/serializer``).
-    ///   - key: the key under which the picture is requested later.
+    /// - Parameter bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
+    ///   (``ImageOptions/serializer``).
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for key: CacheKey) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(key))
     }
 
     /// Removes all pictures of a key, and its file, from both tiers or from one of them.
-    ///
-    /// ```swift
-    /// cache.removeImage(for: CacheKey("cover of album 17"))
-    /// ```
     public func removeImage(for key: CacheKey, from tiers: CacheTiers = .all) {
         removeImages(for: ImageRequest(key), from: tiers)
     }

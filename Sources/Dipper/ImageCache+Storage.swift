@@ -31,15 +31,8 @@ extension ImageCache {
         return image(for: ImageRequest(url))
     }
 
-    /// Returns the cached picture of a request, or `nil` if the cache has none.
-    ///
-    /// The cache looks in memory, then on disk, where it reads and decodes on the caller's thread. If the cache has
-    /// only the original, it applies the request's processors.
-    ///
-    /// ```swift
-    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
-    /// if let image = cache.image(for: thumbnail) { view.show(image) }
-    /// ```
+    /// Returns the cached picture of a request, or `nil` if the cache has none. If the cache has only the original, it
+    /// applies the request's processors. See ``image(for:)-(URL)``.
     public func image(for request: ImageRequest) -> Image? {
         let options = request.resolved(defaults)
         return completes(options)
@@ -57,16 +50,12 @@ extension ImageCache {
         return found.map { options.handOut($0.value()) }
     }
 
-    /// Returns the picture of a URL or a request from memory or disk alone; `nil` if there is none, as for
-    /// ``image(for:)-(ImageRequest)``. The disk is read and the picture made on background threads, and what is read
-    /// from disk alone does not enter memory.
+    /// Returns the picture of a URL, its text or a request from some tiers alone. The disk is read and the picture made
+    /// on background threads, and what is read from disk alone does not enter memory.
     ///
     /// ```swift
     /// let kept = await cache.image(for: url, in: .memory)
     /// ```
-    /// - Parameters:
-    ///   - source: a URL, its text, or a request.
-    ///   - tiers: the tiers that are asked.
     public func image(for source: some ImageRequestConvertible, in tiers: CacheTiers) async -> Image? {
         let (request, options) = completed(source.imageRequest)
         if tiers.contains(.memory), let entry = entry(for: options.key(request.data.cacheKey), request.data, options),
@@ -79,26 +68,15 @@ extension ImageCache {
         return found.map { options.handOut($0.value()) }
     }
 
-    /// Returns whether the cache has bytes of a URL, of which ``image(for:)-(URL)`` would make a picture, or the picture.
-    ///
-    /// The method decodes nothing and does not count as a use.
-    ///
-    /// ```swift
-    /// if !cache.hasImage(for: url) { cache.slowGetImage(url) }
-    /// ```
+    /// Returns whether the cache has the picture of a URL, or the bytes of which ``image(for:)-(URL)`` would make it.
+    /// Decodes nothing and does not count as a use.
     public func hasImage(for url: URL) -> Bool { cachedTier(for: url) != nil }
-    /// Returns whether the cache has a picture of a request, or the original to make it from.
-    ///
-    /// The method decodes nothing and does not count as a use. See ``hasProcessedImage(for:)``.
+    /// Returns whether the cache has a picture of a request, or the original to make it from. Decodes nothing and does
+    /// not count as a use. See ``hasProcessedImage(for:)``.
     public func hasImage(for request: ImageRequest) -> Bool { cachedTier(for: request) != nil }
 
     /// Returns the tier that has a picture, or the original to make it from: `memory` or `disk`; `nil` if no tier has
     /// either.
-    ///
-    /// ```swift
-    /// if cache.cachedTier(for: url) == .memory { print("shown at once") }
-    /// ```
-    /// - Parameter source: a URL or an ``ImageRequest``.
     public func cachedTier(for source: some ImageRequestConvertible) -> ResponseSource? {
         let (request, options) = completed(source.imageRequest)
         let home = home(of: options)
@@ -113,13 +91,7 @@ extension ImageCache {
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.
-    ///
-    /// ```swift
-    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
-    /// if cache.hasImage(for: thumbnail), !cache.hasProcessedImage(for: thumbnail) {
-    ///     print("the file is there, but the thumbnail must still be made")
-    /// }
-    /// ```
+    /// ``hasImage(for:)-(ImageRequest)`` also counts the original.
     public func hasProcessedImage(for request: ImageRequest) -> Bool {
         let (request, options) = completed(request)
         let key = request.data.cacheKey
@@ -135,11 +107,8 @@ extension ImageCache {
     /// try cache.addImage(image, for: url)
     /// let added = try await cache.getImage(url).value             // from memory, without a fetch
     /// ```
-    /// - Parameters:
-    ///   - image: the picture.
-    ///   - bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
-    ///     (``ImageOptions/serializer``).
-    ///   - url: the URL under which the picture is requested later.
+    /// - Parameter bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
+    ///   (``ImageOptions/serializer``).
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for url: URL) throws(DipperError) {
         try addImage(image, bytes: bytes, for: ImageRequest(url))
@@ -154,18 +123,15 @@ extension ImageCache {
     /// let round = try ImageProcessors.Circle().process(image, ProcessingContext())
     /// try cache.addImage(round, for: avatar)
     /// ```
-    /// - Parameters:
-    ///   - image: the picture.
-    ///   - bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
-    ///     (``ImageOptions/serializer``).
-    ///   - request: the request by which the picture is requested later.
+    /// - Parameter bytes: the file that the picture was made from; if it is `nil`, the cache encodes the picture
+    ///   (``ImageOptions/serializer``).
     /// - Throws: `DipperError.emptyKey`.
     public func addImage(_ image: Image, bytes: Data? = nil, for request: ImageRequest) throws(DipperError) {
         let (request, options) = completed(request)
         let key = request.data.cacheKey
         guard !key.isEmpty, !options.key(key).isEmpty else { throw .emptyKey }
         let info = originals(of: options).infoOfAdded(request.data)
-        // A picture is added to disk whatever the policy by which it is looked for.
+        // The policy only says how a picture is looked for. An added picture goes to disk.
         let isInMemoryOnly = originals(of: options).policy(of: request.data) == .memoryOnly
         let origin = origin(of: request, options, policy: isInMemoryOnly ? .memoryOnly : .useCache)
         let product = ProductOf(image, cost: image.footprint)
@@ -190,9 +156,8 @@ extension ImageCache {
         if !isOnDisk, completed.durability == .durable { throw .notWritten }
     }
 
-    /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested.
-    ///
-    /// The cache removes pictures that were made from the earlier file.
+    /// Adds the file of a picture to the cache under a URL. The cache decodes the file when the picture is requested,
+    /// and removes pictures that were made from the earlier file.
     ///
     /// ```swift
     /// let photo = try Data(contentsOf: file)
@@ -217,7 +182,6 @@ extension ImageCache {
         objects.remove(options.inMemory(key), from: .memory)
     }
 
-    /// Removes the file of a key, and the files of all pictures made from it.
     private func removeFiles(_ key: CacheKey, _ options: ResolvedOptions, from tiers: CacheTiers) {
         originals(of: options).removeData(for: key, from: tiers)
         originals(of: options).removeDerived(of: key, from: tiers)
@@ -230,7 +194,6 @@ extension ImageCache {
     /// pictures in the tiers that they were removed from.
     ///
     /// ```swift
-    /// cache.removeImage(for: url)
     /// cache.removeImage(for: url, from: .memory)          // the file stays on disk
     /// ```
     public func removeImage(for url: URL, from tiers: CacheTiers = .all) {
@@ -252,7 +215,7 @@ extension ImageCache {
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         objects.remove(options.inMemory(key), step(options), from: tiers)
         files(of: options).removeData(for: options.fileKey(key), from: tiers)
-        // Somebody may have read the file before it was removed.
+        // A reader may have read the file before it was removed.
         objects.remove(options.inMemory(key), step(options), from: tiers.intersection(.memory))
     }
 
@@ -263,23 +226,17 @@ extension ImageCache {
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         objects.remove(options.inMemory(key), from: tiers)
         removeFiles(key, options, from: tiers)
-        // Somebody may have read a file before it was removed.
+        // A reader may have read a file before it was removed.
         objects.remove(options.inMemory(key), from: tiers.intersection(.memory))
     }
 
     // MARK: Limits and sizes
 
-    /// Removes pictures and files that were stored longer ago than a given age, and those that have expired.
-    ///
-    /// Readers no longer see them when this method returns; the files are deleted in the background.
-    ///
-    /// ```swift
-    /// cache.flush(olderThan: .seconds(30 * 24 * 3600))
-    /// ```
+    /// Removes pictures and files that were stored longer ago than a given age, and those that have expired. Readers no
+    /// longer see them when this method returns; the files are deleted in the background.
     public func flush(olderThan age: Duration) {
         let limit = data.now.timeIntervalSince1970 - (age / .seconds(1))
-        // Calls that are reading such bytes, or making pictures from them, still receive their pictures, which are not
-        // kept.
+        // Calls that make pictures from such bytes still receive them, but the pictures are not kept.
         objects.removeAll(storedBefore: limit)
         data.flush(olderThan: age)
         memory.removeExpired(storedBefore: limit)
@@ -287,10 +244,6 @@ extension ImageCache {
 
     /// Removes expired pictures and files now; readers do not see them in any case. The cache also removes them by
     /// itself, about a minute after they have expired. Returns at once; the files are deleted in the background.
-    ///
-    /// ```swift
-    /// cache.removeExpired()
-    /// ```
     public func removeExpired() {
         memory.removeExpired(storedBefore: -.infinity)
         data.removeExpired()
@@ -309,29 +262,20 @@ extension ImageCache {
 
     /// Removes everything from memory, including memory that is kept for the pixels of later pictures. The disk keeps
     /// its files.
-    ///
-    /// ```swift
-    /// cache.clearMemory()                 // the window was closed; the program stays in the background
-    /// ```
     public func clearMemory() {
         memory.removeAll()
         data.clearMemory()
         PixelMemory.trim()
     }
 
-    /// Removes all files from disk. Memory keeps its pictures. What calls in progress bring is not kept on disk.
+    /// Removes all files from disk. Memory keeps its pictures. Results of calls in progress are not kept on disk.
     public func clearDisk() {
         objects.removeUnwritten()
         data.clearDisk()
     }
 
-    /// Removes pictures, in the order of eviction, until memory holds no more than a number of bytes.
-    ///
-    /// The memory limit stays as it is. Memory that is kept for the pixels of later pictures is released too.
-    ///
-    /// ```swift
-    /// cache.trimMemory(to: 50 << 20)      // 50 MiB
-    /// ```
+    /// Removes pictures, in the order of eviction, until memory holds no more than a number of bytes. Memory that is
+    /// kept for the pixels of later pictures is released too. The memory limit does not change.
     public func trimMemory(to size: Int) {
         memory.trim(to: size)
         PixelMemory.trim()
@@ -339,60 +283,38 @@ extension ImageCache {
 
     /// The memory pressure that the data cache reports. While it is moderate, the cache keeps half as much in memory as
     /// otherwise; while it is severe, the cache keeps nothing in memory.
-    ///
-    /// ```swift
-    /// if cache.memoryPressure == .normal { cache.slowGetImage(url) }
-    /// ```
     public var memoryPressure: MemoryPressure { data.memoryPressure }
 
-    /// Calls a closure with each level of memory pressure that follows, and with the present level unless it is
-    /// `normal`.
+    /// Calls a closure with the present memory pressure, unless it is `normal`, and with each later one, until the
+    /// observation is released.
     ///
-    /// The closure is called from any thread, after the tiers of this cache have adapted to the level, until the
-    /// observation is released. The same level may come twice.
+    /// The closure is called from any thread, after the tiers of this cache have adapted. One level may come twice.
     package func observeMemoryPressure(
         _ onChange: @escaping @Sendable (MemoryPressure) -> Void
     ) -> ChangeObservation { data.observeMemoryPressure(onChange) }
 
-    /// Changes the limits of decoded pictures in memory, and removes pictures beyond them at once.
+    /// Changes the limits of decoded pictures in memory, in bytes and in pictures, and removes pictures beyond them at
+    /// once. With a `count` of `nil` there is no limit of pictures.
     ///
-    /// Under moderate memory pressure half of the limits apply, under severe pressure nothing is kept; afterwards the
-    /// limits apply again.
-    ///
-    /// ```swift
-    /// cache.setMemoryLimit(200 << 20, count: 500)         // 200 MiB, 500 pictures
-    /// ```
-    /// - Parameters:
-    ///   - bytes: the most memory that the pictures may take, in bytes.
-    ///   - count: the most pictures; `nil` for no limit.
+    /// Under moderate memory pressure half of the limits applies; under severe pressure nothing is kept.
     public func setMemoryLimit(_ bytes: Int, count: Int? = nil) { memory.setLimits(bytes: bytes, count: count) }
 
     /// The memory that decoded pictures take in the cache, in bytes.
-    ///
-    /// ```swift
-    /// print("\(cache.memoryCount) pictures in \(cache.memorySize) bytes; \(cache.diskSize) bytes on disk")
-    /// ```
     public var memorySize: Int { memory.totalCost }
     /// The number of decoded pictures in memory.
     public var memoryCount: Int { memory.count }
 
     /// Returns the file on disk with the bytes of a request's picture, or `nil` if there is none.
     ///
-    /// If the request has processors, this is the file of the processed picture. The method also returns `nil` for
-    /// small entries, which have no file of their own, and for compressed or encoded entries. The file belongs to the
-    /// cache: it must not be changed. `DataCache.file(for:)` says more.
-    ///
-    /// ```swift
-    /// if let file = cache.file(for: ImageRequest(url)) {
-    ///     let viewer = try Process.run(URL(filePath: "/usr/bin/xdg-open"), arguments: [file.path])
-    /// }
-    /// ```
+    /// If the request has processors, this is the file of the processed picture. Small entries have no file of their
+    /// own, and the files of compressed or encoded entries are not returned. The file belongs to the cache and must not
+    /// be changed. See `DataCache.file(for:)`.
     public func file(for request: ImageRequest) -> URL? {
         let (request, options) = completed(request)
         return files(of: options).file(for: options.fileKey(request.data.cacheKey))
     }
 
-    /// Returns when the disk has carried out everything that was requested of it before.
+    /// Returns when the disk has carried out all earlier changes.
     ///
     /// ```swift
     /// try cache.addImage(image, for: url)
@@ -420,7 +342,6 @@ extension ImageCache {
 
     // MARK: Synchronous decoding
 
-    /// Decodes the bytes of a file on the caller's thread, keeps the picture in memory and returns it.
     func store(_ bytes: Data, for request: ImageRequest) -> Image? {
         let (request, options) = completed(request)
         let info = originals(of: options).infoOfAdded(request.data)

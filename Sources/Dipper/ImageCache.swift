@@ -13,19 +13,15 @@ import Synchronization
 /// ```
 ///
 /// Use ``getImage(_:)`` for pictures that the user is looking at: many of these calls run at once. Use
-/// ``slowGetImage(_:)`` for pictures that the user may look at later: these prefetches run one at a time, and
-/// only while no urgent call waits or runs. The cache fetches the bytes of a URL once, whatever pictures are made from
-/// them, and decodes equal pictures once. It decodes on threads of its own, urgent pictures first.
+/// ``slowGetImage(_:)`` for pictures that the user may look at later: these prefetches run one at a time, and only
+/// while no urgent call waits or runs. The cache fetches the bytes of a URL once, whatever pictures are made from them,
+/// and decodes equal pictures once. It decodes on threads of its own, urgent pictures first.
 ///
 /// Every method may be called from any thread, and returns at once unless its description says otherwise. Every call
 /// ends exactly once. When the last reference to the cache is released, the cache shuts down in the background, as by
 /// ``shutdown()``.
 public final class ImageCache: Sendable {
     /// The shared cache of the program, in ``Configuration/defaultDirectory``.
-    ///
-    /// ```swift
-    /// let image = try await ImageCache.shared.getImage(url).value
-    /// ```
     public static let shared = ImageCache(Configuration(directory: Configuration.defaultDirectory))
 
     /// The data cache that fetches and stores the files of the pictures, and any other bytes.
@@ -36,15 +32,13 @@ public final class ImageCache: Sendable {
     public let data: DataCache
     let objects: ObjectCache
     let tools: ImageTools
-    /// The step of a picture with the default options.
     private let defaultStep: ImageStep
-    /// The interface of the data cache for pictures.
     let source: ObjectSource
     let backlog: DecodeBacklog
     let memory: ObjectTier
     let configuration: Configuration
     let defaults: ResolvedOptions
-    /// Whether requests with the default options are completed.
+    /// Whether the data cache completes requests with the default options.
     private let completesByDefault: Bool
     private let pixelsFollowPressure: ChangeObservation
     private let ownsData: Bool
@@ -53,8 +47,7 @@ public final class ImageCache: Sendable {
 
     /// Creates a cache, opens its folder if it has one, and starts its threads.
     ///
-    /// The initializer never fails. If the folder cannot be used, the cache works in memory only and writes a line to
-    /// the log.
+    /// Creating a cache never fails. If the folder cannot be used, the cache works in memory only and logs the reason.
     ///
     /// ```swift
     /// let inMemory = ImageCache()
@@ -65,8 +58,7 @@ public final class ImageCache: Sendable {
         ownsData = configuration.originals == nil
         data = configuration.originals ?? DataCache(configuration.dataConfiguration)
         memory = data.makeObjectTier(limit: configuration.memoryLimit, count: configuration.memoryCountLimit)
-        // Called last: other observers of the pressure release pictures, whose memory would otherwise be kept for later
-        // pictures.
+        // Called last: other observers of the pressure release pictures, whose memory would be kept for later pictures.
         let pixels = PixelPressure()
         pixelsFollowPressure = data.observeMemoryPressure(last: true, pixels.follow)
         defaults = ResolvedOptions(configuration.options, home: data.number)
@@ -99,15 +91,10 @@ public final class ImageCache: Sendable {
         Task.detached { await Self.shutdown(objects, data, ownsData) }
     }
 
-    /// Ends all tasks with `DipperError.cancelled`, writes staged entries to disk and joins the cache's threads.
+    /// Ends all tasks with `DipperError.cancelled`, writes staged entries to disk and ends the cache's threads.
     ///
-    /// Calls made afterwards end with `DipperError.shutDown`. The method does not shut down a data cache that was given
-    /// to this cache (``Configuration/originals``).
-    ///
-    /// ```swift
-    /// try cache.addImage(image, for: url)
-    /// await cache.shutdown()              // the picture has been written: the program may exit
-    /// ```
+    /// Calls made afterwards end with `DipperError.shutDown`. A data cache that was given to this cache
+    /// (``Configuration/originals``) goes on.
     public func shutdown() async {
         isShutDown.store(true, ordering: .releasing)
         await ending.run { [objects, data, ownsData] in await Self.shutdown(objects, data, ownsData) }
@@ -123,31 +110,24 @@ public final class ImageCache: Sendable {
 
     /// Loads a picture urgently, from memory, the disk or the network.
     ///
-    /// The call runs in `fastQueue`. Use it for pictures that the user is looking at. A picture of a URL is loaded with
-    /// the cache's default options.
+    /// The call runs in `fastQueue`. A picture of a URL is loaded with the cache's default options.
     ///
     /// ```swift
     /// let image = try await cache.getImage(url).value
     /// let request = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
     /// let thumbnail = try await cache.getImage(request).value
     /// ```
-    /// - Parameter source: a URL or an ``ImageRequest``.
     @inlinable
     @discardableResult
     public func getImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .fast) }
 
-    /// Loads a picture urgently, and calls a closure with the picture when it is loaded.
-    ///
-    /// If the picture cannot be loaded, the closure is not called; `onFail` of ``ImageTask`` adds a closure for that
-    /// case.
+    /// Loads a picture urgently, and calls a closure with the picture when it is loaded. If the call fails, the closure
+    /// is not called; `onFail` of ``ImageTask`` adds one for that case.
     ///
     /// ```swift
     /// cache.getImage(url) { image in view.show(image) }
     ///     .onFail { error, isFatal in if isFatal { print(error) } }
     /// ```
-    /// - Parameters:
-    ///   - source: a URL or an ``ImageRequest``.
-    ///   - body: the closure.
     @discardableResult
     public func getImage(
         _ source: some ImageRequestConvertible,
@@ -166,18 +146,12 @@ public final class ImageCache: Sendable {
         getImage(source).withResult(body)
     }
 
-    /// Prefetches a picture, with the bandwidth that urgent calls leave.
-    ///
-    /// The call runs in `slowQueue`. Use it for pictures that the user may look at later.
+    /// Prefetches a picture, in `slowQueue`, with the bandwidth that urgent calls leave.
     ///
     /// ```swift
     /// cache.slowGetImage(url)             // the row is below the screen
     /// cache.getImage(url)                 // the row comes into view: the same fetch, now urgent
-    ///
-    /// let thumbnail = ImageRequest(url).processed(by: .downsample(width: 320, height: 240))
-    /// cache.slowGetImage(thumbnail)       // fetches the file, and makes and keeps the thumbnail
     /// ```
-    /// - Parameter source: a URL or an ``ImageRequest``.
     @discardableResult
     public func slowGetImage(_ source: some ImageRequestConvertible) -> ImageTask { get(source.imageRequest, .slow) }
 
@@ -205,14 +179,12 @@ public final class ImageCache: Sendable {
     /// ```swift
     /// let image = try await cache.getRemoteImage(url).value           // the user has asked for a reload
     /// ```
-    /// - Parameter source: a URL or an ``ImageRequest``.
     @discardableResult
     public func getRemoteImage(_ source: some ImageRequestConvertible) -> ImageTask {
         get(source.imageRequest.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
-    /// Loads a picture urgently from the network, and calls a closure with the picture when it is loaded. See
-    /// ``getRemoteImage(_:)``.
+    /// Loads a picture urgently from the network, and calls a closure with it. See ``getRemoteImage(_:)``.
     @discardableResult
     public func getRemoteImage(
         _ source: some ImageRequestConvertible,
@@ -231,7 +203,7 @@ public final class ImageCache: Sendable {
         getRemoteImage(source).withResult(body)
     }
 
-    // For inlined calls: no generic call delays an answer from memory.
+    // For inlined calls: a generic call would delay an answer from memory.
     @usableFromInline
     func get(_ request: ImageRequest, _ queue: FetchQueue) -> ImageTask {
         let options = request.resolved(defaults)
@@ -261,7 +233,7 @@ public final class ImageCache: Sendable {
         return task
     }
 
-    /// Answers a task with the picture in memory, if that is good enough. Returns whether the task was answered.
+    /// Answers a task with the picture in memory, if that is good enough. Returns whether it was.
     @inline(__always)
     private func answer(_ task: ImageTask, _ originals: DataCache) -> Bool {
         let (request, options) = (task.request.data, task.options)
@@ -269,7 +241,7 @@ public final class ImageCache: Sendable {
         guard policy != .ignoreCache, policy != .bypass,
             let entry = entry(for: task.imageKey, request, options)
         else { return false }
-        // A picture in memory does not tell whether its entry is on disk.
+        // A picture in memory does not prove that its entry is on disk.
         if originals.waitsForDisk(request) { return false }
         let image = entry.product.value(as: Image.self)
         switch originals.use(of: entry.info, for: request) {
@@ -281,7 +253,7 @@ public final class ImageCache: Sendable {
         case .staleWhileRevalidating:
             let home = home(of: options)
             if originals !== home.data { home.backlog.follow(originals) }
-            // The claim comes first: what is removed from now on is not kept.
+            // The claim comes first, so that a removal from now on revokes it.
             let claim = originals.claim(request.cacheKey)
             let newer = task.newer(
                 home.objects, origin(of: task.request, options), step(options), claim,
@@ -295,12 +267,12 @@ public final class ImageCache: Sendable {
         return true
     }
 
-    /// Returns a request as the cache of its originals makes it; see `DataCache.Configuration.completeRequest`.
+    /// Returns the request as the data cache of its originals completes it; see
+    /// `DataCache.Configuration.completeRequest`.
     func complete(_ request: ImageRequest, _ options: ResolvedOptions? = nil) -> ImageRequest {
         request.with(\.data, originals(of: options ?? request.resolved(defaults)).complete(request.data))
     }
 
-    /// Whether requests with these options are completed.
     @inline(__always)
     func completes(_ options: ResolvedOptions) -> Bool {
         options === defaults ? completesByDefault : originals(of: options).completesRequests
@@ -312,10 +284,8 @@ public final class ImageCache: Sendable {
 
     func originals(of options: ResolvedOptions) -> DataCache { options.options.originals ?? data }
 
-    /// Returns the cache that keeps the pictures made with these options.
     func home(of options: ResolvedOptions) -> ImageCache { options.options.targetCache ?? self }
 
-    /// Returns the data cache that keeps the files of the pictures made with these options.
     func files(of options: ResolvedOptions) -> DataCache {
         options.isStored ? options.options.targetCache?.data ?? originals(of: options) : originals(of: options)
     }
@@ -328,12 +298,11 @@ public final class ImageCache: Sendable {
         return originals(of: options).object(key, in: home(of: options).memory, for: request)
     }
 
-    /// Returns the last step of a picture.
     func step(_ options: ResolvedOptions) -> ImageStep {
         options === defaults ? defaultStep : ImageStep(options, tools)
     }
 
-    /// Returns a request as the origin of a picture.
+    /// Returns the origin of a picture.
     /// - Parameters:
     ///   - askedKey: the key that the caller has asked for, if a smaller source has taken its place.
     ///   - isDecided: whether it is known which source is asked for.
@@ -353,27 +322,22 @@ public final class ImageCache: Sendable {
 
     /// Loads a picture from the program's own files through the cache.
     ///
-    /// The cache searches the folders of ``Configuration/resourceFolders``, on one of its threads, for a file with this
-    /// name, or with this name and the extension of a readable format. Each name has its own key.
+    /// The cache searches the ``Configuration/resourceFolders``, on one of its threads, for a file with this name, or
+    /// with this name and the extension of a readable format. Each name has its own key.
     ///
     /// ```swift
     /// let icon = try await cache.getImage(named: "icons/home").value
     /// ```
-    /// - Parameter name: a file name, which may contain folders (`icons/home`) but not `..`. If there is no such file,
-    ///   the task fails with `DipperError.unreadable`.
+    /// - Parameter name: a file name, which may contain folders but not `..`. If there is no such file, the task fails
+    ///   with `DipperError.unreadable`.
     @discardableResult
     public func getImage(named name: String) -> ImageTask { getImage(Self.request(named: name, self)) }
 
-    /// Returns a picture from memory or from the program's own files.
+    /// Returns a picture from memory or from the program's own files; `nil` if there is no such file or it cannot be
+    /// decoded.
     ///
     /// The cache looks for the file like ``getImage(named:)``, reads and decodes it on the caller's thread, and keeps
     /// the picture in memory.
-    ///
-    /// ```swift
-    /// if let icon = cache.imageNamed("icons/home") { view.show(icon) }
-    /// ```
-    /// - Parameter name: a file name, as for ``getImage(named:)``.
-    /// - Returns: the picture, or `nil` if there is no such file or it cannot be decoded.
     public func imageNamed(_ name: String) -> Image? {
         let request = Self.request(named: name, self)
         if let image = image(for: request) { return image }
@@ -388,15 +352,13 @@ public final class ImageCache: Sendable {
     // MARK: Queues and cancellation
 
     /// Moves every urgent call for a URL, whatever its header fields and key, or with the key of a request, to
-    /// `slowQueue`, where it continues as a prefetch, whatever picture the call makes from the bytes.
-    ///
-    /// A transfer in progress is not restarted. The method has no effect if there is no such call.
+    /// `slowQueue`, where it continues as a prefetch, whatever picture it makes from the bytes. A transfer in progress
+    /// is not restarted.
     ///
     /// ```swift
     /// cache.getImage(url) { image in view.show(image) }
     /// cache.moveTaskToSlowQueue(url)      // the row has left the screen
     /// ```
-    /// - Parameter source: a URL or an ``ImageRequest``.
     public func moveTaskToSlowQueue(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
         for key in keys(of: source.imageRequest) { home.moveTaskToSlowQueue(key: key) }
@@ -414,7 +376,6 @@ public final class ImageCache: Sendable {
     /// cache.getImage(ImageRequest(url).processed(by: .circle))
     /// cache.cancel(url)                   // ends both calls
     /// ```
-    /// - Parameter source: a URL or an ``ImageRequest``.
     public func cancel(_ source: some ImageRequestConvertible) {
         let home = home(of: source.imageRequest.resolved(defaults))
         for key in keys(of: source.imageRequest) { home.cancel(key: key) }
@@ -425,23 +386,18 @@ public final class ImageCache: Sendable {
     }
 
     /// Ends all calls for pictures with `DipperError.cancelled`. Calls for bytes of ``data`` go on.
-    ///
-    /// ```swift
-    /// cache.cancelAll()                   // the user has signed out: none of the pictures comes back
-    /// cache.clear()
-    /// ```
     public func cancelAll() {
         objects.cancelAll()
     }
 }
 
 extension ImageOptions {
-    /// The image cache that keeps the picture, in memory and, if it is processed, on disk; by default the cache that is
-    /// asked. There the picture counts as one of that cache's own, and that cache makes it.
+    /// The image cache that makes the picture and keeps it as one of its own, in memory and, if it is processed, on
+    /// disk; by default the cache that is asked.
     ///
-    /// The bytes are fetched and kept by ``originals``, which by default is the ``ImageCache/data`` of the cache that is
-    /// asked. ``ImageCache/cancel(_:)`` finds a call by a request with the same target, and ``ImageCache/idle()`` of the
-    /// target waits for it.
+    /// The bytes are fetched and kept by ``originals``, which by default is the ``ImageCache/data`` of the cache that
+    /// is asked. ``ImageCache/cancel(_:)`` finds a call by a request with the same target, and ``ImageCache/idle()`` of
+    /// the target waits for it.
     ///
     /// ```swift
     /// let avatar = ImageRequest(url).processed(by: .circle).with(\.targetCache, avatars)

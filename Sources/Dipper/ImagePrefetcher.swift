@@ -16,7 +16,8 @@ import Foundation
 public typealias ImagePrefetcher = Prefetcher<ImageRequest>
 
 extension Prefetcher where Request == ImageRequest {
-    /// Creates a prefetcher of requests.
+    /// Creates a prefetcher of requests, in this order. A request with processors is skipped only if the cache has the
+    /// processed picture.
     ///
     /// ```swift
     /// let thumbnails = urls.map { ImageRequest($0).processed(by: .downsample(width: 320, height: 240)) }
@@ -24,9 +25,6 @@ extension Prefetcher where Request == ImageRequest {
     /// for failure in result.failed { print(failure.request, failure.error) }
     /// ```
     /// - Parameters:
-    ///   - cache: the cache to fill.
-    ///   - requests: the requests, in the order in which they are prefetched. A request with processors is skipped only
-    ///     if the cache has the processed picture.
     ///   - maxOutstanding: the most calls in progress at a time; `slowQueue` decides how many of them fetch. Calls that
     ///     wait for the network, or to try again, do not count, up to 256 of them.
     ///   - keepsInMemory: whether pictures are kept in memory too, for requests that do not set
@@ -46,16 +44,12 @@ extension Prefetcher where Request == ImageRequest {
             })
     }
 
-    /// Creates a prefetcher that brings only the files of pictures to disk, or to memory if there is no disk. Nothing is
-    /// decoded or processed.
+    /// Creates a prefetcher that brings only the files of pictures to disk, or to memory if there is no disk. Nothing
+    /// is decoded or processed.
     ///
     /// ```swift
     /// let prefetcher = ImagePrefetcher(cache, filesOf: album.map { ImageRequest($0) }).start()
     /// ```
-    /// - Parameters:
-    ///   - cache: the cache to fill.
-    ///   - requests: the requests for the pictures, whose processors do not matter.
-    ///   - maxOutstanding: the most calls in progress at a time.
     public convenience init(
         _ cache: ImageCache = .shared, filesOf requests: [ImageRequest], maxOutstanding: Int = 4
     ) {
@@ -90,9 +84,8 @@ extension Prefetcher where Request == ImageRequest {
 }
 
 extension ImageRequest {
-    /// The request without alternatives whose bytes are not kept.
-    ///
-    /// A local provider among the alternatives stands in for a single call, so that a prefetch has no use for it.
+    /// The request without the alternatives whose bytes are not kept. A local provider among them stands in for a
+    /// single call, so a prefetch has no use for it.
     var withoutStandIns: ImageRequest {
         var copy = self
         copy.data = data.withoutStandIns
@@ -102,23 +95,20 @@ extension ImageRequest {
 
 /// The part of the cache that a prefetcher uses.
 extension ImageCache {
-    /// Returns the policy that applies to a request.
     func policy(of request: ImageRequest) -> DataRequest.CachePolicy {
         let options = request.resolved(defaults)
         return originals(of: options).policy(of: complete(request, options).data)
     }
 
-    /// Returns whether a prefetched picture is kept in memory.
-    ///
-    /// A picture whose bytes are not kept on disk has no other place.
+    /// Returns whether a prefetched picture is kept in memory. A picture whose bytes are not kept on disk has no other
+    /// place.
     func keepsPrefetched(_ request: ImageRequest, _ byDefault: Bool) -> Bool {
         let options = request.resolved(defaults)
         return options.options.prefetchesToMemory
             ?? (byDefault || !originals(of: options).keepsOnDisk(request.data))
     }
 
-    /// Returns whether the cache would answer a request without the network, with its processors applied. Decodes
-    /// nothing.
+    /// Returns whether the cache would answer a request without the network, with its processors applied.
     func answers(_ request: ImageRequest, keepsInMemory: Bool) -> Bool {
         let options = request.resolved(defaults)
         let originals = originals(of: options)

@@ -36,68 +36,43 @@ extension DataCache {
         public var diskLimit: Int? = 512 << 20
         /// The rule that decides which entries leave first when memory or disk is full. It also holds for the decoded
         /// pictures of an image cache.
-        ///
-        /// ```swift
-        /// configuration.evictionOrder = .leastFrequentlyUsed
-        /// ```
         public var evictionOrder = EvictionOrder.leastRecentlyUsed
         /// The number of bytes that may wait to be written to disk before prefetching pauses. At twice this number no
-        /// fetch is started.
+        /// fetch starts.
         public var stagingLimit = 8 << 20
         /// The largest total size of the partial bodies that are kept, in bytes, in addition to ``diskLimit``; zero
         /// keeps none.
         ///
         /// A partial body is what an interrupted transfer has received. It is kept for a week, so that a later transfer
-        /// can resume. Those that were kept first leave first.
+        /// can resume. The oldest leave first.
         ///
         /// A cache without a folder keeps them in memory, in addition to ``memoryLimit``: at most 32 MiB, at most a
         /// quarter of ``inFlightLimit``, and none while memory is short.
         public var partialLimit = 128 << 20
         /// The name of the time since the machine was started. When it has changed, the disk tier compares its files
-        /// with its index: what was not flushed before may be lost.
+        /// with its index, because changes that were not flushed may be lost.
         package var boot = Boot.current
         /// The faults that a test orders; `nil` for none.
         package var diskFaults: (any DiskFaults)?
         /// The rule that names the files on disk.
         public var fileNaming = FileNaming.sha256
-        /// Whether bodies are compressed on disk. By default they are not, so that other programs can open the files of
-        /// the larger entries.
-        ///
-        /// Turn compression on for text, JSON and the like. The threads that write and read the disk do the work.
-        ///
-        /// ```swift
-        /// configuration.compression = .gzip
-        /// ```
+        /// Whether bodies are compressed on disk, by the threads that write and read it. By default they are not, so
+        /// that other programs can open the files of the larger entries. Compression is worth its time for text and
+        /// JSON.
         public var compression = StorageCompression.off
         /// The transformation of everything that is written to disk and to the ``tiers``, such as encryption; `nil` for
         /// none.
-        ///
-        /// ```swift
-        /// configuration.recordCodec = AESCodec(key: key, identifier: "aes-gcm, key of 2026")
-        /// ```
         public var recordCodec: (any RecordCodec)?
 
         /// The tiers that are asked, in this order, for what neither memory nor disk has; see ``Tier``.
-        ///
-        /// ```swift
-        /// configuration.tiers = [Shelf()]
-        /// ```
         public var tiers: [any Tier] = []
-        /// The longest that a look-up in one of the ``tiers`` may take. The next tier is asked afterwards, and the
-        /// network after the last tier.
+        /// The longest that a look-up in one of the ``tiers`` may take. Then the next tier is asked, and after the last
+        /// one the network.
         public var tierTimeLimit = Duration.milliseconds(20)
 
         /// The cache policy of requests that have none of their own.
-        ///
-        /// ```swift
-        /// configuration.cachePolicy = .fromMemoryOrRefresh
-        /// ```
         public var cachePolicy = DataRequest.CachePolicy.useCache
         /// The rule that decides whether a stored answer may be used without asking the server.
-        ///
-        /// ```swift
-        /// configuration.freshness = .http(defaultFreshness: .seconds(600))
-        /// ```
         public var freshness = FreshnessPolicy.http()
         /// How long entries, and pictures decoded from them, stay valid in memory, counted from when they entered
         /// memory. This time may be longer than ``diskExpiration``. With `nil` the disk's expiration applies.
@@ -107,10 +82,6 @@ extension DataCache {
         ///
         /// ``freshness`` decides whether an entry that is present may be used. If this expiration is set, an answer
         /// whose server says nothing of its freshness is fresh for as long as its entry is present.
-        ///
-        /// ```swift
-        /// configuration.diskExpiration = .days(30)
-        /// ```
         public var diskExpiration: Expiration?
         /// How a hit in memory changes the entry's expiration there.
         public var memoryAccessExtension = AccessExtension.unchanged
@@ -122,7 +93,7 @@ extension DataCache {
         public var timeout: Duration?
         /// A closure that completes each request of the cache, for the options that have no default of their own here:
         /// header fields, credentials, a modifier, redirects, validation, alternatives. What it sets is part of the key
-        /// as if the caller had set it. It is called once for each call and look-up, with the caller's request, so it must be fast and
+        /// as if the caller had set it. The cache calls it once for each call and look-up: it must be fast, and must
         /// always do the same.
         ///
         /// ```swift
@@ -133,10 +104,6 @@ extension DataCache {
         /// ```
         public var completeRequest: (@Sendable (inout DataRequest) -> Void)?
         /// The queue on which closures run; `nil` for a serial queue of the cache's own.
-        ///
-        /// ```swift
-        /// configuration.callbackQueue = .dispatch(.main)
-        /// ```
         public var callbackQueue: CallbackQueue?
         /// The shortest time between two reports of a task's progress.
         public var progressInterval = Duration.milliseconds(100)
@@ -149,10 +116,6 @@ extension DataCache {
         public var inFlightLimit = Configuration.defaultInFlightLimit
 
         /// The limits and the order of `fastQueue` when the cache is created; see ``DataCache/fastQueue``.
-        ///
-        /// ```swift
-        /// configuration.fastQueue = QueueConfiguration(maxConcurrent: 16, maxPerHost: 6)
-        /// ```
         public var fastQueue = QueueConfiguration.fast
         /// The limits and the order of `slowQueue` when the cache is created; see ``DataCache/slowQueue``.
         public var slowQueue = QueueConfiguration.slow
@@ -210,34 +173,17 @@ extension DataCache {
         public var now: @Sendable () -> Date = WallClock.coarse
         /// The logger for requests, responses, the store, the queues, decoding and memory; by default one that logs
         /// nothing. Each message has its topic as `category` in the metadata.
-        ///
-        /// ```swift
-        /// configuration.logger = Logger(label: "pictures")
-        /// configuration.logger.logLevel = .debug
-        /// ```
         public var logger = Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }
         /// The rule that removes secrets from keys and errors in the log.
-        ///
-        /// ```swift
-        /// configuration.redaction = Redaction(secretNames: ["ticket", "invitation"])
-        /// ```
         public var redaction = Redaction.standard
         /// The sinks that receive the cache's events from the beginning, on the threads that do the work, such as a
-        /// `Timeline` of `DipperInspector`. See ``DataCache/events`` for listeners that take their time.
-        ///
-        /// ```swift
-        /// configuration.eventSinks = [timeline]
-        /// ```
+        /// `Timeline` of `DipperInspector`. Listeners that take their time use ``DataCache/events``.
         public var eventSinks: [any EventSink] = []
 
-        /// Creates the configuration of a cache in memory only, with defaults.
+        /// Creates the default configuration of a cache in memory only.
         public init() {}
 
-        /// Creates the configuration of a cache with a folder, with defaults.
-        ///
-        /// ```swift
-        /// let configuration = DataCache.Configuration(directory: URL(fileURLWithPath: "/var/cache/kiosk"))
-        /// ```
+        /// Creates the default configuration of a cache with a folder.
         public init(directory: URL?) {
             self.directory = directory
         }
@@ -262,7 +208,6 @@ extension DataCache {
             usersCaches.appendingPathComponent(ProcessInfo.processInfo.processName).appendingPathComponent("dipper")
         }
 
-        /// The folder of the user's caches: `$XDG_CACHE_HOME`, or else `~/.cache`.
         package static var usersCaches: URL {
             if let path = ProcessInfo.processInfo.environment["XDG_CACHE_HOME"], path.hasPrefix("/") {
                 return URL(fileURLWithPath: path, isDirectory: true)
@@ -273,7 +218,6 @@ extension DataCache {
 }
 
 extension TierStack {
-    /// Creates the stack of a cache; `nil` if the cache has no tiers of the program's own.
     convenience init?(_ configuration: DataCache.Configuration, _ history: StoreHistory, _ time: TimeSource) {
         guard !configuration.tiers.isEmpty else { return nil }
         self.init(
@@ -284,11 +228,10 @@ extension TierStack {
 }
 
 extension MemoryTier where Value == StoredData {
-    /// Creates the tier for the partial bodies of a cache without a folder.
     convenience init(
         partialsOf configuration: DataCache.Configuration, _ history: StoreHistory, _ expiries: ExpiryWatch
     ) {
-        // The share of the budget for bodies is that of fetches which are parked.
+        // The share of the budget for bodies is that of parked fetches.
         let limit = min(32 << 20, configuration.inFlightLimit / 4, configuration.partialLimit)
         self.init(
             limits: .init(cost: limit, largestShare: 1), order: .leastRecentlyUsed, history: history,

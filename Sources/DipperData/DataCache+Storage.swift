@@ -8,10 +8,6 @@ extension DataCache {
     ///
     /// The disk is read on the caller's thread. Bytes that are out of date are returned as well, but not the body of an
     /// answer that is not a success.
-    ///
-    /// ```swift
-    /// if let data = cache.data(for: url) { print(data.count) }
-    /// ```
     public func data(for url: URL) -> Data? {
         completesRequests ? data(for: DataRequest(url)) : data(for: CacheKey(url))
     }
@@ -31,16 +27,12 @@ extension DataCache {
         return found.data
     }
 
-    /// Returns the bytes of a URL or a request from memory or disk alone; `nil` if there are none, as for
-    /// ``data(for:)-(DataRequest)``. The disk is read on a background thread, and what is read from disk alone does not
-    /// enter memory.
+    /// Returns the bytes of a URL, its text or a request from some tiers alone. The disk is read on a background
+    /// thread, and what is read from disk alone does not enter memory.
     ///
     /// ```swift
     /// let saved = await cache.data(for: url, in: .disk)
     /// ```
-    /// - Parameters:
-    ///   - source: a URL, its text, or a request.
-    ///   - tiers: the tiers that are asked.
     public func data(for source: some DataRequestConvertible, in tiers: CacheTiers) async -> Data? {
         let request = complete(source.dataRequest)
         return await withCheckedContinuation { continuation in
@@ -77,16 +69,8 @@ extension DataCache {
         store.peek(key).map { DataResponse($0.value, source: $0.source) }
     }
 
-    /// Returns whether memory or disk has bytes for a URL, which ``data(for:)-(URL)`` would return. Reads no body and does
-    /// not count as a use.
-    ///
-    /// ```swift
-    /// if !cache.hasData(for: url) { cache.slowGetData(url) }
-    /// print(cache.hasData(for: url, in: .disk))
-    /// ```
-    /// - Parameters:
-    ///   - url: the URL.
-    ///   - tiers: the tiers that are looked at, of memory and disk.
+    /// Returns whether memory or disk has bytes for a URL, which ``data(for:)-(URL)`` would return. Reads no body and
+    /// does not count as a use.
     public func hasData(for url: URL, in tiers: CacheTiers = .all) -> Bool { hasData(for: DataRequest(url), in: tiers) }
     /// Returns whether memory or disk has bytes for a request, as ``data(for:)-(DataRequest)`` would return them.
     public func hasData(for request: DataRequest, in tiers: CacheTiers = .all) -> Bool {
@@ -98,10 +82,6 @@ extension DataCache {
     }
 
     /// Returns the tier that has the bytes of a URL: `memory`, `disk`, or `nil` for none.
-    ///
-    /// ```swift
-    /// print(cache.cachedSource(for: url)?.rawValue ?? "not cached")
-    /// ```
     public func cachedSource(for url: URL) -> ResponseSource? { cachedSource(for: DataRequest(url)) }
     /// Returns the tier that has the bytes of a request: `memory`, `disk`, or `nil` for none.
     public func cachedSource(for request: DataRequest) -> ResponseSource? {
@@ -117,10 +97,6 @@ extension DataCache {
     // MARK: Adding and removing
 
     /// Stores bytes of the caller's own for a URL, in memory at once and on disk in the background.
-    ///
-    /// ```swift
-    /// try cache.addData(Data("[]".utf8), for: feedURL)
-    /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for url: URL) throws(DipperError) {
         try addData(data, for: DataRequest(url))
@@ -138,7 +114,6 @@ extension DataCache {
     ///
     /// ```swift
     /// try cache.addData(Data("{}".utf8), for: "settings")
-    /// let settings = cache.data(for: "settings")
     /// ```
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     public func addData(_ data: Data, for key: CacheKey) throws(DipperError) {
@@ -193,7 +168,7 @@ extension DataCache {
     ) {
         let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
         let call = Call(request, key: key, defaults: defaults)
-        // What is being made of earlier bytes is not kept.
+        // Objects that are being made of the earlier bytes are not kept.
         store.history.remove(key, from: .all)
         store.add(
             StoredData(data: data, info: info), for: key, call,
@@ -222,10 +197,10 @@ extension DataCache {
         store.remove(key, from: tiers)
     }
 
-    /// Removes what was made from an entry and is kept under keys that begin with the entry's own, from both tiers or
-    /// from one of them; see ``CacheKey/isDerived(of:)``. The entry itself stays.
+    /// Removes the entries made from another entry, whose keys begin with its key (``CacheKey/isDerived(of:)``), from
+    /// both tiers or from one of them.
     ///
-    /// Readers no longer see it when this method returns; the files are deleted in the background.
+    /// Readers no longer see them when this method returns; the files are deleted in the background.
     package func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
         store.removeDerived(of: key, from: tiers)
     }
@@ -238,9 +213,6 @@ extension DataCache {
     /// ```swift
     /// cache.invalidate(url, after: ["Content-Location": "/articles/7"])       // a PUT has succeeded
     /// ```
-    /// - Parameters:
-    ///   - url: the URL that was changed, for example by POST, PUT, PATCH or DELETE.
-    ///   - headers: the header fields of the answer.
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {
         removeData(for: url)
         for name in ["Location", "Content-Location"] {
@@ -255,10 +227,6 @@ extension DataCache {
 
     /// Removes expired entries, and entries that were stored longer ago than the given age. Readers no longer see them
     /// when this method returns; the files are deleted in the background.
-    ///
-    /// ```swift
-    /// cache.flush(olderThan: .seconds(7 * 86_400))
-    /// ```
     public func flush(olderThan age: Duration) {
         let limit = store.now().timeIntervalSince1970 - age.timeInterval
         store.flush(storedBefore: limit)
@@ -267,10 +235,6 @@ extension DataCache {
 
     /// Removes expired entries now; readers do not see them in any case. The cache also removes them by itself, about a
     /// minute after they have expired. Returns at once; the files are deleted in the background.
-    ///
-    /// ```swift
-    /// cache.removeExpired()
-    /// ```
     public func removeExpired() {
         store.memory.removeExpired()
         store.partials?.removeExpired()
@@ -280,27 +244,14 @@ extension DataCache {
 
     /// Removes entries from disk, in the order of eviction, until no more than a given number of bytes is left. Returns
     /// at once; the files are deleted in the background.
-    ///
-    /// ```swift
-    /// cache.trim(toDiskSize: 100 << 20)
-    /// ```
     public func trim(toDiskSize size: Int) { store.disk?.trim(toSize: size) }
 
     /// Removes entries from memory, in the order of eviction, until no more than a given number of bytes is left. The
     /// memory tier's limit does not change.
-    ///
-    /// ```swift
-    /// cache.trimMemory(to: 16 << 20)
-    /// ```
     public func trimMemory(to size: Int) { store.memory.trim(toCost: max(0, size)) }
 
     /// Removes all entries. Readers no longer see them when this method returns; the files are deleted in the
     /// background. Fetches in progress still answer their callers, and are not kept; later calls do not join them.
-    ///
-    /// ```swift
-    /// cache.removeData(for: url)      // at once for all callers
-    /// await cache.synchronize()       // the file is gone
-    /// ```
     public func clear() {
         store.clear()
         values.load()?.removeAll()
@@ -313,11 +264,10 @@ extension DataCache {
         values.load()?.removeAll()
     }
 
-    /// Removes all entries from disk. Memory keeps its entries. What fetches in progress bring is not kept on disk.
+    /// Removes all entries from disk. Memory keeps its entries. Results of fetches in progress are not kept on disk.
     public func clearDisk() { store.clearDisk() }
 
-    /// Returns when the disk tier, and the tiers of ``Configuration/tiers`` that work, have carried out all changes
-    /// that were asked for before.
+    /// Returns when the disk tier, and the ``Configuration/tiers`` that work, have carried out all earlier changes.
     ///
     /// ```swift
     /// cache.clear()
@@ -346,11 +296,10 @@ extension DataCache {
         } while !isIdle || defaults.pending.begun != begun
     }
 
-    /// Whether all calls have ended.
     package var isIdle: Bool { engine.isIdle }
 
-    /// Returns when the disk tier has carried out all changes that were asked for before, and has compared its files
-    /// with its index if that is due, as after a power cut.
+    /// Returns when the disk tier has carried out all earlier changes, and has compared its files with its index if
+    /// that is due, as after a power cut.
     package func reconcile() async { await store.disk?.reconcile() }
 
     /// The reason why nothing can be kept on disk; `nil` if there is none, or if the cache has no folder.
@@ -373,64 +322,41 @@ extension DataCache {
     /// The present memory pressure, as ``Configuration/memoryPressure`` tells it.
     public var memoryPressure: MemoryPressure { pressure.level }
 
-    /// Changes the memory tier's limits, and removes excess entries at once.
+    /// Changes the memory tier's limits, in bytes and in entries, and removes excess entries at once. With a `count` of
+    /// `nil` there is no limit of entries.
     ///
-    /// Under moderate memory pressure half of the limits holds, and under severe pressure nothing is kept. Afterwards
-    /// the limits hold in full again.
-    ///
-    /// ```swift
-    /// cache.setMemoryLimit(64 << 20, count: 1_000)
-    /// ```
-    /// - Parameters:
-    ///   - bytes: the largest total size of the entries.
-    ///   - count: the largest number of entries; `nil` for no limit.
+    /// Under moderate memory pressure half of the limits holds; under severe pressure nothing is kept.
     public func setMemoryLimit(_ bytes: Int, count: Int? = nil) {
         store.memory.setLimits(.init(cost: bytes, count: count))
     }
 
     /// Changes the disk tier's limit, in bytes; `nil` for no limit. Entries above the limit are removed in the
     /// background, in the order of eviction.
-    ///
-    /// ```swift
-    /// cache.setDiskLimit(200 << 20)
-    /// ```
     public func setDiskLimit(_ bytes: Int?) { store.disk?.sizeLimit = bytes }
 
     // MARK: Entries on disk
 
     /// Calls a closure with every entry on disk, in no meaningful order, on the caller's thread.
-    ///
-    /// ```swift
-    /// cache.forEachEntry { entry in print(entry.key, entry.size, entry.stored) }
-    /// ```
     public func forEachEntry(_ body: (CachedEntry) -> Void) { store.disk?.forEachEntry(body) }
 
-    /// Calls a closure with every entry on disk.
-    /// - Returns: false if these cannot be all entries, because the index cannot be read, had to be made anew, or is gone.
+    /// Calls a closure with every entry on disk. Returns `false` if entries may be missing, because the index cannot be
+    /// read, had to be made anew, or is gone.
     package func listEntries(_ body: (CachedEntry) -> Void) -> Bool { store.disk?.forEachEntry(body) ?? true }
 
     /// Returns when the index of the disk tier is open, unless another process holds it for very long.
     package func indexOpened() async { await store.disk?.indexOpened() }
 
-    /// Returns the metadata of an entry on disk, as the index has it; `nil` if there is no entry.
-    ///
-    /// ```swift
-    /// if let entry = cache.entry(for: CacheKey(url)) { print(entry.size, entry.accessed) }
-    /// ```
+    /// Returns the metadata of an entry on disk, from the index; `nil` if there is no entry.
     public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
 
     /// Returns the file of an entry; `nil` if there is no entry, for small entries, which have no file, for compressed
     /// ones, and for those that a ``RecordCodec`` has encoded.
     ///
-    /// The file holds the entry's bytes and nothing else. Its name ends with an extension if
-    /// ``FileNaming/sha256(extension:)`` adds one. It is never changed, and is removed when the entry is replaced or
-    /// removed: a program that has opened it can read on, and one that keeps its path should ask again.
+    /// The file holds the entry's bytes and nothing else, with an extension if ``FileNaming/sha256(extension:)`` adds
+    /// one. It is never changed, and is removed when the entry is replaced or removed: a program that has opened it can
+    /// read on, and one that keeps its path should ask again.
     ///
     /// Only the user can read the file. To share the bytes, write ``data(for:)-(CacheKey)`` to a file of your own.
-    ///
-    /// ```swift
-    /// if let file = cache.file(for: CacheKey(url)) { print(file.path) }
-    /// ```
     public func file(for key: CacheKey) -> URL? { store.disk?.file(for: key) }
 
     /// Reads every entry on disk, removes damaged entries, repairs the index, and returns a report.

@@ -17,20 +17,12 @@ extension DataCache {
     ///
     /// A call for bytes that cannot be decoded ends with ``DipperError/undecodable``, whose ``DipperError/detail`` has
     /// the path of the failing key.
-    /// - Parameters:
-    ///   - type: the type of the value.
-    ///   - source: a URL or a ``DataRequest``.
-    ///   - decoder: the format of the bytes.
     @discardableResult
     public func getValue<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> ValueTask<Value> { getValue(type, source.dataRequest, decoder, .fast) }
 
     /// Prefetches and decodes a typed value, with what urgent work leaves of the link.
-    ///
-    /// ```swift
-    /// cache.slowGetValue(Feed.self, from: nextURL)
-    /// ```
     @discardableResult
     public func slowGetValue<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, from source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
@@ -67,10 +59,6 @@ extension DataCache {
     /// Returns a typed value if the cache has it, or the bytes to decode it from. The network is not asked.
     ///
     /// The disk is read, and the value decoded, on the caller's thread. A value that is out of date is returned too.
-    ///
-    /// ```swift
-    /// if let feed = cache.value(Feed.self, for: url) { show(feed) }
-    /// ```
     public func value<Value: Decodable & Sendable, Format: ValueDecoder>(
         _ type: Value.Type, for source: some DataRequestConvertible, decoder: Format = JSONValueDecoder()
     ) -> Value? {
@@ -84,7 +72,6 @@ extension DataCache {
 
     // MARK: The cache of values
 
-    /// The cache of values, which is made when it is used first.
     private var typedValues: ObjectCache {
         if let present = values.load() { return present }
         let memory = makeObjectTier(limit: configuration.valueMemoryLimit, count: nil)

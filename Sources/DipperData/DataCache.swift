@@ -10,10 +10,10 @@ import Synchronization
 /// cache.slowGetData(nextURL)
 /// ```
 ///
-/// ``getData(_:)`` fetches what someone is looking at: ``fastQueue`` runs many fetches at once.
-/// ``slowGetData(_:)`` prefetches what someone may look at later: ``slowQueue`` runs one fetch at a time, and
-/// only while no urgent fetch waits or runs. All calls for a key share one fetch, whichever queue they are made in. An
-/// urgent call promotes a prefetch that waits or runs.
+/// ``getData(_:)`` fetches what someone is looking at: ``fastQueue`` runs many fetches at once. ``slowGetData(_:)``
+/// prefetches what someone may look at later: ``slowQueue`` runs one fetch at a time, and only while no urgent fetch
+/// waits or runs. All calls for a key share one fetch, whichever queue they are made in. An urgent call promotes a
+/// prefetch that waits or runs.
 ///
 /// Calls may be made from any thread. Each call returns at once, and its task ends exactly once. When the last
 /// reference to the cache is released, the cache shuts down in the background, as by ``shutdown()``.
@@ -29,14 +29,10 @@ public final class DataCache: Sendable {
     let store: DataStore
     let configuration: Configuration
     let defaults: Call.Defaults
-    /// Whether requests are completed; see ``Configuration/completeRequest``.
     package let completesRequests: Bool
     let pressure: PressureRelay
-    /// The cache of typed values, once there are any.
     let values = AtomicLazyReference<ObjectCache>()
-    /// The interface of this cache for its values.
     let valueSource: ObjectSource
-    /// The observation that adapts the memory tier's limits to the memory pressure.
     private let followsPressure: ChangeObservation
     private let ending = OnceTask()
 
@@ -105,10 +101,6 @@ public final class DataCache: Sendable {
     /// Cancels all tasks, writes to disk what waits to be written, and ends the cache's threads.
     ///
     /// This method returns when the threads have ended. Calls made afterwards end with ``DipperError/shutDown``.
-    ///
-    /// ```swift
-    /// await cache.shutdown()
-    /// ```
     public func shutdown() async {
         engine.isShutDown.store(true, ordering: .releasing)
         pressure.end()
@@ -124,30 +116,25 @@ public final class DataCache: Sendable {
 
     /// Fetches bytes at once: from memory, from disk or from the network.
     ///
-    /// The call is made in ``fastQueue``, for what someone is looking at. The ``DataRequest/cachePolicy`` of a request
-    /// says which of the three may answer; bytes of a URL are fetched with the cache's defaults.
+    /// The call is made in ``fastQueue``. The ``DataRequest/cachePolicy`` of a request says which of the three may
+    /// answer; bytes of a URL are fetched with the cache's defaults.
     ///
     /// ```swift
     /// let page = try await cache.getData(url).value
     /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"])
     /// let feed = try await cache.getData(request).value
     /// ```
-    /// - Parameter source: a URL or a ``DataRequest``.
     @inlinable
     @discardableResult
     public func getData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .fast) }
 
-    /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``.
-    ///
-    /// The closure is not called if the call fails; see ``FetchTask/onFail(_:)``.
+    /// Fetches bytes at once and calls a closure with them; see ``getData(_:)``. If the call fails, it is not called;
+    /// see ``FetchTask/onFail(_:)``.
     ///
     /// ```swift
     /// cache.getData(url) { data in print(data.count) }
     ///     .onFail { error, isFatal in if isFatal { print(error) } }
     /// ```
-    /// - Parameters:
-    ///   - source: a URL or a ``DataRequest``.
-    ///   - body: the closure.
     @discardableResult
     public func getData(
         _ source: some DataRequestConvertible,
@@ -166,20 +153,16 @@ public final class DataCache: Sendable {
         getData(source).withResult(body)
     }
 
-    /// Prefetches bytes, with what urgent work leaves of the link.
-    ///
-    /// The call is made in ``slowQueue``, for what someone may look at later.
+    /// Prefetches bytes, in ``slowQueue``, with what urgent work leaves of the link.
     ///
     /// ```swift
     /// cache.slowGetData(nextURL)      // the page after the one on screen
     /// ```
-    /// - Parameter source: a URL or a ``DataRequest``.
     @discardableResult
     public func slowGetData(_ source: some DataRequestConvertible) -> DataTask { get(source.dataRequest, .slow) }
 
-    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)``.
-    ///
-    /// The closure is not called if the call fails; see ``FetchTask/onFail(_:)``.
+    /// Prefetches bytes and calls a closure with them; see ``slowGetData(_:)``. If the call fails, it is not called;
+    /// see ``FetchTask/onFail(_:)``.
     @discardableResult
     public func slowGetData(
         _ source: some DataRequestConvertible,
@@ -205,15 +188,13 @@ public final class DataCache: Sendable {
     /// ```swift
     /// let data = try await cache.getRemoteData(feedURL).value     // the user has asked for news
     /// ```
-    /// - Parameter source: a URL or a ``DataRequest``.
     @discardableResult
     public func getRemoteData(_ source: some DataRequestConvertible) -> DataTask {
         get(source.dataRequest.with(\.cachePolicy, .ignoreCache), .fast)
     }
 
-    /// Fetches bytes from the network, even if the cache has them, and calls a closure with them.
-    ///
-    /// The closure is not called if the call fails; see ``FetchTask/onFail(_:)``.
+    /// Fetches bytes from the network, even if the cache has them, and calls a closure with them. If the call fails, it
+    /// is not called; see ``FetchTask/onFail(_:)``.
     @discardableResult
     public func getRemoteData(
         _ source: some DataRequestConvertible,
@@ -232,7 +213,7 @@ public final class DataCache: Sendable {
         getRemoteData(source).withResult(body)
     }
 
-    // For inlined calls: no generic call delays an answer from memory.
+    // For inlined calls: a generic call would delay an answer from memory.
     @usableFromInline
     func get(_ request: DataRequest, _ queue: FetchQueue) -> DataTask {
         let request = complete(request)
@@ -242,8 +223,8 @@ public final class DataCache: Sendable {
         return task
     }
 
-    /// Returns the call for the request's smaller source; `nil` if there is none, or if the network is not constrained.
-    /// The call takes the place of the request's own unless the cache has the larger source.
+    /// Returns the call for the request's smaller source, which takes the place of the request's own unless the cache
+    /// has the larger source; `nil` if there is none, or if the network is not constrained.
     private func substitute(for request: DataRequest) -> Call? {
         guard let small = request.lowDataSource, configuration.networkMonitor.conditions.isConstrained else {
             return nil
@@ -255,18 +236,16 @@ public final class DataCache: Sendable {
     // MARK: Cancelling and moving
 
     /// Moves the urgent calls for a URL, whatever their header fields and keys, or with the key of a request, to
-    /// ``slowQueue`` without starting their fetch anew. Does nothing if there are none.
+    /// ``slowQueue`` without starting their fetch anew.
     ///
     /// ```swift
     /// cache.getData(url)
     /// cache.moveTaskToSlowQueue(url)      // it has scrolled out of sight
     /// ```
-    /// - Parameter source: a URL or a ``DataRequest``.
     public func moveTaskToSlowQueue(_ source: some DataRequestConvertible) {
         for key in keys(of: source.dataRequest) { moveTaskToSlowQueue(key: key) }
     }
-    /// Moves the urgent calls for a key to ``slowQueue`` without starting their fetch anew. Does nothing if there are
-    /// none.
+    /// Moves the urgent calls for a key to ``slowQueue`` without starting their fetch anew.
     public func moveTaskToSlowQueue(key: CacheKey) {
         engine.post { $0.demote(key) }
         values.load()?.demote(key)
@@ -274,11 +253,6 @@ public final class DataCache: Sendable {
 
     /// Cancels every call for a URL, whatever its header fields and key, or with the key of a request: each ends with
     /// ``DipperError/cancelled``.
-    ///
-    /// ```swift
-    /// cache.cancel(url)
-    /// ```
-    /// - Parameter source: a URL or a ``DataRequest``.
     public func cancel(_ source: some DataRequestConvertible) {
         for key in keys(of: source.dataRequest) { cancel(key: key) }
     }
@@ -289,11 +263,6 @@ public final class DataCache: Sendable {
     }
 
     /// Cancels all calls of this cache: each ends with ``DipperError/cancelled``.
-    ///
-    /// ```swift
-    /// cache.cancelAll()       // the user has signed out
-    /// cache.clear()
-    /// ```
     public func cancelAll() {
         engine.post { $0.cancelAll() }
         values.load()?.cancelAll()
@@ -302,10 +271,6 @@ public final class DataCache: Sendable {
     // MARK: Queues
 
     /// The limits and the order of `fastQueue`. They can be changed at any time.
-    ///
-    /// ```swift
-    /// cache.fastQueue.maxConcurrent = 4
-    /// ```
     public var fastQueue: QueueConfiguration {
         get { engine.ask { $0.queues.configuration(of: .fast) } ?? configuration.fastQueue }
         set { engine.post { $0.configure(.fast, newValue) } }
@@ -322,19 +287,9 @@ public final class DataCache: Sendable {
     }
 
     /// The numbers of jobs in the queues, by what the jobs are doing now.
-    ///
-    /// ```swift
-    /// let counts = cache.queueCounts
-    /// print("\(counts.fastRunning + counts.slowRunning) running, \(counts.parked) parked")
-    /// ```
     public var queueCounts: QueueCounts { engine.ask { $0.queues.counts } ?? QueueCounts() }
 
     /// The counts of what the cache has done so far.
-    ///
-    /// ```swift
-    /// let statistics = cache.statistics
-    /// print("\(statistics.memoryHits + statistics.diskHits) hits, \(statistics.networkBytes) bytes fetched")
-    /// ```
     public var statistics: CacheStatistics { engine.events.statistics.snapshot }
 }
 
@@ -374,9 +329,7 @@ extension DataCache {
     /// ```swift
     /// for await event in cache.events(about: [.attempts, .conditions], limit: 100) { print(event) }
     /// ```
-    /// - Parameters:
-    ///   - topics: the topics of the events.
-    ///   - limit: the largest number of events that wait for the listener, at least one.
+    /// - Parameter limit: the largest number of events that wait for the listener, at least one.
     public func events(about topics: CacheEvent.Topics = .all, limit: Int = 1_024) -> CacheEvents {
         CacheEvents(engine.events, topics, limit: limit)
     }

@@ -4,17 +4,14 @@ import Foundation
 public typealias DataPrefetcher = Prefetcher<DataRequest>
 
 extension Prefetcher where Request == DataRequest {
-    /// Creates a prefetcher for requests. ``start()`` starts it.
+    /// Creates a prefetcher for requests, whose calls are made in this order. ``start()`` starts it.
     ///
     /// ```swift
     /// let requests = urls.map { DataRequest($0).with(\.diskExpiration, .days(30)) }
     /// let prefetcher = DataPrefetcher(cache, requests, maxOutstanding: 8).start()
     /// ```
-    /// - Parameters:
-    ///   - cache: the cache to fill.
-    ///   - requests: the requests, in the order in which their calls are made.
-    ///   - maxOutstanding: the largest number of calls under way at a time. `slowQueue` decides how many of them fetch.
-    ///     Calls that wait for the network or for their next attempt do not count, up to 256 of them.
+    /// - Parameter maxOutstanding: the largest number of calls under way at a time. `slowQueue` decides how many of
+    ///   them fetch. Calls that wait for the network or for their next attempt do not count, up to 256 of them.
     public convenience init(_ cache: DataCache = .shared, _ requests: [DataRequest], maxOutstanding: Int = 4) {
         self.init(
             requests, maxOutstanding: maxOutstanding,

@@ -15,10 +15,6 @@ import Foundation
 public struct ImageOptions: Sendable {
     /// The processors, applied in order; none by default. If the first processor has an
     /// ``ImageProcessor/decodeTarget``, the picture is decoded to that size.
-    ///
-    /// ```swift
-    /// let request = ImageRequest(url).with(\.processors, [.downsample(width: 320, height: 240), .flip(.horizontal)])
-    /// ```
     public var processors: [any ImageProcessor]?
 
     /// The number of pixels for each point of the display, stored in the result and used for lengths in points; 1 by
@@ -32,27 +28,13 @@ public struct ImageOptions: Sendable {
     public var scale: Double?
 
     /// Whether an animation is reduced to its first frame; `false` by default.
-    ///
-    /// ```swift
-    /// let poster = try await cache.getImage(ImageRequest(url).with(\.firstFrameOnly, true)).value
-    /// ```
     public var firstFrameOnly: Bool?
 
     /// Whether all frames of an animation are decoded at once, as far as ``DecodeLimits/bytes`` allows; `false` by
-    /// default.
-    ///
-    /// ```swift
-    /// let image = try await cache.getImage(ImageRequest(url).with(\.preloadsFrames, true)).value
-    /// for frame in image.animation?.preloaded ?? [] { print(frame.duration) }
-    /// ```
+    /// default. They are then in ``ImageAnimation/preloaded``.
     public var preloadsFrames: Bool?
 
     /// Whether a file that ends too early gives a partial picture instead of an error; `false` by default.
-    ///
-    /// ```swift
-    /// let broken = ImageRequest(FileProvider(file)).with(\.allowsPartial, true)
-    /// let image = try await cache.getImage(broken).value
-    /// ```
     public var allowsPartial: Bool?
     /// Whether ``ImageTask/onPreview(_:)`` receives previews of a JPEG, PNG, WebP or GIF file while its bytes arrive;
     /// `false` by default.
@@ -68,20 +50,10 @@ public struct ImageOptions: Sendable {
     public var keepsOriginal: Bool?
 
     /// Whether pictures that a call in `slowQueue` has decoded are kept in memory; `true` by default.
-    ///
-    /// ```swift
-    /// cache.slowGetImage(ImageRequest(url).with(\.prefetchesToMemory, false))       // on disk is enough
-    /// ```
     public var prefetchesToMemory: Bool?
 
     /// The rule by which processed pictures, and pictures added by the caller, are written on disk;
     /// ``ImageSerializer/automatic`` by default.
-    ///
-    /// ```swift
-    /// let thumbnail = ImageRequest(url)
-    ///     .processed(by: .downsample(width: 320, height: 240))
-    ///     .with(\.serializer, .jpeg(quality: 0.7))
-    /// ```
     public var serializer: ImageSerializer?
     /// A closure that changes each picture before the cache returns it; none by default. The cache keeps the unchanged
     /// picture.
@@ -100,10 +72,6 @@ public struct ImageOptions: Sendable {
     public var processingQueue: CallbackQueue?
 
     /// The data cache that stores and fetches the originals; ``ImageCache/data`` by default.
-    ///
-    /// ```swift
-    /// let image = try await cache.getImage(ImageRequest(url).with(\.originals, DataCache.shared)).value
-    /// ```
     public var originals: DataCache?
 
     /// The image cache that keeps the picture; see `targetCache`.
@@ -133,12 +101,10 @@ public struct ImageOptions: Sendable {
         return all
     }
 
-    /// Whether the options have no closure, queue or cache.
     private var isComparable: Bool {
         serializer == nil && imageModifier == nil && processingQueue == nil && originals == nil && target == nil
     }
 
-    /// Returns whether these are the same options, as far as that can be told.
     func isEqual(to other: ImageOptions) -> Bool {
         isComparable && other.isComparable && processors?.map(\.identifier) == other.processors?.map(\.identifier)
             && scale == other.scale && firstFrameOnly == other.firstFrameOnly
@@ -157,9 +123,9 @@ public struct ImageOptions: Sendable {
     }
 }
 
-/// A program that makes the file of a picture out of bytes, such as that of a frame out of a film.
+/// A program that makes the file of a picture out of bytes, such as a frame out of a film.
 protocol PictureExtractor: Sendable {
-    /// The request for the bytes; `nil` if the extractor has them, and so provides the file of the picture itself.
+    /// The request for the bytes; `nil` if the extractor provides the file of the picture without them.
     var remote: DataRequest? { get }
     /// Distinguishes pictures made of the same bytes.
     var name: String { get }

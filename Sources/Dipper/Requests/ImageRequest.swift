@@ -21,7 +21,7 @@ public struct ImageRequest: Sendable {
         get { box?.options ?? ImageOptions() }
         set {
             var options = newValue
-            // It belongs to the source of the bytes.
+            // The extractor belongs to the source of the bytes.
             options.extractor = newValue.extractor ?? box?.options.extractor
             box = ImageOptions.Box(options)
         }
@@ -64,40 +64,20 @@ public struct ImageRequest: Sendable {
 
     /// Creates a request for the picture of a URL given as text. Text that is not a URL is no error here: the call that
     /// uses the request ends with `DipperError.invalidURL`.
-    ///
-    /// ```swift
-    /// cache.getImage(ImageRequest(string: "https://example.org/photo.jpg")) { image in view.show(image) }
-    /// ```
     public init(string: String) {
         data = DataRequest(string: string)
     }
 
     /// Accesses an option of the bytes, such as `headers` or `priority`.
-    ///
-    /// ```swift
-    /// var request = ImageRequest(url)
-    /// request.headers["Accept"] = "image/webp"
-    /// request.priority = .low
-    /// ```
     public subscript<Value>(dynamicMember option: WritableKeyPath<DataRequest, Value>) -> Value {
         get { data[keyPath: option] }
         set { data[keyPath: option] = newValue }
     }
 
     /// Accesses a property of the request for the bytes, such as `url` or `cacheKey`.
-    ///
-    /// ```swift
-    /// print(ImageRequest(url).cacheKey.digest)
-    /// ```
     public subscript<Value>(dynamicMember option: KeyPath<DataRequest, Value>) -> Value { data[keyPath: option] }
 
     /// Accesses an option of the picture, such as `processors` or `scale`.
-    ///
-    /// ```swift
-    /// var request = ImageRequest(url)
-    /// request.scale = 2
-    /// request.firstFrameOnly = true
-    /// ```
     public subscript<Value>(dynamicMember option: WritableKeyPath<ImageOptions, Value>) -> Value {
         get { options[keyPath: option] }
         set { options[keyPath: option] = newValue }
@@ -118,12 +98,6 @@ public struct ImageRequest: Sendable {
     }
 
     /// Returns a copy of the request with URLs as its sources of one kind, such as its `alternatives`.
-    ///
-    /// ```swift
-    /// if let mirror = URL(string: "https://mirror.example.org/photo.jpg") {
-    ///     cache.getImage(ImageRequest(url).with(\.alternatives, [mirror]))
-    /// }
-    /// ```
     public func with(_ option: WritableKeyPath<ImageRequest, [DataRequest.Source]>, _ urls: [URL]) -> ImageRequest {
         with(option, urls.map { .url($0) })
     }
@@ -156,10 +130,9 @@ public struct ImageRequest: Sendable {
 }
 
 extension ImageRequest: Hashable {
-    /// Returns whether two requests ask for the same picture in the same way.
-    ///
-    /// Processors are compared by their identifiers. Closures, queues and caches cannot be compared: requests that have
-    /// any are equal only if one is a copy of the other in that respect.
+    /// Returns whether two requests ask for the same picture in the same way. Processors are compared by their
+    /// identifiers. Closures, queues and caches cannot be compared: requests that have any are equal only if one is a
+    /// copy of the other in that respect.
     public static func == (a: Self, b: Self) -> Bool {
         a.data == b.data && (a.box === b.box || a.options.isEqual(to: b.options))
     }

@@ -27,7 +27,7 @@ struct CacheControl: Sendable, Hashable {
     var maxStale: TimeInterval?
     var onlyIfCached = false
 
-    /// The directives of the line that was read last: the answers of a server mostly say the same.
+    /// The line that was read last and its directives: most answers of a server say the same.
     private static let latest = Mutex<(line: String, control: CacheControl)>(("", CacheControl(lines: [])))
 
     init(response: HTTPHeaders) {

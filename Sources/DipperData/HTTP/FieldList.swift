@@ -6,23 +6,20 @@ struct FieldList: Sendable {
     /// The most members that are read from the lines of one field together.
     static let most = 1_000
 
-    /// The non-empty parts between commas, in order.
     private(set) var members: [String] = []
-    /// Whether the field has more members than were read.
     private(set) var isCut = false
 
-    /// Reads the members of all lines as one list.
     init(_ lines: some Sequence<String>, most: Int = Self.most) {
         for line in lines where !isCut { read(Array(line.utf8), most: most) }
     }
 
-    /// Reads the members of one line. Commas within quotes do not separate members. A quote that is never closed is an
-    /// ordinary character, so that the members after it are not lost.
+    /// Commas within quotes do not separate members. A quote that is never closed is an ordinary character, so that the
+    /// members after it are not lost.
     private mutating func read(_ bytes: [UInt8], most: Int) {
         var start = 0
         var position = 0
-        // If a search for the closing quote fails, all quotes it met are escaped. A search that begins at one of them
-        // would meet the later ones, escaped as before, and fail as well. So it is left out.
+        // If the search for the closing quote fails, every later quote is escaped. A search from one of them would fail
+        // as well, so it is left out.
         var mayClose = true
         func endMember(at end: Int) {
             let member = String(decoding: bytes[start..<end], as: UTF8.self).trimmingOptionalSpace
@@ -45,10 +42,9 @@ struct FieldList: Sendable {
 }
 
 extension HTTPHeaders {
-    /// Returns the members of a list field from all its lines; at most ``FieldList/most``.
+    /// At most ``FieldList/most`` members, from all lines of the field.
     func list(_ name: String) -> [String] { fieldList(name).members }
 
-    /// Returns the members of a list field from all its lines, and whether there are more.
     func fieldList(_ name: String) -> FieldList { FieldList(values(name)) }
 
     /// The lower-cased names of the fields that, as `Connection` says, concern the connection alone.
@@ -78,12 +74,11 @@ extension [UInt8] {
 }
 
 extension HTTPHeaders {
-    /// Returns all values of a field in order, without surrounding white space.
+    /// All values of a field in order, without surrounding white space.
     func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
     }
 
-    /// Returns these fields with the differences between two other sets of fields applied.
     func changed(from old: HTTPHeaders, to new: HTTPHeaders) -> HTTPHeaders {
         var headers = self
         let names = Set((old.fields + new.fields).map(\.name.asciiLowercased))
@@ -96,7 +91,6 @@ extension HTTPHeaders {
         return headers
     }
 
-    /// Returns the fields without those whose lower-cased names are unwanted.
     func removing(_ isUnwanted: (String) -> Bool) -> HTTPHeaders {
         var kept: [Field] = []
         kept.reserveCapacity(fields.count)

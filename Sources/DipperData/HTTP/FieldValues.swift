@@ -7,13 +7,11 @@ import Foundation
 /// cache must treat such an answer as stale (section 5.3), and a guess would keep the answer too long.
 enum HTTPDate {
     /// Parses a date; `nil` if the text is not an HTTP date.
-    /// - Parameter now: the current time. Of the years that a two-digit year can mean, the latest one that is at most
-    ///   fifty years after this time is taken.
+    /// - Parameter now: the current time. A two-digit year is the latest one that is at most fifty years after it.
     static func parse(_ text: String, now: Date = Date(timeIntervalSince1970: usualNow)) -> Date? {
         seconds(text, now: now.timeIntervalSince1970).map { Date(timeIntervalSince1970: $0) }
     }
 
-    /// Parses a date as seconds since 1970; `nil` if the text is not an HTTP date.
     static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
         let bytes = text.trimmingOptionalSpace.utf8.map(\.asciiLowercased)
         // The text after the name of the day tells the form.
@@ -29,7 +27,7 @@ enum HTTPDate {
         }
     }
 
-    /// The start of 2020: the current time for two-digit years if the caller does not give one.
+    /// The start of 2020: the current time for two-digit years if the caller gives none.
     static let usualNow: TimeInterval = 1_577_836_800
 
     private static let shortDays: Set = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -40,13 +38,11 @@ enum HTTPDate {
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
-    /// Parses the rest of a date such as `, 06 Nov 1994 08:49:37 GMT`.
     private static func fixedForm(_ bytes: [UInt8]) -> TimeInterval? {
         guard matches(bytes, ", 00 aaa 0000 00:00:00 gmt"), let year = number(bytes[9..<13]) else { return nil }
         return seconds(year: year, month: bytes[5..<8], day: bytes[2..<4], time: bytes[14..<22])
     }
 
-    /// Parses the rest of a date such as `, 06-Nov-94 08:49:37 GMT`.
     private static func dashedForm(_ bytes: [UInt8], now: TimeInterval) -> TimeInterval? {
         guard matches(bytes, ", 00-aaa-00 00:00:00 gmt"), let digits = number(bytes[9..<11]) else { return nil }
         let month = bytes[5..<8]
@@ -65,7 +61,6 @@ enum HTTPDate {
         return nil
     }
 
-    /// Parses the rest of a date such as ` Nov  6 08:49:37 1994`.
     private static func plainForm(_ bytes: [UInt8]) -> TimeInterval? {
         var bytes = bytes
         if bytes.count > 5, bytes[5] == UInt8(ascii: " ") { bytes[5] = UInt8(ascii: "0") }
@@ -73,8 +68,7 @@ enum HTTPDate {
         return seconds(year: year, month: bytes[1..<4], day: bytes[5..<7], time: bytes[8..<16])
     }
 
-    /// Returns whether the bytes match a pattern, in which `0` stands for a digit, `a` for a letter and any other
-    /// character for itself.
+    /// In the pattern, `0` stands for a digit, `a` for a letter, and any other character for itself.
     private static func matches(_ bytes: [UInt8], _ pattern: StaticString) -> Bool {
         pattern.withUTF8Buffer { pattern in
             bytes.count == pattern.count
@@ -115,8 +109,8 @@ enum HTTPDate {
         }
     }
 
-    /// Returns the days since 1970-01-01 in the proleptic Gregorian calendar. Years start in March, so that the leap
-    /// day comes last.
+    /// The days since 1970-01-01 in the proleptic Gregorian calendar. Years start in March, so that the leap day comes
+    /// last.
     private static func days(year: Int, month: Int, day: Int) -> Int {
         let marchYear = month <= 2 ? year - 1 : year
         let era = (marchYear >= 0 ? marchYear : marchYear - 399) / 400
@@ -200,7 +194,7 @@ struct ContentRange: Sendable, Equatable {
         }
     }
 
-    /// Returns the text between the unit and the slash, and the text after the slash.
+    /// The text between the unit and the slash, and the text after the slash.
     private static func parts(of value: String) -> (ArraySlice<UInt8>, ArraySlice<UInt8>)? {
         let bytes = Array(value.trimmingOptionalSpace.utf8)
         guard bytes.prefix(6).map(\.asciiLowercased).elementsEqual("bytes ".utf8),
@@ -218,7 +212,6 @@ struct ContentRange: Sendable, Equatable {
 /// The `Priority` field (RFC 9218), whose urgency runs from 0, the most urgent, to 7. A request without the field has
 /// urgency 3.
 enum PriorityField {
-    /// Returns the value of the field.
     /// - Parameter level: the priority within the queue from 0 to 100; 50 is normal.
     static func text(isUrgent: Bool, level: Int) -> String {
         let normal = isUrgent ? 2 : 6

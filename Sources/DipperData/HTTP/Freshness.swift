@@ -29,12 +29,10 @@ public struct FreshnessPolicy: Sendable, Hashable {
         FreshnessPolicy(rule: .immutable(expiration))
     }
 
-    /// Whether stored answers are used regardless of the server's rules.
     var ignoresServer: Bool {
         if case .immutable = rule { true } else { false }
     }
 
-    /// The expiration of entries if neither the request nor the cache has one.
     var expiration: Expiration {
         if case .immutable(let expiration) = rule { expiration } else { .never }
     }
@@ -98,12 +96,10 @@ struct Freshness: Sendable, Hashable {
     // mutant HTTPCaching|Freshness: `{ now < until` => `{ now <= until`
     func isFresh(at now: TimeInterval) -> Bool { now < until && (now >= generated || until == .infinity) }
 
-    /// Returns whether the answer itself says how long it is fresh.
     static func isExplicit(in headers: HTTPHeaders, _ control: CacheControl) -> Bool {
         control.maxAge != nil || headers["Expires"] != nil
     }
 
-    /// The successful statuses to which the default lifetime applies.
     static let successes: Set = [200, 203, 204]
 
     /// The statuses that may be kept without explicit freshness (RFC 9110, section 15.1; 451 by RFC 7725), except 206.
@@ -123,7 +119,7 @@ struct Freshness: Sendable, Hashable {
 }
 
 extension Freshness {
-    /// Returns the freshness of bytes that no server limits: they never become stale.
+    /// The freshness of bytes that no server limits.
     static func always(from moment: TimeInterval) -> Freshness {
         Freshness(generated: moment, until: .infinity)
     }

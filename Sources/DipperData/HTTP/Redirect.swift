@@ -2,7 +2,7 @@ import Foundation
 
 /// The rules for redirects of a GET (RFC 9110, section 15.4).
 enum Redirect {
-    /// Returns the URL that the answer redirects to, or an error if it cannot be followed; `nil` if the answer is no
+    /// Returns the URL that the answer redirects to; an error if it cannot be followed; `nil` if the answer is no
     /// redirect or has no `Location`.
     static func target(of status: Int, headers: HTTPHeaders, from url: URL) -> Result<URL, DipperError>? {
         guard [301, 302, 303, 307, 308].contains(status) else { return nil }
@@ -40,7 +40,7 @@ enum Redirect {
         from.scheme?.asciiLowercased == "https" && to.scheme?.asciiLowercased == "http"
     }
 
-    /// Returns whether two URLs have the same scheme, host and port (RFC 6454, section 5).
+    /// Same scheme, host and port (RFC 6454, section 5).
     static func isSameOrigin(_ a: URL, _ b: URL) -> Bool {
         if a == b { return a.host != nil }
         guard let one = ServerOrigin(a), let other = ServerOrigin(b) else { return false }
@@ -55,7 +55,6 @@ enum Redirect {
     ]
 }
 
-/// The scheme, host and port of a URL.
 struct ServerOrigin: Hashable {
     let scheme, host: String
     let port: Int?
@@ -81,17 +80,15 @@ extension URL {
 /// The redirects that led to an answer. The cache keeps the answer under the first URL, so each redirect limits how
 /// long the answer may be kept.
 struct RedirectChain: Sendable {
-    /// One redirecting answer.
     struct Hop: Sendable {
         let status: Int
         let headers: HTTPHeaders
-        /// The times at which the request was sent and its answer received, in seconds since 1970.
+        /// In seconds since 1970.
         let requested: TimeInterval
         let received: TimeInterval
     }
 
     private(set) var hops: [Hop] = []
-    /// Whether a redirect led from https to http.
     private(set) var isDowngraded = false
 
     mutating func append(_ hop: Hop, from: URL, to: URL) {
@@ -99,9 +96,8 @@ struct RedirectChain: Sendable {
         if Redirect.isDowngrade(from: from, to: to) { isDowngraded = true }
     }
 
-    /// Returns whether the redirects let a private cache keep the answer. After a redirect from https to http the
-    /// answer is never kept.
-    /// - Parameter ignoresServer: whether directives of the redirects are ignored.
+    /// Whether a private cache may keep the answer. After a redirect from https to http it never may; `ignoresServer`
+    /// says whether directives of the redirects are ignored.
     func mayStore(ignoresServer: Bool) -> Bool {
         if isDowngraded { return false }
         if ignoresServer { return true }
@@ -110,8 +106,7 @@ struct RedirectChain: Sendable {
         }
     }
 
-    /// Returns a `Vary` field with the request fields that chose the redirects and the answer; no field if there are
-    /// none.
+    /// A `Vary` field with the request fields that chose the redirects and the answer; no field if there are none.
     func vary(with response: HTTPHeaders) -> HTTPHeaders {
         if hops.isEmpty { return HTTPHeaders(response.fields.filter { $0.name.isSameHeaderName(as: "Vary") }) }
         let lists = (hops.map(\.headers) + [response]).map { $0.fieldList("Vary") }

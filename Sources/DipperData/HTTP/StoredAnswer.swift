@@ -14,8 +14,6 @@ struct StoredAnswer: Sendable, Hashable {
         control = CacheControl(response: headers)
     }
 
-    /// Returns how the stored answer may be used for a request.
-    /// - Parameter request: the request's own fields.
     func use(for request: HTTPHeaders, at now: TimeInterval) -> StoredUse {
         let wish = CacheControl(request: request)
         if wish.noCache || control.noCache { return .revalidate }
@@ -50,16 +48,15 @@ struct StoredAnswer: Sendable, Hashable {
         return .revalidate
     }
 
-    /// Returns whether the stored answer may replace a failed attempt: a status of 500 or above, or no answer at all.
-    /// The response or the request must have `stale-if-error` (RFC 5861, section 4).
+    /// Whether the stored answer may replace a failed attempt: a status of 500 or above, or no answer at all. The
+    /// response or the request must have `stale-if-error` (RFC 5861, section 4).
     func mayServeOnError(for request: HTTPHeaders, at now: TimeInterval) -> Bool {
         let wish = CacheControl(request: request)
         guard mayBeStale(for: wish) else { return false }
         return isStale(at: now, within: control.staleIfError) || isStale(at: now, within: wish.staleIfError)
     }
 
-    /// Returns whether the stored answer may be used at any age while the server cannot be reached (RFC 9111, section
-    /// 4.2.4).
+    /// Whether the stored answer may be used at any age while the server cannot be reached (RFC 9111, section 4.2.4).
     func mayServeDisconnected(for request: HTTPHeaders) -> Bool {
         mayBeStale(for: CacheControl(request: request))
     }
@@ -68,7 +65,7 @@ struct StoredAnswer: Sendable, Hashable {
         !control.mustRevalidate && !control.noCache && !wish.noCache
     }
 
-    /// Returns whether the answer is fresh or has been stale for no longer than the limit; `false` without a limit.
+    /// Whether the answer is fresh or has been stale for no longer than the limit; `false` without a limit.
     private func isStale(at now: TimeInterval, within limit: TimeInterval?) -> Bool {
         limit.map { now - freshness.until <= $0 } ?? false
     }
@@ -111,15 +108,15 @@ enum Storing {
         return Freshness.successes.contains(status) || !Validators(response).isEmpty
     }
 
-    /// Returns whether an answer that may be kept may also be stored where others read it. A stricter rule than that of
-    /// RFC 9111 for shared caches: an answer that sets cookies is not shared either.
+    /// Whether an answer that may be kept may also be stored where others read it. A stricter rule than that of RFC
+    /// 9111 for shared caches: an answer that sets cookies is not shared either.
     static func mayShare(response: HTTPHeaders) -> Bool {
         !CacheControl(response: response).isPrivate && !response.varying.contains { $0.lowercased() == "cookie" }
             && !response.fields.contains { ["set-cookie", "set-cookie2"].contains($0.name.lowercased()) }
     }
 
-    /// Returns the fields to keep. Removes fields of the connection, of a proxy and those that `no-cache` names
-    /// (section 3.1). Removes cookies as well: a cache does not need them, and other requests must not see them.
+    /// The fields to keep: not those of the connection, of a proxy and those that `no-cache` names (section 3.1), and
+    /// no cookies, which a cache does not need and other requests must not see.
     static func fields(of response: HTTPHeaders) -> HTTPHeaders {
         let listed = response.namedByConnection + CacheControl(response: response).noCacheFields
         let named = Set(listed.lazy.filter { !connectionFields.contains($0) })
@@ -129,7 +126,6 @@ enum Storing {
         }
     }
 
-    /// Returns the lower-cased names of the fields that concern the connection alone.
     static func excludedNames(of response: HTTPHeaders) -> Set<String> {
         connectionFields.union(response.namedByConnection)
     }

@@ -13,16 +13,14 @@ struct Validators: Sendable, Hashable {
 
     var isEmpty: Bool { etag == nil && lastModified == nil }
 
-    /// The fields `If-None-Match` and `If-Modified-Since`, for the validators that are there.
     var conditionalFields: [HTTPHeaders.Field] {
         [etag.map { .init("If-None-Match", $0) }, lastModified.map { .init("If-Modified-Since", $0) }].compactMap(
             \.self)
     }
 
-    /// Returns the value for `If-Range`; `nil` if there is no strong validator.
-    ///
-    /// The value is a strong entity tag. If there is no tag, it is a date of modification, which is strong if the
-    /// answer was made at least a minute later (section 8.8.2.2). A date is not used beside a tag (section 13.1.5).
+    /// The value for `If-Range`: a strong entity tag or, without any tag, a date of modification, which is strong if
+    /// the answer was made at least a minute later (sections 8.8.2.2 and 13.1.5). `nil` if there is no strong
+    /// validator.
     static func rangeValidator(of headers: HTTPHeaders) -> String? {
         let tags = Set(headers.values("ETag"))
         guard tags.isEmpty else {
@@ -40,9 +38,8 @@ struct Validators: Sendable, Hashable {
 enum Refreshing {
     /// Returns the stored fields, updated with those of a 304.
     ///
-    /// The fields of the 304 replace the stored fields of their names, except fields that describe the stored bytes.
-    /// All other fields stay, but for `Age` and `Date`: they say when the old answer was made, and a 304 without them
-    /// counts as made now.
+    /// Fields that describe the stored bytes stay as they are. Stored fields that the 304 does not name stay too, but
+    /// for `Age` and `Date`, which say when the old answer was made: without them, a 304 counts as made now.
     static func headers(_ stored: HTTPHeaders, refreshedBy notModified: HTTPHeaders) -> HTTPHeaders {
         let excluded = bodyFields.union(Storing.excludedNames(of: notModified))
         let news = Storing.fields(of: notModified).removing(excluded.contains)
@@ -63,13 +60,13 @@ enum Refreshing {
             let date = HTTPDate.seconds(modified)
             return date != nil && date == HTTPDate.seconds(known)
         }
-        // A 304 with only a kind of validator that the stored answer lacks does not concern it. But a 304 with only a
+        // A 304 with only a validator of a kind that the stored answer lacks does not concern it. But a 304 with only a
         // date does not contradict a stored answer with only a tag.
         return theirs.isEmpty || (theirs.etag == nil && mine.etag != nil)
     }
 
-    /// Fields of the stored body that a 304 does not change: `Content-Length` by the rule, the others because the body
-    /// is stored decoded, whole and typed, and a 304 with other values describes another form of it.
+    /// `Content-Length` by the rule; the others because the body is stored decoded, whole and typed, and a 304 with
+    /// other values describes another form of it.
     private static let bodyFields: Set = ["content-length", "content-encoding", "content-type", "content-range"]
 }
 

@@ -23,7 +23,6 @@ struct Variant: Sendable, Hashable {
     /// The names with the digests of the values, each name preceded by its length in bytes: text for a cache key.
     var selection: String { Self.selection(names, values) }
 
-    /// Returns the text of ``selection`` for the values that another request has under these names.
     func selection(for request: HTTPHeaders) -> String {
         Self.selection(names, names.map { Self.value($0, of: request) })
     }
@@ -32,8 +31,7 @@ struct Variant: Sendable, Hashable {
         zip(names, values).map { "\($0.utf8.count):\($0)\($1 ?? "-")" }.joined()
     }
 
-    /// Returns a digest of a field's members, joined with a comma and a space. A digest, because a value may be a
-    /// secret.
+    /// A digest of a field's members, joined with a comma and a space. A digest, because a value may be a secret.
     private static func value(_ name: String, of request: HTTPHeaders) -> String? {
         let lines = request.values(name)
         return lines.isEmpty ? nil : CacheKey.digest(FieldList(lines, most: .max).members.joined(separator: ", "))
@@ -41,7 +39,6 @@ struct Variant: Sendable, Hashable {
 }
 
 extension Variant {
-    /// Creates a variant from stored names and digests.
     init(names: [String], values: [String?]) {
         self.names = names
         self.values = values

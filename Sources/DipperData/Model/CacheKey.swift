@@ -5,21 +5,20 @@ import Foundation
 /// The identity of an entry, for deduplication and storage.
 ///
 /// The default key of a request consists of its URL without the fragment, its header fields, the user in its URL, and
-/// the identities of its ``Credentials`` and its ``RequestModifier``. Two requests with different fields or identities
-/// never share an entry. Field names are readable in the key; their values, the user and the identities are
-/// SHA-256 digests. The URL's query is plain text in the key; descriptions of keys leave its secrets out.
+/// the identities of its ``Credentials`` and its ``RequestModifier``. Requests with different fields or identities
+/// never share an entry. Field names are readable in the key; their values, the user and the identities are SHA-256
+/// digests. The URL's query is plain text in the key; descriptions of keys leave its secrets out.
 ///
 /// A key may also be any string of the caller's own, to which identities are added. Every call refuses an empty key.
 ///
 /// ```swift
-/// let page = DataRequest(url).with(\.key, "front page")
-/// let data = try await cache.getData(page).value
+/// let data = try await cache.getData(DataRequest(url).with(\.key, "front page")).value
 /// let again = cache.data(for: "front page")
 /// ```
 public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, ExpressibleByStringLiteral {
     /// The key as text.
     public let string: String
-    /// The hash of ``string``, made once, so that a prepared key is found without reading its text again.
+    /// Made once, so that a prepared key is found without reading its text again.
     let hashCode: UInt64
 
     private init(_ string: String, hash: UInt64) {
@@ -35,7 +34,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         self.init(verbatim: Self.escaping(string))
     }
 
-    /// Creates a key from its text as it is kept, without escaping.
+    /// Creates a key from text that is not escaped.
     package init(verbatim string: String) {
         self.string = string
         hashCode = Self.hash(string)
@@ -47,10 +46,6 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     }
 
     /// Creates the default key of a URL requested without headers.
-    ///
-    /// ```swift
-    /// cache.cancel(key: CacheKey(url))
-    /// ```
     public init(_ url: URL) {
         let text = url.absoluteString
         // The common case: an http URL without fragment and user is hashed as it is.
@@ -73,10 +68,6 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// The key contains the names of the fields, lower-cased and sorted, and a digest of names and values, each
     /// preceded by its length in bytes, so that different headers always give different keys. `Cache-Control` and
     /// `Pragma` are left out, because they control the cache and do not select a resource.
-    ///
-    /// ```swift
-    /// cache.removeData(for: CacheKey(url, headers: ["Accept": "application/json"]))
-    /// ```
     public init(_ url: URL, headers: HTTPHeaders) {
         let counted = headers.isEmpty ? [] : headers.fields.filter { !Self.isDirective($0.name) }
         guard !counted.isEmpty else {
@@ -97,13 +88,13 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         self.init(verbatim: "\(Self.text(of: url))\n\(fields.count):\(names)=\(Self.digest(text))")
     }
 
-    /// Returns the key with a mark that names the identities of the request's hooks. Returns the key itself if it is
-    /// empty or has that mark.
+    /// Returns the key with a mark that names the identities of the request's hooks, unless it is empty or has that
+    /// mark.
     func marked(_ mark: String) -> CacheKey {
         isEmpty || string.utf8.contains(mark.utf8) ? self : CacheKey(verbatim: string + mark)
     }
 
-    /// Returns half of the text's SHA-256 in hexadecimal digits, to stand in a key for a text that may be a secret.
+    /// Half of the text's SHA-256, in hexadecimal digits: stands in a key for a text that may be a secret.
     static func digest(_ text: String) -> String { String(MessageDigest.sha256.hex(text).prefix(32)) }
 
     private static func text(of url: URL) -> String {
@@ -113,10 +104,10 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         return user.map { "\(address)\n:user=\(digest(String($0)))" } ?? address
     }
 
-    /// Returns the text of the key of long text that is itself the content.
+    /// Returns the text of the key of a request whose URL or text is itself the content.
     static func text(ofContent content: String) -> String { "sha256:" + MessageDigest.sha256.hex(content) }
 
-    /// Returns whether a field is a directive for caches, which does not select a resource.
+    /// Whether a field is a directive for caches, which does not select a resource.
     static func isDirective(_ name: String) -> Bool {
         name.isSameHeaderName(as: "Cache-Control") || name.isSameHeaderName(as: "Pragma")
     }
@@ -124,8 +115,7 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// Returns the key of another variant of the answer that is kept under this key (RFC 9111, section 4.1).
     /// - Parameters:
     ///   - selection: the request fields that chose the variant.
-    ///   - family: a number that distinguishes the variants of one stored answer from those of an answer that it
-    ///     replaced.
+    ///   - family: distinguishes the variants of one stored answer from those of an answer that it replaced.
     func variant(_ selection: String, family: UInt64) -> CacheKey {
         CacheKey(verbatim: "\(string)\n\(family)\n\(selection)")
     }
@@ -134,11 +124,9 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
     /// in a default key and in a variant's key a digit or a colon follows, in keys of the caller's own a backslash.
     package var derivedPrefix: String { string + "\n#" }
 
-    /// Whether this is the key of an entry derived from another entry.
     package var isDerived: Bool { string.utf8.contains("\n#".utf8) }
 
-    /// Returns whether this is the key of an entry derived from the entry with the given key, or of a variant of such
-    /// an entry.
+    /// Returns whether this is the key of an entry derived from another, or of a variant of such an entry.
     package func isDerived(of origin: CacheKey) -> Bool {
         let (own, other) = (string.utf8, origin.string.utf8)
         return own.count >= other.count + 2 && own.dropFirst(other.count).starts(with: "\n#".utf8)
@@ -162,8 +150,8 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
         hasher.combine(hashCode)
     }
 
-    /// Returns the text with one more backslash wherever a line break is followed by a number sign, or by backslashes
-    /// and a number sign. So no two texts become the same key.
+    /// Puts one more backslash wherever a line break is followed by a number sign, or by backslashes and a number sign,
+    /// so that no two texts become the same key.
     private static func escaping(_ text: String) -> String {
         let (lineBreak, mark, backslash) = (UInt8(ascii: "\n"), UInt8(ascii: "#"), UInt8(ascii: "\\"))
         guard text.utf8.contains(lineBreak), text.utf8.contains(mark) else { return text }
@@ -216,7 +204,6 @@ extension URL {
     var isDataURL: Bool { scheme?.asciiLowercased == "data" }
 }
 
-/// File names made from keys.
 enum KeyDigest {
     @Sendable static func sha256(_ key: CacheKey) -> String { MessageDigest.sha256.hex(key.string) }
     @Sendable static func sha1(_ key: CacheKey) -> String { MessageDigest.sha1.hex(key.string) }
@@ -235,7 +222,6 @@ enum KeyDigest {
     }
 }
 
-/// A digest function of OpenSSL's libcrypto.
 struct MessageDigest: @unchecked Sendable {
     static let sha256 = MessageDigest("SHA256")
     static let sha1 = MessageDigest("SHA1")
@@ -249,13 +235,11 @@ struct MessageDigest: @unchecked Sendable {
         method = EVP_MD_fetch(nil, name, nil)
     }
 
-    /// Returns the digest of the text's UTF-8 bytes.
     func digest(_ text: String) -> [UInt8] {
         var text = text
         return text.withUTF8 { digest(UnsafeRawBufferPointer($0)) }
     }
 
-    /// Returns the digest of the bytes.
     func digest(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Int(EVP_MAX_MD_SIZE)) { buffer, count in
             var length: UInt32 = 0
@@ -265,7 +249,6 @@ struct MessageDigest: @unchecked Sendable {
         }
     }
 
-    /// Returns the digest of the text's UTF-8 bytes, in lower-case hexadecimal digits.
     func hex(_ text: String) -> String {
         let digest = digest(text)
         return String(unsafeUninitializedCapacity: digest.count * 2) { buffer in
@@ -281,6 +264,6 @@ struct MessageDigest: @unchecked Sendable {
 }
 
 extension Redaction {
-    /// Returns the first line of a key without secrets. The first line of a default key is its URL.
+    /// Returns the first line of a key without secrets; in a default key, that is the URL.
     public func text(_ key: CacheKey) -> String { text(key.string) }
 }

@@ -1,8 +1,4 @@
 /// The tiers that keep entries.
-///
-/// ```swift
-/// cache.removeData(for: url, from: .memory)       // the disk keeps its entry
-/// ```
 public struct CacheTiers: OptionSet, Sendable, Hashable {
     public let rawValue: UInt8
 

@@ -1,11 +1,10 @@
 import Dispatch
 import Synchronization
 
-/// The queue on which the closures given to a task run.
-///
-/// On every kind of queue, the closures of one task run one at a time, in the order of the events that they report. A
-/// closure of the main actor is passed on to the main queue, unless the queue runs it on the main thread: in a program
-/// whose main thread serves another loop, such as that of GTK, the queue is a ``custom(_:)`` one of that loop.
+/// The queue on which the closures given to a task run. The closures of one task run one at a time, in the order of the
+/// events that they report. A closure of the main actor is passed on to the main queue, unless the queue runs it on the
+/// main thread: in a program whose main thread serves another loop, such as that of GTK, the queue is a ``custom(_:)``
+/// one of that loop.
 public struct CallbackQueue: Sendable {
     package enum Kind: Sendable {
         case inPlace
@@ -14,7 +13,7 @@ public struct CallbackQueue: Sendable {
     }
 
     package let kind: Kind
-    /// Where the cache whose closures these are counts them.
+    /// The closures that the cache waits for; see ``PendingWork``.
     package var pending: PendingWork?
 
     package var isInPlace: Bool { if case .inPlace = kind { true } else { false } }
@@ -32,12 +31,8 @@ public struct CallbackQueue: Sendable {
         }
     }
 
-    /// A queue that runs closures in place: on a thread of the cache's, or on the caller's if memory has the answer. For
-    /// closures that return at once and wait for nothing: no prefetch starts before they have returned.
-    ///
-    /// ```swift
-    /// cache.getData(DataRequest(url).with(\.callbackQueue, .inPlace)) { data in print(data.count) }
-    /// ```
+    /// A queue that runs closures in place: on a thread of the cache's, or on the caller's if memory has the answer.
+    /// For closures that return at once and wait for nothing: no prefetch starts before they have returned.
     public static let inPlace = CallbackQueue(kind: .inPlace)
 
     /// The main queue, which the main actor uses. The program must serve it: by `dispatchMain()`, `RunLoop.main.run()`,
@@ -45,11 +40,6 @@ public struct CallbackQueue: Sendable {
     public static let main = CallbackQueue.dispatch(.main)
 
     /// Returns a queue that runs closures on a Dispatch queue, which may be concurrent.
-    ///
-    /// ```swift
-    /// var configuration = DataCache.Configuration()
-    /// configuration.callbackQueue = .dispatch(.main)
-    /// ```
     public static func dispatch(_ queue: DispatchQueue) -> CallbackQueue {
         CallbackQueue(kind: .dispatch(queue))
     }
@@ -58,7 +48,6 @@ public struct CallbackQueue: Sendable {
     /// interface's loop.
     ///
     /// ```swift
-    /// var configuration = DataCache.Configuration()
     /// configuration.callbackQueue = .custom { work in RunLoop.main.perform(work) }
     /// ```
     public static func custom(_ run: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) -> CallbackQueue {
@@ -71,7 +60,7 @@ public struct CallbackQueue: Sendable {
     }
 }
 
-/// The closures of a cache's calls that are to be called and have not returned, for those who wait until there are none.
+/// The closures of a cache's calls that have not returned yet, counted for callers that wait until there are none.
 package final class PendingWork: Sendable {
     private struct State {
         var begun = 0
@@ -91,8 +80,7 @@ package final class PendingWork: Sendable {
         for continuation in waiting { continuation.resume(returning: begun) }
     }
 
-    /// Returns when nothing is pending.
-    /// - Returns: how much had begun by then.
+    /// Returns when nothing is pending, with the number of closures that had begun by then.
     func settled() async -> Int {
         await withCheckedContinuation { continuation in
             let begun = state.withLock { state -> Int? in
@@ -104,6 +92,5 @@ package final class PendingWork: Sendable {
         }
     }
 
-    /// How much has begun so far.
     var begun: Int { state.withLock { $0.begun } }
 }

@@ -27,7 +27,6 @@ public struct DipperError: Error, Sendable, Hashable {
         case status(Int32)
     }
 
-    /// The details of one occurrence.
     private struct Notes: Sendable {
         var detail: String?
         var key: CacheKey?
@@ -46,7 +45,7 @@ public struct DipperError: Error, Sendable, Hashable {
         set { boxed = Boxed(newValue) }
     }
 
-    /// Details of this occurrence, for a log, such as the name of the processor that failed; `nil` if there are none.
+    /// Details of this occurrence, for a log, such as the name of the processor that failed.
     public var detail: String? {
         guard let notes = boxed?.value else { return nil }
         return notes.detail ?? notes.key?.description
@@ -54,10 +53,6 @@ public struct DipperError: Error, Sendable, Hashable {
 
     /// The URL that was asked when the failure came, after redirects and the changes of a ``RequestModifier``; `nil` if
     /// none was. It may contain secrets, which the description does not.
-    ///
-    /// ```swift
-    /// task.onFail { error, _ in print(error, error.url?.host() ?? "") }
-    /// ```
     public var url: URL? { boxed?.value.url }
 
     /// The time that the server asked the client to wait (`Retry-After`); `nil` if it did not ask.
@@ -138,25 +133,16 @@ public struct DipperError: Error, Sendable, Hashable {
     public static let transport = DipperError(.transport)
 
     /// The server answered with a status other than success.
-    ///
-    /// ```swift
-    /// task.onFail { error, _ in if error == .status(404) { print("There is no such file.") } }
-    /// ```
     public static func status(_ status: Int) -> DipperError { DipperError(.status(Int32(clamping: status))) }
 
     /// Returns the error with a text that describes this occurrence. Secrets in URLs are removed by
     /// ``Redaction/standard``.
-    ///
-    /// ```swift
-    /// let error = DipperError.rejected.with(detail: "the feed has no items")
-    /// ```
     public func with(detail: String) -> DipperError {
         var copy = self
         copy.notes.detail = Redaction.standard.sentence(detail)
         return copy
     }
 
-    /// Returns the error with the URL that was asked.
     func at(_ url: URL?) -> DipperError {
         var copy = self
         copy.notes.url = url
@@ -171,7 +157,7 @@ public struct DipperError: Error, Sendable, Hashable {
     }
 
     /// Creates the error that stands for an error of the program's own code: the error itself if it has this type,
-    /// otherwise an error of the given kind with the text of the other one.
+    /// otherwise one of the given kind with the other's text.
     package init(_ error: any Error, as kind: DipperError) {
         switch error {
         case let error as DipperError: self = error
@@ -187,10 +173,6 @@ public struct DipperError: Error, Sendable, Hashable {
 extension DipperError {
     /// Whether another attempt may succeed, because the network failed or the server was busy. The cache retries only
     /// such failures.
-    ///
-    /// ```swift
-    /// task.onFail { error, _ in print(error.mayPass ? "Try again later." : "Trying again is of no use.") }
-    /// ```
     public var mayPass: Bool {
         switch code {
         case .unreachable, .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut: true

@@ -13,8 +13,7 @@ public enum Expiration: Sendable, Hashable {
     /// The entry expires at once: the cache hands it to the callers that asked for it, and does not keep it.
     case expired
 
-    /// Returns the seconds from `now` to the expiration: infinite for never, zero or less for expired. A number that is
-    /// NaN counts as expired.
+    /// The seconds from `now` to the expiration: infinite for never, zero or less for expired, also for NaN.
     func lifetime(from now: Date) -> TimeInterval {
         switch self {
         case .never: .infinity
@@ -29,7 +28,6 @@ public enum Expiration: Sendable, Hashable {
 /// The effect of a read on an entry's expiration.
 ///
 /// ```swift
-/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
 /// configuration.diskExpiration = .days(7)
 /// configuration.diskAccessExtension = .cacheTime      // a week after the last use
 /// ```
@@ -43,31 +41,25 @@ public enum AccessExtension: Sendable, Hashable {
 }
 
 /// The rule that decides which entries leave a tier first when it is full, in memory and on disk alike.
-///
-/// ```swift
-/// var configuration = DataCache.Configuration(directory: DataCache.Configuration.defaultDirectory)
-/// configuration.evictionOrder = .leastFrequentlyUsed
-/// ```
 public struct EvictionOrder: Sendable, Hashable {
-    /// Whether the tiers count the uses of each entry.
     let countsUses: Bool
 
     /// The order in which the entry whose last use is the longest ago leaves first.
     public static let leastRecentlyUsed = EvictionOrder(countsUses: false)
 
-    /// The order in which entries that are used often stay longer, so that many entries which are used once do not
-    /// displace them.
+    /// The order in which entries that are used often stay longer, so that entries which are used once do not displace
+    /// them.
     ///
     /// The entry whose last use is the longest ago is the next to leave. If it has been used, it is spared: it goes to
     /// the end of the line, and its number of uses is halved. An entry that is no longer used leaves after a few turns,
     /// however often it was used before.
     public static let leastFrequentlyUsed = EvictionOrder(countsUses: true)
 
-    /// Returns the number of uses of an entry after one more; at most 255, which is eight turns.
+    /// The number of uses of an entry after one more; at most 255, which is eight turns.
     @inline(__always)
     static func counted(_ uses: UInt8) -> UInt8 { uses == .max ? uses : uses + 1 }
 
-    /// Returns the number of uses that is left to an entry which is next to leave and is spared; `nil` if it leaves.
+    /// The number of uses left to an entry that is spared when it is next to leave; `nil` if it leaves.
     @inline(__always)
     // mutant Eviction: `countsUses && uses > 0 ? uses / 2 : nil` => `countsUses && uses > 1 ? uses : nil`
     func spared(_ uses: UInt8) -> UInt8? { countsUses && uses > 0 ? uses / 2 : nil }

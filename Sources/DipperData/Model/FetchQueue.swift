@@ -41,7 +41,7 @@ public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLitera
 
     public static func < (a: Self, b: Self) -> Bool { a.value < b.value }
 
-    /// The priority in hundredths, from 0 to 100.
+    /// In hundredths, from 0 to 100.
     var level: Int { Int((value * 100).rounded()) }
 }
 
@@ -49,7 +49,6 @@ public struct Priority: Sendable, Hashable, Comparable, ExpressibleByFloatLitera
 ///
 /// ```swift
 /// cache.fastQueue.maxConcurrent = 4
-/// cache.fastQueue.order = .lifo
 /// ```
 public struct QueueConfiguration: Sendable, Hashable {
     /// The order of jobs of equal priority.
@@ -93,11 +92,7 @@ public struct QueueConfiguration: Sendable, Hashable {
     public static let slow = QueueConfiguration(maxConcurrent: 1)
 }
 
-/// The numbers of jobs in the queues, by what the jobs are doing.
-///
-/// ```swift
-/// if cache.queueCounts == QueueCounts() { print("idle") }
-/// ```
+/// The numbers of jobs in the queues, by what the jobs are doing. All are zero when the cache is idle.
 public struct QueueCounts: Sendable, Hashable {
     /// The number of urgent jobs that are looked up on disk or wait for a slot.
     public var fastWaiting = 0

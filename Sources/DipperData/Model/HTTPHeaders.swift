@@ -13,7 +13,7 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
 
     /// One header field.
     public struct Field: Sendable, Hashable {
-        /// The name as given. Names compare without regard to case.
+        /// The name as given.
         public var name: String
         /// The value as given.
         public var value: String
@@ -52,12 +52,6 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral {
     }
 
     /// Adds a field behind the present ones, even if one with that name is there.
-    ///
-    /// ```swift
-    /// var headers = HTTPHeaders()
-    /// headers.append("Cookie", "size=2")
-    /// headers.append("Cookie", "theme=dark")
-    /// ```
     public mutating func append(_ name: String, _ value: String) {
         // Most answers have about ten fields.
         if fields.isEmpty { fields.reserveCapacity(12) }
@@ -97,7 +91,6 @@ extension String {
         }
     }
 
-    /// Runs a closure on the string's bytes in UTF-8, without a copy where that is possible.
     private func withBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         utf8.withContiguousStorageIfAvailable(body) ?? Array(utf8).withUnsafeBufferPointer(body)
     }

@@ -1,8 +1,4 @@
 /// The degree to which memory is short.
-///
-/// ```swift
-/// if cache.memoryPressure >= .moderate { cache.slowQueue.isSuspended = true }
-/// ```
 public enum MemoryPressure: String, Sendable, Hashable, CaseIterable, Comparable {
     /// There is enough memory.
     case normal

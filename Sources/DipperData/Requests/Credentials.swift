@@ -27,28 +27,18 @@ public struct Credentials: Sendable {
     let canAnswer: Bool
     let identity: HookIdentity
 
-    /// Returns credentials with a user name and a password (RFC 7617).
-    ///
-    /// ```swift
-    /// let credentials = Credentials.basic(user: "alice", password: "secret", identity: "alice")
-    /// ```
-    /// - Parameters:
-    ///   - user: the name.
-    ///   - password: the password.
-    ///   - identity: the account, as text; `nil` uses the name and the password as the identity.
+    /// Returns credentials with a user name and a password (RFC 7617). The `identity` is the account, as text; with
+    /// `nil` it consists of the name and the password.
     public static func basic(user: String, password: String, identity: String? = nil) -> Credentials {
         fixed("Basic \(Data("\(user):\(password)".utf8).base64EncodedString())", identity)
     }
 
-    /// Returns credentials with a bearer token (RFC 6750).
+    /// Returns credentials with a bearer token (RFC 6750). The `identity` is the account, as text, so that the
+    /// account's entries survive a change of token; with `nil` it is the token.
     ///
     /// ```swift
     /// let credentials = Credentials.bearer(token, identity: "alice")
     /// ```
-    /// - Parameters:
-    ///   - token: the token.
-    ///   - identity: the account, as text, so that the account's entries survive a change of token; `nil` uses the
-    ///     token as the identity.
     public static func bearer(_ token: String, identity: String? = nil) -> Credentials {
         fixed("Bearer \(token)", identity)
     }

@@ -17,12 +17,12 @@ public protocol DataProvider: Sendable {
     /// The key by which the bytes are cached.
     var cacheKey: CacheKey { get }
     /// Whether the bytes are at hand anyway. Such a provider waits for no download, and no prefetch waits for it: up to
-    /// four are asked at a time, the fourth only for an urgent call. The cache does not keep such bytes on disk unless the request says so.
+    /// four are asked at a time, the fourth only for an urgent call. The cache keeps such bytes on disk only if the
+    /// request says so.
     var isLocal: Bool { get }
-    /// Returns the bytes.
-    ///
-    /// An error other than ``DipperError`` counts as ``DipperError/unreadable``, a `CancellationError` as
-    /// ``DipperError/cancelled``. The function runs on Swift's cooperative threads, and so must not block.
+    /// Returns the bytes. An error other than ``DipperError`` counts as ``DipperError/unreadable``, a
+    /// `CancellationError` as ``DipperError/cancelled``. The function runs on Swift's cooperative threads, and so must
+    /// not block.
     func data() async throws -> Data
 }
 
@@ -40,10 +40,8 @@ public struct CustomProvider: DataProvider {
     public let cacheKey: CacheKey
     private let body: @Sendable () async throws -> Data
 
-    /// Creates a provider from a closure.
-    /// - Parameters:
-    ///   - key: the key by which the bytes are cached.
-    ///   - body: returns the bytes. Its Swift task is cancelled when no call waits for them any more.
+    /// Creates a provider from a closure. The closure's Swift task is cancelled when no call waits for the bytes any
+    /// more.
     public init(key: CacheKey, _ body: @escaping @Sendable () async throws -> Data) {
         cacheKey = key
         self.body = body

@@ -2,11 +2,6 @@ import Foundation
 
 extension DataRequest {
     /// A source of bytes.
-    ///
-    /// ```swift
-    /// let bundled = FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/feed.json"))
-    /// let request = DataRequest(feedURL).with(\.alternatives, [.url(mirrorURL), .provider(bundled)])
-    /// ```
     public enum Source: Sendable {
         /// The server of a URL.
         case url(URL)
@@ -26,16 +21,12 @@ extension DataRequest {
     }
 
     /// Returns a copy of the request with one option, such as ``alternatives``, set to URLs.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.alternatives, urls)
-    /// ```
     public func with(_ option: WritableKeyPath<DataRequest, [Source]>, _ urls: [URL]) -> DataRequest {
         with(option, urls.map { .url($0) })
     }
 
-    /// The request without alternatives that stand in for one call only. Their bytes are not kept, so a call that only
-    /// fills the cache has no use for them.
+    /// The request without the alternatives whose bytes are not kept. Each stands in for one call only, so a call that
+    /// only fills the cache has no use for them.
     package var withoutStandIns: DataRequest {
         hasStandIns ? with(\.alternatives, alternatives.filter { !$0.isStandIn }) : self
     }

@@ -1,9 +1,7 @@
 import Foundation
 
-/// A request for bytes: what to fetch, and how. A value.
-///
-/// Everything but the URL has a default; the cache's ``DataCache/Configuration`` sets most of the defaults. Options are
-/// set as properties, or chained:
+/// A request for bytes: what to fetch, and how. Everything but the URL has a default; the cache's
+/// ``DataCache/Configuration`` sets most of the defaults. Options are set as properties, or chained:
 ///
 /// ```swift
 /// let request = DataRequest(url).with(\.headers, ["Accept": "application/json"]).with(\.priority, .high)
@@ -20,12 +18,8 @@ public struct DataRequest: Sendable {
         case useCache
         /// Reads memory and network; keeps the answer in memory. The disk is neither read nor written.
         case memoryOnly
-        /// Reads memory, disk and network; keeps the answer on disk only, so that a large answer that is used once takes
-        /// no memory from others.
-        ///
-        /// ```swift
-        /// let scan = ImageRequest(url).with(\.cachePolicy, .diskOnly)
-        /// ```
+        /// Reads memory, disk and network; keeps the answer on disk only, so that a large answer that is used once
+        /// takes no memory from others.
         case diskOnly
         /// Reads memory and disk, and also answers with an entry that is out of date unless the server has forbidden
         /// that. Otherwise the call ends with ``DipperError/notCached``.
@@ -35,12 +29,11 @@ public struct DataRequest: Sendable {
         case ignoreCache
         /// Reads memory and network; keeps the answer in both tiers.
         case fromMemoryOrRefresh
-        /// Reads the network only and keeps nothing, not even a partial body: a download that uses only the queues,
-        /// retries and hooks of the cache. The call shares a fetch with other calls for its key, and the cache keeps
-        /// the answer if one of those calls wants it kept.
+        /// Reads the network only and keeps nothing, not even a partial body: the call uses only the queues, retries
+        /// and hooks of the cache. It shares a fetch with other calls for its key, and the cache keeps the answer if
+        /// one of those calls wants it kept.
         case bypass
 
-        /// Whether the disk may answer.
         package var readsDisk: Bool { self == .useCache || self == .diskOnly || self == .cacheOnly }
     }
 
@@ -60,7 +53,7 @@ public struct DataRequest: Sendable {
         var callbackQueue: CallbackQueue?
         var progressInterval: Duration?
 
-        /// Returns whether two sets of options are the same but for the queues of closures. Two retry policies cannot be
+        /// Whether two sets of options are the same but for the queues of closures. Two retry policies cannot be
         /// compared.
         static func isServed(_ a: Boxed<Rare>?, like b: Boxed<Rare>?) -> Bool {
             let (a, b) = (a?.value ?? Rare(), b?.value ?? Rare())
@@ -99,7 +92,6 @@ public struct DataRequest: Sendable {
     public private(set) var url: URL? {
         didSet { isPlainlyFetchable = url.map { Self.isPlainlyFetchable($0.absoluteString) } ?? false }
     }
-    /// Whether the URL needs no closer look; see ``isPlainlyFetchable(_:)``.
     private var isPlainlyFetchable = false
     /// The header fields to send. They are part of the default key, except `Cache-Control` and `Pragma`, which control
     /// the cache (RFC 9111, section 5.2.1).
@@ -118,10 +110,6 @@ public struct DataRequest: Sendable {
     public var priority = Priority.normal
     /// The longest time that the fetch may take, from the start of its first attempt, including retries and the waits
     /// between them. Time in the queue, paused, or without a network does not count. `nil` uses the cache's default.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.timeout, .seconds(20))
-    /// ```
     public var timeout: Duration? {
         get { boxed?.value.timeout }
         set { change { $0.timeout = newValue } }
@@ -135,11 +123,11 @@ public struct DataRequest: Sendable {
         set { change { $0.freshness = newValue } }
     }
     /// The time for which the entry, or a picture decoded from it, stays valid in memory, counted from when it entered
-    /// memory. This time may be longer than on disk. If this and the cache's configuration are `nil`, the disk's
-    /// expiration applies.
+    /// memory. It may be longer than on disk. If this and the cache's configuration are `nil`, the disk's expiration
+    /// applies.
     ///
-    /// The expiration also takes the place of the one of an entry that memory has already. An entry that would have
-    /// expired by it answers this call, and then leaves memory.
+    /// The expiration also replaces that of an entry that memory has already. An entry that would have expired by it
+    /// answers this call, and then leaves memory.
     public var memoryExpiration: Expiration? {
         get { boxed?.value.memoryExpiration }
         set { change { $0.memoryExpiration = newValue } }
@@ -150,24 +138,19 @@ public struct DataRequest: Sendable {
         set { change { $0.diskExpiration = newValue } }
     }
     /// The effect of a hit in memory on the expiration there, from this call on, whoever has stored the entry; `nil`
-    /// leaves the effect of the call that stored it, which is the cache's default if that call had none.
+    /// keeps the effect that the entry was stored with.
     public var memoryAccessExtension: AccessExtension? {
         get { boxed?.value.memoryAccessExtension }
         set { change { $0.memoryAccessExtension = newValue } }
     }
-    /// The effect of a hit on disk on the expiration there. The option holds for the entry that the call stores, and for
-    /// each hit of the call itself, whoever has stored the entry; `nil` uses the cache's default for an entry that is
-    /// stored, and the entry's own for a hit.
-    ///
-    /// ```swift
-    /// let kept = request.with(\.diskAccessExtension, .expiration(.days(30)))     // a month from this use
-    /// ```
+    /// The effect of a hit on disk on the expiration there, for the entry that the call stores and for each hit of the
+    /// call itself. `nil` uses the cache's default for an entry that is stored, and the entry's own for a hit.
     public var diskAccessExtension: AccessExtension? {
         get { boxed?.value.diskAccessExtension }
         set { change { $0.diskAccessExtension = newValue } }
     }
-    /// The rule for retries; `nil` uses the cache's default. Each call keeps its own policy, even if several calls
-    /// share a fetch.
+    /// The rule for retries; `nil` uses the cache's default. Each call keeps its own, even if several calls share a
+    /// fetch.
     public var retryPolicy: RetryPolicy? {
         get { boxed?.value.retryPolicy }
         set { change { $0.retryPolicy = newValue } }
@@ -175,9 +158,8 @@ public struct DataRequest: Sendable {
     /// Whether the task ends only when the entry is on disk, even if the cache has the entry already and is still
     /// writing it.
     ///
-    /// If the disk fails, the task fails only if the entry is to be durable: then it ends with
-    /// ``DipperError/notWritten``. A task whose entry is to be durable also flushes an entry that the cache has but has
-    /// not flushed to the device.
+    /// If the disk fails, a task whose entry is to be durable ends with ``DipperError/notWritten``; other tasks do not
+    /// fail. A durable entry that the cache has is flushed to the device if it was not.
     ///
     /// ```swift
     /// let request = DataRequest(url).with(\.waitsForDiskWrite, true).with(\.durability, .durable)
@@ -202,10 +184,6 @@ public struct DataRequest: Sendable {
 
     /// The shortest time between two reports of progress, or of bytes; `nil` uses the cache's default. If several calls
     /// share a fetch, the shortest interval of these calls holds.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.progressInterval, .milliseconds(16))
-    /// ```
     public var progressInterval: Duration? {
         get { boxed?.value.progressInterval }
         set { change { $0.progressInterval = newValue } }
@@ -216,10 +194,6 @@ public struct DataRequest: Sendable {
     /// The request for the URL of a file is one for a ``FileProvider``, the request for a `data:` URL one for a
     /// ``DataURLProvider``: its bytes are at hand, and ``url`` is `nil`. A program that fetches URLs of strangers sets
     /// ``DataCache/Configuration/readsFileURLs`` to `false`.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url)
-    /// ```
     public init(_ url: URL) {
         let isPlain = Self.isPlainlyFetchable(url.absoluteString)
         if !isPlain, let provider = url.localProvider {
@@ -229,17 +203,13 @@ public struct DataRequest: Sendable {
         }
     }
 
-    /// Creates a request for a URL, which a server answers whatever its scheme.
+    /// Creates a request for a URL that a server answers, whatever its scheme.
     init(remote url: URL) { self.init(url, isPlain: Self.isPlainlyFetchable(url.absoluteString)) }
 
     private init(_ url: URL, isPlain: Bool) { (self.url, isPlainlyFetchable) = (url, isPlain) }
 
     /// Creates a request from text. Text that is not a URL is no error here: the call that uses the request ends with
     /// ``DipperError/invalidURL``.
-    ///
-    /// ```swift
-    /// let request = DataRequest(string: "https://example.org/feed.json")
-    /// ```
     public init(string: String) {
         if let url = URL(string: string) {
             self.init(url)
@@ -256,7 +226,6 @@ public struct DataRequest: Sendable {
     ///
     /// ```swift
     /// let request = DataRequest(FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json")))
-    /// let menu = try await cache.getData(request).value
     /// ```
     public init(_ provider: any DataProvider) {
         url = nil
@@ -300,17 +269,13 @@ public struct DataRequest: Sendable {
 
     /// The key by which this request is cached and deduplicated: ``key`` or the default key, with the identities of
     /// ``credentials``, ``modifier`` and ``bodyTransform``.
-    ///
-    /// ```swift
-    /// cache.removeData(for: request.cacheKey)
-    /// ```
     public var cacheKey: CacheKey {
         let plain = key ?? url.map { CacheKey($0, headers: headers) } ?? CacheKey(unparsed ?? "")
         guard let mark = box?.mark else { return plain }
         return plain.marked(mark)
     }
 
-    /// The key of the URL alone, if that is not the key of the request; otherwise `nil`.
+    /// The key of the URL alone; `nil` if that is the key of the request.
     var plainKey: CacheKey? {
         guard let url, key != nil || !headers.isEmpty || box?.mark != nil else { return nil }
         let plain = CacheKey(url)
@@ -320,21 +285,19 @@ public struct DataRequest: Sendable {
     /// Whether the answers belong to a hook without a declared identity, which another process could not recognize.
     var isForThisProcess: Bool { box?.hooks.isAnonymous ?? false }
 
-    /// Returns the policy that applies. Answers for this process alone do not go to disk.
+    /// The policy that applies. Answers for this process alone do not go to disk.
     func policy(_ byDefault: CachePolicy) -> CachePolicy {
         let policy = cachePolicy ?? byDefault
         guard isForThisProcess, [.useCache, .diskOnly, .fromMemoryOrRefresh].contains(policy) else { return policy }
         return .memoryOnly
     }
 
-    /// Whether the request decides how long memory keeps what it finds there.
     package var decidesMemoryLifetime: Bool {
         boxed.map { $0.value.memoryExpiration != nil || $0.value.memoryAccessExtension != nil } ?? false
     }
 
-    /// Returns whether one call of the cache can serve callers with either request. They have the same key.
-    ///
-    /// Two retry policies cannot be compared, and hooks only if one request is a copy of the other.
+    /// Returns whether one call of the cache can serve callers with either request. They have the same key. Two retry
+    /// policies cannot be compared, and hooks only if one request is a copy of the other.
     func isServed(like other: DataRequest) -> Bool {
         box === other.box && url == other.url && headers == other.headers && cachePolicy == other.cachePolicy
             && Rare.isServed(boxed, like: other.boxed)
@@ -352,7 +315,7 @@ public struct DataRequest: Sendable {
         if let key, key.isEmpty { return .emptyKey }
         guard headers.isWellFormed else { return .invalidHeader }
         if hasHooks, hooks.provider != nil { return nil }
-        // It may turn any URL into one that can be fetched.
+        // The modifier may turn any URL into one that can be fetched.
         if hasHooks, hooks.modifier != nil, url != nil { return nil }
         if isPlainlyFetchable { return nil }
         guard let url, let scheme = url.scheme else {
@@ -367,8 +330,8 @@ public struct DataRequest: Sendable {
         return nil
     }
 
-    /// Returns whether the text is an http or https URL whose host begins with a letter or a digit, as nearly every URL
-    /// is. Such a URL is not taken apart, because that costs more than a memory hit.
+    /// Whether the text is an http or https URL whose host begins with a letter or a digit, as nearly every URL is.
+    /// Such a URL is not taken apart, because that costs more than a memory hit.
     private static func isPlainlyFetchable(_ text: String) -> Bool {
         var rest = text.utf8[...]
         guard rest.starts(with: "http".utf8) else { return false }
@@ -383,10 +346,8 @@ public struct DataRequest: Sendable {
 }
 
 extension DataRequest: Hashable {
-    /// Returns whether two requests ask for the same in the same way.
-    ///
-    /// Closures, policies, credentials and providers, such as those of files, cannot be compared: requests that have any
-    /// are equal only if one is a copy of the other in that respect.
+    /// Returns whether two requests ask for the same in the same way. Closures, policies, credentials and providers
+    /// cannot be compared: requests that have any are equal only if one is a copy of the other in that respect.
     public static func == (a: Self, b: Self) -> Bool {
         guard a.priority == b.priority else { return false }
         if let own = a.boxed, let other = b.boxed, own === other {

@@ -1,9 +1,7 @@
 import Foundation
 
-/// A provider of the bytes of a local file.
-///
-/// The cache keeps the bytes that it has read. To read a file again that has changed, use `removeData`, or the policy
-/// ``DataRequest/CachePolicy/ignoreCache``.
+/// A provider of the bytes of a local file. The cache keeps the bytes that it has read. To read a file again that has
+/// changed, use `removeData`, or the policy ``DataRequest/CachePolicy/ignoreCache``.
 ///
 /// ```swift
 /// var provider = FileProvider(URL(fileURLWithPath: "/usr/share/kiosk/menu.json"))
@@ -16,13 +14,9 @@ public struct FileProvider: DataProvider {
     /// The largest size that is read, in bytes. A larger file is refused.
     public var maximumSize = 1 << 30
     public let cacheKey: CacheKey
-    /// Whether the provider was made from the URL of a request.
     var isOfURL = false
 
-    /// Creates a provider of a file.
-    /// - Parameters:
-    ///   - file: a file URL.
-    ///   - key: the key by which the bytes are cached; by default the file's URL.
+    /// Creates a provider of a file. By default the bytes are cached by the file's URL.
     public init(_ file: URL, key: CacheKey? = nil) {
         self.file = file
         cacheKey = key ?? CacheKey(file)
@@ -41,8 +35,8 @@ public struct FileProvider: DataProvider {
         return try result.get()
     }
 
-    /// Returns the bytes of the first of the files that can be read; `nil` if none can.
-    /// - Throws: ``DipperError/tooLarge`` if that file is larger than the limit.
+    /// Returns the bytes of the first of the files that can be read; `nil` if none can. Throws ``DipperError/tooLarge``
+    /// if that file is larger than the limit.
     package static func data(ofFirst files: [URL], upTo limit: Int) async throws(DipperError) -> Data? {
         let result: Result<Data?, DipperError> = await withCheckedContinuation { continuation in
             _ = readers.run { continuation.resume(returning: read(firstOf: files, upTo: limit)) }
@@ -50,8 +44,7 @@ public struct FileProvider: DataProvider {
         return try result.get()
     }
 
-    /// Returns the bytes of the first of the files that can be read, and reads on the caller's thread; `nil` if none
-    /// can be read.
+    /// Reads the first of the files that can be read, on the caller's thread; `nil` if none can.
     package static func read(firstOf files: [URL], upTo limit: Int) -> Result<Data?, DipperError> {
         for file in files {
             switch read(file, upTo: limit) {
@@ -63,7 +56,7 @@ public struct FileProvider: DataProvider {
         return .success(nil)
     }
 
-    /// The threads that read files. Reading blocks, and Swift's cooperative threads must not.
+    /// Reading blocks, and Swift's cooperative threads must not.
     private static let readers = Workers(name: "dipper-file", threads: 2)
 
     private static func read(_ file: URL, upTo limit: Int) -> Result<Data, DipperError> {
@@ -99,7 +92,6 @@ public struct FileProvider: DataProvider {
 }
 
 extension URL {
-    /// The provider of the bytes, if the URL names a file or contains them; otherwise `nil`.
     var localProvider: (any DataProvider)? {
         if isFileURL {
             var provider = FileProvider(self)

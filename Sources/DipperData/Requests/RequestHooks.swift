@@ -83,11 +83,6 @@ public struct ResponseValidation: Sendable {
     }
 
     /// The rule that accepts every final status. The freshness policy decides which of these answers are kept.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.validation, .anyStatus)
-    /// print(try await cache.getData(request).response.status)
-    /// ```
     public static let anyStatus = ResponseValidation { _ in nil }
 
     /// Creates a rule of the caller's own, for example for the type or the bytes. The closure is called on any thread,
@@ -138,14 +133,12 @@ public struct RedirectHandler: Sendable {
     }
 }
 
-/// The options that most requests do not set.
 struct RequestHooks: Sendable {
     var modifier: RequestModifier?
     var bodyTransform: BodyTransform?
     var redirectHandler: RedirectHandler?
     var followsRedirects = true
     var sensitiveHeaders: Set<String> = []
-    /// The lower-cased names.
     var sensitiveNames: Set<String> { Set(sensitiveHeaders.map { $0.lowercased() }) }
     var credentials: Credentials?
     var validation = ResponseValidation.success
@@ -156,7 +149,7 @@ struct RequestHooks: Sendable {
 
     static let standard = RequestHooks()
 
-    /// The identities of the hooks that change what is sent or kept, as text for a key; `nil` without such hooks.
+    /// The identities of the hooks that change what is sent or kept, as text for a key.
     private var mark: String? {
         let parts = [
             credentials.map { "credentials=\($0.identity.digest)" }, modifier.map { "modifier=\($0.identity.digest)" },
@@ -166,13 +159,11 @@ struct RequestHooks: Sendable {
         return parts.isEmpty ? nil : "\n:" + parts.joined(separator: ",")
     }
 
-    /// Whether a hook changes what is sent.
     var changesRequests: Bool { credentials != nil || modifier != nil }
 
-    /// Whether a hook that changes what is sent has no declared identity.
     var isAnonymous: Bool { credentials?.identity.isDeclared == false || modifier?.identity.isDeclared == false }
 
-    /// A box around the hooks, which keeps requests small.
+    /// Keeps requests small.
     final class Box: Sendable {
         let hooks: RequestHooks
         let mark: String?
@@ -209,8 +200,6 @@ extension DataRequest {
     ///
     /// ```swift
     /// let request = DataRequest(url).with(\.followsRedirects, false).with(\.validation, .anyStatus)
-    /// let response = try await cache.getData(request).response
-    /// print(response.headers["Location"] ?? "no redirect")
     /// ```
     public var followsRedirects: Bool {
         get { hooks.followsRedirects }
@@ -221,12 +210,8 @@ extension DataRequest {
     /// ``alternatives``.
     ///
     /// Without this set, another origin receives `Accept`, `Accept-Charset`, `Accept-Encoding`, `Accept-Language`,
-    /// `Cache-Control`, `Pragma`, `Priority`, `Range`, `Save-Data`, `User-Agent` and the conditional fields (`If-…`).
-    /// All other fields are never sent to another origin.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.sensitiveHeaders, ["Accept-Language"])
-    /// ```
+    /// `Cache-Control`, `Pragma`, `Priority`, `Range`, `Save-Data`, `User-Agent` and the conditional fields (`If-…`),
+    /// and no other field ever.
     public var sensitiveHeaders: Set<String> {
         get { hooks.sensitiveHeaders }
         set { hooks.sensitiveHeaders = newValue }
@@ -269,21 +254,12 @@ extension DataRequest {
 
     /// The source to fetch in place of the URL while the network is constrained (see ``NetworkConditions``), unless the
     /// cache has the URL's entry. Its bytes are kept under its own key.
-    ///
-    /// ```swift
-    /// let placeholder = MemoryProvider(Data("tap to load".utf8), key: "placeholder")
-    /// let request = DataRequest(url).with(\.lowDataSource, .provider(placeholder))
-    /// ```
     public var lowDataSource: Source? {
         get { hooks.lowDataSource }
         set { hooks.lowDataSource = newValue?.resolved }
     }
 
     /// The URL of ``lowDataSource``; `nil` if that is a provider or not set.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.lowDataURL, thumbnailURL)
-    /// ```
     public var lowDataURL: URL? {
         get { hooks.lowDataSource?.url }
         set { lowDataSource = newValue.map { .url($0) } }
@@ -292,13 +268,12 @@ extension DataRequest {
 
 /// The identity for which a hook changes requests, such as an account, as text for a key.
 struct HookIdentity: Sendable, Hashable {
-    /// The digest that stands for the identity, which may be a secret.
+    /// A digest, because the identity may be a secret.
     let digest: String
     /// Whether the caller declared the identity, so that another process recognizes it.
     let isDeclared: Bool
 
-    /// Creates an identity.
-    /// - Parameter name: any text; `nil` for an identity that no other hook has.
+    /// With `nil`, the identity is one that no other hook has.
     init(_ name: String?) {
         digest = CacheKey.digest(
             name.map { "declared:\($0)" } ?? "\(UInt64.random(in: 0 ... .max)):\(UInt64.random(in: 0 ... .max))")

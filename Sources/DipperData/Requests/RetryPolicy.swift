@@ -3,8 +3,8 @@ import Foundation
 /// The rule for when to try again after a failure that may pass.
 ///
 /// Failures that cannot pass (a 404, a bad certificate) are never retried, unless a policy of the caller's own says so
-/// (``custom(_:)``). While the network is down, the cache makes
-/// and counts no attempt: the job waits for the network to return, until ``deadline``.
+/// (``custom(_:)``). While the network is down, the cache makes and counts no attempt: the job waits for the network to
+/// return, until ``deadline``.
 ///
 /// ```swift
 /// var policy = RetryPolicy.exponential(base: .seconds(1), cap: .seconds(60), retries: 5)
@@ -49,26 +49,14 @@ public struct RetryPolicy: Sendable {
     public static let `default` = exponential()
 
     /// The policy that never retries: every failure ends the call, including the lack of a network.
-    ///
-    /// ```swift
-    /// let request = DataRequest(url).with(\.retryPolicy, .never)
-    /// ```
     public static let never = RetryPolicy(.never, maxRetries: 0)
 
     /// Returns a policy with the same wait before each retry.
-    ///
-    /// ```swift
-    /// let policy = RetryPolicy.fixed(.seconds(2), retries: 10)
-    /// ```
     public static func fixed(_ delay: Duration, retries: Int? = 3) -> RetryPolicy {
         RetryPolicy(.fixed(delay), maxRetries: retries)
     }
 
     /// Returns a policy whose wait grows by one step each time: step, 2 × step, 3 × step.
-    ///
-    /// ```swift
-    /// let policy = RetryPolicy.accumulated(.seconds(1))     // waits 1, 2 and 3 seconds
-    /// ```
     public static func accumulated(_ step: Duration, retries: Int? = 3) -> RetryPolicy {
         RetryPolicy(.accumulated(step), maxRetries: retries)
     }
@@ -96,12 +84,10 @@ public struct RetryPolicy: Sendable {
         RetryPolicy(.custom(delay), maxRetries: nil)
     }
 
-    /// Whether a job may wait for the network to return.
     var waitsForNetwork: Bool {
         if case .never = delay { false } else { true }
     }
 
-    /// The caller's own rule; `nil` for the other policies.
     var rule: (@Sendable (Context) async -> Duration?)? {
         if case .custom(let rule) = delay { rule } else { nil }
     }

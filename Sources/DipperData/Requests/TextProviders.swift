@@ -9,10 +9,7 @@ public struct Base64Provider: DataProvider {
     public let cacheKey: CacheKey
     private let text: String
 
-    /// Creates a provider of Base64 text.
-    /// - Parameters:
-    ///   - text: the Base64 alone.
-    ///   - key: the key by which the bytes are cached; by default a digest of the text.
+    /// Creates a provider of Base64 text. By default the bytes are cached by a digest of the text.
     public init(_ text: String, key: CacheKey? = nil) {
         self.text = text
         cacheKey = key ?? CacheKey(CacheKey.text(ofContent: text))
@@ -20,8 +17,7 @@ public struct Base64Provider: DataProvider {
 
     public var isLocal: Bool { true }
 
-    /// Returns the decoded bytes.
-    /// - Throws: ``DipperError/invalidData`` for text that is not Base64.
+    /// Returns the decoded bytes. Throws ``DipperError/invalidData`` for text that is not Base64.
     public func data() async throws -> Data {
         try Self.decode(text)
     }
@@ -44,10 +40,8 @@ public struct DataURLProvider: DataProvider {
     public let cacheKey: CacheKey
     private let text: String
 
-    /// Creates a provider of a data URL.
-    /// - Parameters:
-    ///   - text: a data URL, such as `data:image/png;base64,iVBORw0…`.
-    ///   - key: the key by which the bytes are cached; by default a digest of the text.
+    /// Creates a provider of a data URL, such as `data:image/png;base64,iVBORw0…`. By default the bytes are cached by a
+    /// digest of the text.
     public init(_ text: String, key: CacheKey? = nil) {
         self.text = text
         cacheKey = key ?? CacheKey(CacheKey.text(ofContent: text))
@@ -55,8 +49,7 @@ public struct DataURLProvider: DataProvider {
 
     public var isLocal: Bool { true }
 
-    /// Returns the decoded bytes.
-    /// - Throws: ``DipperError/invalidData`` for text that is not a well-formed data URL.
+    /// Returns the decoded bytes. Throws ``DipperError/invalidData`` for text that is not a well-formed data URL.
     public func data() async throws -> Data {
         guard text.prefix(5).lowercased() == "data:", let comma = text.firstIndex(of: ",") else {
             throw DipperError.invalidData.with(detail: "the text is no data URL")
@@ -70,8 +63,7 @@ public struct DataURLProvider: DataProvider {
         return try Base64Provider.decode(String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Returns the bytes without percent-encoding; `nil` for a percent sign without two digits. The bytes need not be
-    /// UTF-8.
+    /// Returns the bytes, which need not be UTF-8; `nil` for a percent sign without two digits.
     private static func removingPercentEncoding(_ text: Substring) -> [UInt8]? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]

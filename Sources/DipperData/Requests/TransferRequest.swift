@@ -32,10 +32,6 @@ public struct TransferRequest: Sendable {
     public var proxyAuthorization: String?
 
     /// Creates a GET request, by default in `fastQueue` and not throttled.
-    ///
-    /// ```swift
-    /// let request = TransferRequest(url: url, headers: ["Accept": "image/*"], queue: .slow)
-    /// ```
     public init(url: URL, headers: HTTPHeaders = [:], queue: FetchQueue = .fast, isThrottled: Bool = false) {
         self.url = url
         self.headers = headers
@@ -60,10 +56,6 @@ public struct TransferResponse: Sendable {
     public var metrics: TransferMetrics
 
     /// Creates an answer, for a transport of the caller's own.
-    ///
-    /// ```swift
-    /// let response = TransferResponse(status: 200, headers: ["ETag": "\"1\""], body: Data("here".utf8))
-    /// ```
     public init(status: Int = 200, headers: HTTPHeaders = [:], body: Data, metrics: TransferMetrics = .init()) {
         self.status = status
         self.headers = headers
